@@ -1,9 +1,9 @@
 """Training on sentence pairs against the released way, on the very same batches from the very same weights, in one run.
 
 The released way: premises and hypotheses of the pairs of a batch in two packed sequences through torch's GRU, each
-sentence as often as it comes, float32. Ours: what the stage entail does: each different sentence of a batch once. The
+sentence as often as it comes, float32. Ours: what the stage train does: each different sentence of a batch once. The
 pairs are those of SNLI's dev where it is at hand, else the sample's, in batches of 128 with the pairs of a premise
-together (`entail.group_premises`), and at random as well; words of 300 numbers, 1,024 states. A sentence that comes
+together (`train.group_premises`), and at random as well; words of 300 numbers, 1,024 states. A sentence that comes
 twice counts twice on both sides.
 
 The last line is JSON: ratio and bf16_ratio (sentences a second, times the released way, grouped), loss_difference (the
@@ -36,7 +36,7 @@ from sightword.entailment.data.sources import read_source
 from sightword.entailment.training.batches import EncodedPairs, Rows, batches
 from sightword.entailment.training.losses import margin_loss, torch_energies
 from sightword.entailment.training.settings import EntailSettings
-from sightword.entailment.training.task import Run
+from sightword.entailment.training.task import PairTask
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 
@@ -74,7 +74,7 @@ def pairs_of(data: Path) -> tuple[EncodedPairs, int]:
     return EncodedPairs.of(pairs, vocabulary), len(vocabulary)
 
 
-def released_steps(run: Run, order: list[Rows]) -> tuple[list[float], float]:
+def released_steps(run: PairTask, order: list[Rows]) -> tuple[list[float], float]:
     """Train the released way from the weights of a run; return losses, and seconds."""
     network, settings, pairs = Released(run.encoders), run.settings, run.training
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
@@ -94,10 +94,10 @@ def released_steps(run: Run, order: list[Rows]) -> tuple[list[float], float]:
     return losses, time.perf_counter() - started
 
 
-def our_steps(run: Run, order: list[Rows]) -> tuple[list[float], float]:
+def our_steps(run: PairTask, order: list[Rows]) -> tuple[list[float], float]:
     run.encoders.train()
     started = time.perf_counter()
-    losses = [run.step(rows) for rows in order]
+    losses = [run.learn(rows) for rows in order]
     return [loss.item() for loss in losses], time.perf_counter() - started
 
 
@@ -120,7 +120,7 @@ def compare(pairs: EncodedPairs, tokens: int, *, grouped: bool, rounds: int, ste
                 normalise="none", group_premises=grouped, precision="bf16" if side == "bf16" else "fp32", seed=number
             )
             order = batches(pairs, size=settings.batch, seed=number, epoch=0, group_premises=grouped)[:steps]
-            run = Run(settings, pairs, pairs, tokens, CPU, None)
+            run = PairTask(settings, pairs, pairs, tokens, CPU)
             losses[side], seconds = (released_steps if side == "released" else our_steps)(run, order)
             rates.setdefault(side, []).append(2 * sum(map(len, order)) / seconds)
             shares.setdefault(side, []).append(operations(pairs, order, settings) / seconds)

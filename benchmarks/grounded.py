@@ -46,7 +46,7 @@ from sightword.grounded.skipthought.batches import batches
 from sightword.grounded.skipthought.network import SkipThought
 from sightword.grounded.skipthought.output import output_loss
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.grounded.skipthought.task import Run
+from sightword.grounded.skipthought.task import TextTask
 from sightword.text.storage import Text
 
 CPU = torch.device("cpu")
@@ -133,7 +133,7 @@ def text_of(data: Path) -> Text:
     )
 
 
-def published_step(run: Run) -> Callable[[NDArray[np.int64]], float]:
+def published_step(run: TextTask) -> Callable[[NDArray[np.int64]], float]:
     """Return a step of the published way from the weights of a run: it trains on a batch, and returns the loss."""
     assert isinstance(run.network, SkipThought)
     network, settings = Published(run.network), run.settings
@@ -150,8 +150,8 @@ def published_step(run: Run) -> Callable[[NDArray[np.int64]], float]:
     return step
 
 
-def our_step(run: Run) -> Callable[[NDArray[np.int64]], float]:
-    return lambda middles: run.step(middles).item()
+def our_step(run: TextTask) -> Callable[[NDArray[np.int64]], float]:
+    return lambda middles: run.learn(middles, 0).item()
 
 
 def operations(text: Text, middles: NDArray[np.int64], settings: SkipthoughtSettings) -> float:
@@ -196,7 +196,7 @@ def compare_text(text: Text, *, steps: int) -> dict[str, float | None]:
     sides: dict[str, Callable[[NDArray[np.int64]], float]] = {}
     for side in ("published", "fp32", *(["bf16"] if has_bfloat16_units() else [])):
         settings = SkipthoughtSettings(precision="bf16" if side == "bf16" else "fp32")
-        run = Run(settings, text, CPU, None)
+        run = TextTask(settings, text, CPU)
         sides[side] = (published_step if side == "published" else our_step)(run)
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     shares: dict[str, list[float]] = {side: [] for side in sides}

@@ -26,7 +26,7 @@ from sightword.hypernyms.training.ball import sums
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.hypernyms.training.lazy_adam import LazyAdam
 from sightword.hypernyms.training.settings import EmbedSettings
-from sightword.hypernyms.training.task import Run, train
+from sightword.hypernyms.training.task import ConceptsTask, train
 
 
 def released(pairs: Pairs, concepts: int, batches: int) -> float:
@@ -54,11 +54,10 @@ def released(pairs: Pairs, concepts: int, batches: int) -> float:
 def ours(pairs: Pairs, concepts: int, batches: int) -> float:
     """Train our way, and return the seconds."""
     settings = EmbedSettings(epochs=-(-batches * 500 // len(pairs.labels)))
-    run = Run(settings, pairs, None, concepts, None)
+    run = ConceptsTask(settings, pairs, None, concepts)
     started = time.process_time()
-    for epoch in range(settings.epochs):
-        for ids in run._batches(epoch, 0)[: batches - run.progress.batches]:
-            run._step(ids)
+    for number in range(batches):
+        run.step(number)
     return time.process_time() - started
 
 
@@ -71,7 +70,7 @@ def difference(pairs: Pairs, concepts: int, steps: int = 200) -> float:
     dense = torch.from_numpy(start.clip(0)).requires_grad_()
     optimiser = torch.optim.Adam([dense], lr=0.01, eps=1e-30)
     model = EmbedSettings()
-    energy = Run(model, pairs, None, concepts, None).energy
+    energy = ConceptsTask(model, pairs, None, concepts).energy
     for _ in range(steps):
         low, high = random.integers(0, used, (2, 100))
         energies = (dense[high] - dense[low]).clamp(min=0).square().sum(1)

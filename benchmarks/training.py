@@ -31,7 +31,7 @@ from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run
+from sightword.vse.training.task import CaptionTask
 
 FEATURES = 2048
 TOKENS = 80
@@ -101,10 +101,10 @@ def published_steps(network: Published, pairs: Pairs, batches: list[np.ndarray])
     return losses, time.perf_counter() - started
 
 
-def our_steps(run: Run, batches: list[np.ndarray]) -> tuple[list[float], float]:
+def our_steps(run: CaptionTask, batches: list[np.ndarray]) -> tuple[list[float], float]:
     run.encoders.train()
     started = time.perf_counter()
-    losses = [run.step(rows, 1e-3, number) for number, rows in enumerate(batches)]
+    losses = [run.learn(rows, 1e-3, number) for number, rows in enumerate(batches)]
     return [loss.item() for loss in losses], time.perf_counter() - started
 
 
@@ -121,7 +121,7 @@ def compare(pairs: Pairs, size: int, hidden: int, rounds: int, steps: int) -> di
                 hidden=hidden, batch=size, epochs=4, mask_padding=False, clip_images=None, clip_captions=None,
                 precision="bf16" if side == "bf16" else "fp32", seed=number,
             )  # fmt: skip
-            run = Run(settings, pairs, TOKENS, torch.device("cpu"), None)
+            run = CaptionTask(settings, pairs, TOKENS, torch.device("cpu"))
             network = Published(run.encoders, hidden)
             losses[side], seconds = (
                 published_steps(network, pairs, batches) if side == "published" else our_steps(run, batches)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ import pipeline
 import sightword
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.repository import git
+from pipeline.params import recipes, writing
 from pipeline.pipelines import DVC_YAML, PARAMS, pipelines, shipped
 from sightword.errors import LineageError, SetupError
 from sightword.io.files import atomic_file
@@ -66,9 +68,10 @@ def create(folder: Path) -> Path:
         (folder / ".dvc" / "config").write_text(_CONFIG, encoding="utf-8")
         for name, source in files.items():
             _copy(source, folder / name)
+        sys.path.append(str(shipped()))  # the settings are those of the copied stages, also within another project
         for path in (folder / PARAMS, *folder.glob(f"*/{PARAMS}")):  # those of a clone may have been edited
             below = "" if path.parent == folder else f"{path.parent.name}-"
-            shutil.copyfile(folder / "recipes" / f"{below}sample.yaml", path)
+            path.write_text(writing.text(recipes.find(f"{below}sample", folder), folder), encoding="utf-8")
         _copy(Path(__file__).with_suffix(".md"), folder / README)
     except BaseException:
         for path in [one for one in folder.glob("*") if one.name not in held]:

@@ -2,14 +2,16 @@
 
 Each pipeline has a ``dvc.yaml``, a ``params.yaml`` and a ``dvc.lock`` of its own. Every stage of a pipeline in a folder
 has ``wdir: ..``: its command runs in the project's folder, and all paths in its ``dvc.lock`` are from there. So the
-entries of all locks form one graph, and a stage has one name over all pipelines.
+entries of all locks form one graph. A stage's name is unique within its pipeline, and its address over all pipelines:
+DVC's own from the project's folder, ``train`` in the first pipeline and ``hypernyms/dvc.yaml:train`` in a further one.
 
 Git has a ``.dvcignore`` in the folder of a pipeline that has not run, by which DVC ignores it: a stage whose
 outputs nobody has would end `dvc checkout`, `dvc pull` and `dvc exp apply` with an error. The first run removes the
 file, and its lock goes to git with the user's commit.
 
-A stage with a ``matrix`` runs once for each item: the stage ``ground`` has the entries ``ground@t-0``, ``ground@cg-0``
-and so on in ``dvc.lock``. :attr:`Pipeline.stages` are the stages of the file, :meth:`Pipeline.runs` those of the lock.
+A stage with a ``matrix`` runs once for each item: the stage ``train`` has the entries ``train@t-0``, ``train@cg-0``
+and so on in ``dvc.lock``. :attr:`Pipeline.stages` are the stages of the file, by name; :meth:`Pipeline.runs` are those
+of the lock, by address.
 """
 
 from __future__ import annotations
@@ -81,6 +83,14 @@ class Pipeline:
         run = f"dvc repro {self.dvc_yaml}" if self.folder else "dvc repro"
         return f"rm {self.ignore} && {run}" if self.hidden else run
 
+    def address(self, stage: str) -> str:
+        """Return DVC's address of a stage or entry, from the project's folder."""
+        return f"{self.dvc_yaml}:{stage}" if self.folder else stage
+
+    def full_name(self, parameter: str) -> str:
+        """Return DVC's name of a parameter: ``train.seed``, or ``hypernyms/params.yaml:train.seed``."""
+        return full_name(self.params, parameter)
+
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
 
@@ -104,30 +114,34 @@ class Pipeline:
         return stages
 
     def runs(self) -> dict[str, Mapping[str, Any]]:
-        """Return the description of each run by the name of its entry in ``dvc.lock``, as :func:`expanded` does.
+        """Return the description of each run by its address, with the items of :func:`expanded`.
 
         Raises:
             FileFormatError: as :attr:`document`; or a stage has a matrix, and the items cannot be read.
         """
-        if not any(MATRIX in stage for stage in self.stages.values()):
-            return dict(self.stages)
-        values = yaml_reader.parse(read_text(self.project / self.params), self.params)
-        return expanded(self.stages, values, self.dvc_yaml)
+        with_items = any(MATRIX in stage for stage in self.stages.values())
+        values = yaml_reader.parse(read_text(self.project / self.params), self.params) if with_items else {}
+        return {self.address(name): one for name, one in expanded(self.stages, values, self.dvc_yaml).items()}
 
 
 def stage_of(entry: str) -> str:
-    """Return the stage of an entry: ``ground`` of ``ground@cg-0``."""
-    return entry.partition(ITEM)[0]
+    """Return the stage of an entry: ``train`` of ``train@cg-0``, both with or without the pipeline before a colon."""
+    pipeline, colon, name = entry.rpartition(":")
+    return f"{pipeline}{colon}{name.partition(ITEM)[0]}"
 
 
-def address(entry: str, project: Path) -> str:
-    """Return DVC's name of an entry in the project's folder, such as ``train`` or ``hypernyms/dvc.yaml:embed``."""
-    pipeline = by_stage(project).get(stage_of(entry))
-    return f"{pipeline.dvc_yaml}:{entry}" if pipeline is not None and pipeline.folder else entry
+def folder_of(address: str) -> str:
+    """Return the folder of the pipeline of a stage's address or a parameter's full name; empty for the first one."""
+    return address.rpartition(":")[0].rpartition("/")[0]
+
+
+def full_name(file: str, parameter: str) -> str:
+    """Return DVC's name of a parameter in a file: with the file, unless that is the project's own ``params.yaml``."""
+    return parameter if file == PARAMS else f"{file}:{parameter}"
 
 
 def parameter(values: Any, name: str, *default: Any) -> Any:
-    """Return a value in nested mappings by its full name, such as ``ground.scenarios.cg``.
+    """Return a value in nested mappings by its full name, such as ``train.scenarios.cg``.
 
     Without such a value, return ``default``, or raise KeyError where none is given.
     """
@@ -224,33 +238,20 @@ def pipelines(project: Path) -> list[Pipeline]:
 
 
 def by_stage(project: Path) -> dict[str, Pipeline]:
-    """Return the pipeline of each stage of a project, in the order of the files.
+    """Return the pipeline of each stage of a project by the stage's address, in the order of the files.
 
     Raises:
-        FileFormatError: a ``dvc.yaml`` cannot be read, or two have a stage of the same name.
+        FileFormatError: a ``dvc.yaml`` cannot be read.
     """
-    found: dict[str, Pipeline] = {}
-    for pipeline in pipelines(project):
-        for name in pipeline.stages:
-            if name in found:
-                what = f"has the stage {name}, and so has {found[name].dvc_yaml}"
-                expected = "one name for one stage over all pipelines"
-                raise FileFormatError(what, where=pipeline.dvc_yaml, expected=expected)
-            found[name] = pipeline
-    return found
+    return {one.address(name): one for one in pipelines(project) for name in one.stages}
 
 
 def by_entry(project: Path) -> dict[str, Mapping[str, Any]]:
-    """Return the description of each run of all pipelines, by the name of its entry in a ``dvc.lock``.
-
-    Errors are those of :func:`by_stage` and :meth:`Pipeline.runs`.
-    """
-    by_stage(project)  # a repeated stage name is reported first
-    return {name: stage for pipeline in pipelines(project) for name, stage in pipeline.runs().items()}
+    """Return the description of each run of all pipelines by its address; errors are those of :meth:`Pipeline.runs`."""
+    return {address: run for one in pipelines(project) for address, run in one.runs().items()}
 
 
 def of_sections(sections: Iterable[object], project: Path) -> Pipeline:
     """Return the pipeline of a project whose stages are most of some sections; at a tie the first."""
-    names = list(sections)
-    own = by_stage(project)
-    return max(pipelines(project), key=lambda one: sum(name in own and own[name] == one for name in names))
+    names = set(sections)
+    return max(pipelines(project), key=lambda one: len(names & one.stages.keys()))

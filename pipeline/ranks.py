@@ -92,7 +92,7 @@ def check(here: Machine) -> None:
 
 
 def explain(failures: Mapping[int, ProcessFailure], ranks: int, folder: Path) -> BaseException:
-    """Return the exception that stands for the failures of some ranks, by rank: the cause, not its consequences.
+    """Return the root cause of the failed ranks as one exception.
 
     Args:
         failures: the failures, those of the ranks that the launcher ended included.

@@ -80,8 +80,7 @@ def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 def did_you_mean(name: str, known: Iterable[str], *, count: int = 3) -> str | None:
     """Return a question with the known names most like a name: ``Did you mean train or retrieval?``; None without one.
 
-    Names that begin or end with ``name`` come after those that differ in a few letters: a name's beginning, or its last
-    part, is what people remember.
+    Matches of prefix and suffix come last.
     """
     names = list(dict.fromkeys(map(str, known)))
     alike = difflib.get_close_matches(name, names, count, cutoff=0.5)

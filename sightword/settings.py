@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 MAX_SEED = 2**32 - 1
@@ -14,3 +17,14 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @classmethod
+    def kinds(cls) -> Mapping[str, type[Settings]]:
+        """Return the classes of a section by the value of its key ``format``; none if one class serves all."""
+        return {}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> type[Settings]:
+        """Return the class of a section with these values."""
+        name = values.get("format")
+        return cls.kinds().get(name, cls) if isinstance(name, str) else cls

@@ -110,24 +110,29 @@ def clustered_half_width(right: ArrayLike, clusters: ArrayLike) -> float:
     return Z95 * math.sqrt(many / max(1, many - 1) * float(totals @ totals)) / len(values) if many > 1 else 0.0
 
 
-def clustered_mcnemar(first: ArrayLike, second: ArrayLike, clusters: ArrayLike) -> tuple[int, int, float]:
-    """Compare two classifiers of the same (N,) cases, which come in clusters of cases that are alike.
+def mcnemar(first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None = None) -> tuple[int, int, float]:
+    """Compare two classifiers of the same (N,) cases by McNemar's test.
 
-    The statistic is ``(sum_c d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster that only the first classifies
-    correctly minus those that only the second does: chi-squared with one degree of freedom, and McNemar's test (without
-    a correction for continuity) with a case in each cluster. For clusters of one size it is that of Durkalski et al.
-    (2003), who divide d_c by the size of the cluster; here each case counts the same, as in the accuracies.
+    Without clusters the test is the exact one. Where cases come in clusters of cases that are alike, the statistic is
+    ``(sum_c d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster that only the first classifies correctly minus those
+    that only the second does: chi-squared with one degree of freedom, without a correction for continuity. For clusters
+    of one size it is that of Durkalski et al. (2003), who divide d_c by the size of the cluster; here each case counts
+    the same, as in the accuracies.
 
     Args:
         first: whether the first classifier is right.
         second: whether the second one is right.
-        clusters: the cluster of each case.
+        clusters: the cluster of each case; None for independent cases.
 
     Returns:
         The cases that only the first, and only the second classifies correctly, and the two-sided p-value.
     """
     ours, theirs = _series(first), _series(second)
     one, other = int((ours > theirs).sum()), int((theirs > ours).sum())
+    if clusters is None:
+        from scipy.stats import binomtest
+
+        return one, other, float(binomtest(one, one + other).pvalue) if one + other else 1.0
     totals = _totals(ours - theirs, clusters)
     spread = float(totals @ totals)
     return one, other, math.erfc(math.sqrt((one - other) ** 2 / spread / 2.0)) if spread else 1.0

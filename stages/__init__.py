@@ -1,4 +1,5 @@
-"""The stages of the pipelines: one thin module each, run as ``python -m stages NAME``.
+"""The stages of the pipelines: one thin module each, run as ``python -m stages NAME``; those of a
+further pipeline in the package of its folder, run as ``python -m stages FOLDER NAME``.
 
 ``python -m stages`` reads this file first: it reports in one line an interpreter without Sightword's packages.
 """

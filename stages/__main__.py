@@ -1,19 +1,19 @@
 """The launcher of the stages: arguments, parameters, logging, facts of the run, and errors a user can read.
 
-A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package with ``SETTINGS``, the class of its
-section; ``work``, which takes the settings and returns notes for the facts, or a function to call once the facts are
-written, or nothing; and perhaps ``OPTIONS``, arguments of :meth:`argparse.ArgumentParser.add_argument`. The options
-that are keys of the stage's matrix are required. With ``ALSO``, names of parameters in other sections of the same file,
-``work`` takes their values by the last part of the names. With ``RANKS`` several processes (ranks) may share the work:
-those that ``SIGHTWORD_RANKS`` asks for, or that ``torchrun`` has started. A stage does not import the launcher: nothing
-here can change its outputs.
+A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package, or of the package with the name of a
+further pipeline's folder. The module has ``SETTINGS``, the class of its section; ``work``, which takes the settings and
+returns notes for the facts, or a function to call once the facts are written, or nothing; and perhaps ``OPTIONS``,
+arguments of :meth:`argparse.ArgumentParser.add_argument`. The options that are keys of the stage's matrix are required.
+With ``ALSO``, names of parameters in other sections of the same file, ``work`` takes their values by the last part of
+the names. With ``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's
+dependencies. With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or
+that ``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
-import importlib
 import logging
 import os
 import signal
@@ -25,12 +25,13 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from pipeline import ranks
+from pipeline import ranks, systems
 from pipeline.lineage.facts import OUTS, Recorder, listed
+from pipeline.lineage.inputs import inputs_hash
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.restoration import restore
 from pipeline.params import params_file
-from pipeline.pipelines import ITEM, MATRIX, by_entry, by_stage, project_of, stage_of
+from pipeline.pipelines import DVC_YAML, ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
 from sightword.io.files import FULL
@@ -53,10 +54,10 @@ def main() -> None:
     Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 interrupted.
     """
     try:
-        stage_name, stage, arguments = _arguments()
+        pipeline, stage_name, stage, arguments = _arguments()
     except SightwordError as error:
         sys.exit(f"python -m stages: {error}")
-    name = _entry(stage_name)
+    name = pipeline.address(_entry(stage_name))
     options = [flag.strip("-").replace("-", "_") for flag in getattr(stage, "OPTIONS", {})]
     given = {option: getattr(arguments, option) for option in options}
     _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
@@ -76,6 +77,8 @@ def main() -> None:
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
             given[key] = getattr(params_file.section(arguments.params, section), key)
+        if hasattr(stage, "CHECKPOINT") and place.rank == 0:
+            given["inputs"] = inputs_hash(pipeline.stages[stage_name], arguments.params, given)
         result = stage.work(settings, **given)
         if recorder:
             recorder.check_unchanged(kept=callable(result))
@@ -97,29 +100,43 @@ def main() -> None:
         sys.exit(130)
 
 
-def _arguments() -> tuple[str, Any, argparse.Namespace]:
-    """Return the stage's name, its module, and the options; a stage has its own help."""
-    parser = argparse.ArgumentParser(prog="python -m stages", description="Run one stage by itself, as DVC does.")
-    stages = by_stage(project_of(Path.cwd()))
-    parser.add_argument("stage", choices=list(stages), help="`NAME --help` lists its options")
-    name = parser.parse_args(sys.argv[1:2]).stage
-    stage = importlib.import_module(f"stages.{name}")
-    parser = argparse.ArgumentParser(
-        prog=f"python -m stages {name}",
-        description=f"The stage {name} of {stages[name].dvc_yaml}. {stage.work.__doc__ or ''}",
+def _arguments() -> tuple[Pipeline, str, Any, argparse.Namespace]:
+    """Return the stage's pipeline, its name, its module, and the options; a stage has its own help."""
+    about = "Run one stage by itself, as DVC does."
+    parser = argparse.ArgumentParser(prog="python -m stages", description=about)
+    first, *further = pipelines(project_of(Path.cwd()))
+    folders = {one.folder: one for one in further}
+    parser.add_argument(
+        "stage",
+        choices=[*first.stages, *folders],
+        help="or a further pipeline, before its stage; `NAME --help` tells more",
     )
-    parser.add_argument("--params", default=stages[name].params, help="the parameter file (default: %(default)s)")
+    name, options = parser.parse_args(sys.argv[1:2]).stage, sys.argv[2:]
+    pipeline = folders.get(name, first)
+    words = ["python -m stages", name]
+    if pipeline.folder:
+        parser = argparse.ArgumentParser(prog=" ".join(words), description=about)
+        parser.add_argument("stage", choices=list(pipeline.stages), help="`NAME --help` lists its options")
+        name, options = parser.parse_args(options[:1]).stage, options[1:]
+        words.append(name)
+    stage = systems.load(pipeline, name)
+    if stage is None:
+        raise SetupError(f"there is no {systems.path(pipeline, name)}", where=pipeline.address(name))
+    parser = argparse.ArgumentParser(
+        prog=" ".join(words), description=f"The stage {name} of {pipeline.dvc_yaml}. {stage.work.__doc__ or ''}"
+    )
+    parser.add_argument("--params", default=pipeline.params, help="the parameter file (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
-    own = stages[name].stages[name].get(MATRIX, {})
+    own = pipeline.stages[name].get(MATRIX, {})
     items = [flag for flag in getattr(stage, "OPTIONS", {}) if flag.strip("-") in own]
     for flag, words in getattr(stage, "OPTIONS", {}).items():
         parser.add_argument(flag, **(words | {"required": False} if flag in items else words))
-    arguments = parser.parse_args(sys.argv[2:])
+    arguments = parser.parse_args(options)
     if [flag for flag in items if getattr(arguments, flag.strip("-")) is None]:
-        runs = [run.partition(ITEM)[2] for run in stages[name].runs() if stage_of(run) == name]
+        runs = [run.rpartition(ITEM)[2] for run in pipeline.runs() if stage_of(run) == pipeline.address(name)]
         parser.error(f"one run of {name} is for one item: give {' and '.join(items)}; items are {and_more(runs, 8)}")
-    return name, stage, arguments
+    return pipeline, name, stage, arguments
 
 
 def _entry(name: str) -> str:
@@ -192,14 +209,13 @@ def _give_back(name: str) -> None:
     """Bring back the outputs that DVC removed before it started this stage, or tell how that is done."""
     if not os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
         return
-    pipeline = by_stage(Path.cwd())[stage_of(name)]
     try:
         ran = name in lock_here(Path.cwd()).entries
     except SightwordError:
-        ran = Path(pipeline.lock).exists()
+        ran = Pipeline(Path.cwd(), folder_of(name)).has_run
     if not ran:
         return
-    if restore(Path.cwd(), f"{pipeline.dvc_yaml}:{name}"):
+    if restore(Path.cwd(), name if ":" in name else f"{DVC_YAML}:{name}"):
         log.error("%s: DVC had removed the outputs of the last run; they are back", name)
         return
     recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)

@@ -28,7 +28,7 @@ def work(settings: CorpusSettings) -> None:
     """Read a corpus (or draw the sample) into tables of pictures and captions."""
     from sightword.corpus.tables import report
 
-    corpus = _sample(settings) if settings.format == "sample" else _published(settings)
+    corpus = _sample(settings) if settings.draws_pictures else _published(settings)
     report("corpus", corpus)
 
 

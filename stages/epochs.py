@@ -19,8 +19,8 @@ def work(settings: EpochsSettings) -> None:
     from sightword.compute import devices
     from sightword.io.files import atomic_folder, write_tsv
     from sightword.messages import plural
-    from sightword.training.snapshots import read_snapshots
     from sightword.vse.selection.epochs import measure_epochs, rows
+    from sightword.vse.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
     measured = measure_epochs(snapshots, settings, device=devices.use(machine.current()), progress=True)

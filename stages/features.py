@@ -87,7 +87,7 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     from sightword.compute import devices
     from sightword.features.compute import ResizedCorpus
     from sightword.features.distributed import Distribution
-    from sightword.features.store import Store
+    from sightword.storage.store import Store
 
     here = machine.current()
     store = Store(here.store)

@@ -19,12 +19,12 @@ RESIZED = Path("data/resized")
 def work(settings: ResizeSettings) -> None:
     """Decode the pictures, scale their smaller sides, and keep them without loss in a few shards."""
     from sightword import machine
-    from sightword.compute.mapping import mapping
+    from sightword.compute.ray_opening import opened_map
     from sightword.images.resized import corpus_sources, write_resized
     from sightword.messages import counts
 
     sources, here = corpus_sources(IMAGES), machine.current()
-    with mapping(here, [source.path for source in sources]) if here.engine == "ray" else nullcontext() as mapped:
+    with opened_map(here, [source.path for source in sources]) if here.engine == "ray" else nullcontext() as mapped:
         summary = write_resized(RESIZED, sources, settings, workers=here.workers, progress=True, mapped=mapped)
     if not any(source.path for source in sources):
         log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)

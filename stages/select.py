@@ -28,10 +28,10 @@ def work(settings: SelectSettings) -> None:
     from sightword.features.table import read_features
     from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
     from sightword.statistics import rounded
-    from sightword.training.snapshots import read_snapshots
     from sightword.vse.selection.beside import read_beside
     from sightword.vse.selection.choice import CRITERIA, choose, mean_r10
     from sightword.vse.selection.model_card import Amount, model_card
+    from sightword.vse.training.snapshots import read_snapshots
 
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions(CAPTIONS)

@@ -9,7 +9,6 @@ training: only there is a checkpoint, a dev split and output.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -22,10 +21,13 @@ if TYPE_CHECKING:
     from sightword.captions.vocabulary import Vocabulary
     from sightword.features.pairs import Pairs
     from sightword.machine import Machine, Place
+    from sightword.training.checkpoint import Progress
 
 log = logging.getLogger(__name__)
 
 SETTINGS = TrainSettings
+CHECKPOINT = True
+"""Whether a killed run goes on where it was."""
 RANKS = True
 """Whether several processes may share the work."""
 
@@ -34,7 +36,7 @@ VOCABULARY = "data/captions/vocabulary.json"
 CURVES = "plots/train"
 
 
-def work(settings: TrainSettings) -> Callable[[], object] | None:
+def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] | None:
     """Train the caption and image encoders, keep snapshots."""
     from sightword import machine
     from sightword.compute import devices
@@ -42,16 +44,18 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.ranks import joined
-    from sightword.training.snapshots import Snapshots
-    from sightword.vse.training.curves import events_folder, open_events, write_curves
-    from sightword.vse.training.task import History, check_sizes, train
+    from sightword.training.curves import events_folder
+    from sightword.vse.training.curves import write_curves
+    from sightword.vse.training.sharing import joined, share
+    from sightword.vse.training.snapshots import Snapshots, copy_snapshots, keep
+    from sightword.vse.training.task import check_sizes, train
 
     here, place = machine.current(), machine.place()
     if place.rank:
         _help(settings, here, place)
         return None
-    events = events_folder()
+    if events := events_folder():  # a missing package is reported before any work
+        log.info("train: events for TensorBoard in %s", events)
     training, dev, vocabulary, origin, rejected, hashes = _read(settings)
     check_sizes(settings, training, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)
@@ -60,39 +64,30 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
         *(describe(origin), devices.describe(device), f" each, {place.ranks} processes" if place.ranks > 1 else ""),
     )
-    # The number of threads is that of one process, so that a run goes on with another number of processes.
-    inputs = {**hashes, "device": device.type, "threads": machine.threads()}
-    with contextlib.ExitStack() as stack:
-        checkpoint = stack.enter_context(open_checkpoint(here.scratch, inputs))
-        # File by file: whoever reads the folder always finds it.
-        writers: list[Callable[[History], None]] = [partial(write_curves, Path(CURVES))]
-        if events:
-            events /= checkpoint.folder.name
-            writers.append(stack.enter_context(open_events(events, settings.model_dump())))
-            log.info("train: events for TensorBoard in %s", events)
+    parameters = settings.model_dump()
+    with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=parameters) as checkpoint:
 
-        def show(history: History) -> None:
-            try:
-                for write in writers:
-                    write(history)
+        def show(progress: Progress) -> None:
+            try:  # file by file: whoever reads the folder always finds it
+                write_curves(Path(CURVES), progress)
             except OSError as error:  # no reason to stop: the curves are written again at the end
                 log.warning("train: the curves cannot be written now (%s)", error)
 
-        with joined(place, device) as ranks:
-            training, tokens = ranks.share((training, len(vocabulary)), hashes, here.scratch)
-            encoders, history = train(
-                settings, training, dev, tokens=tokens, device=device, keep=checkpoint.keep, show=show,
-                checkpoint=checkpoint, progress=True, ranks=ranks,
+        with joined(place, device) as processes:
+            training, tokens = share(processes, (training, len(vocabulary)), hashes, here.scratch)
+            run = train(
+                settings, training, dev, tokens=tokens, device=device, keep=partial(keep, checkpoint.folder), show=show,
+                checkpoint=checkpoint, progress=True, processes=processes,
             )  # fmt: skip
-        recall = dict(history.recall)
+        recall = run.recall
         with atomic_folder("models/snapshots") as folder:
-            epochs = checkpoint.copy_snapshots(folder, settings.epochs)
+            epochs = copy_snapshots(checkpoint.folder, folder, settings.epochs)
             Snapshots(
                 folder, {epoch: recall[epoch] for epoch in epochs}, settings.model_dump(), origin,
                 training.features.shape[1], hashes["captions"], vocabulary,
             ).write_index()  # fmt: skip
         with atomic_folder(CURVES) as folder:
-            write_curves(folder, history)
+            write_curves(folder, run.progress)
         last = recall[settings.epochs]
         write_json(
             "metrics/train.json",
@@ -102,18 +97,17 @@ def work(settings: TrainSettings) -> Callable[[], object] | None:
                 "captions": len(training.texts),
                 "features": describe(origin),
                 "device": device.type,
-                "parameters": sum(weights.numel() for weights in encoders.parameters()),
+                "parameters": sum(weights.numel() for weights in run.encoders.parameters()),
                 "epochs": settings.epochs,
                 "snapshots": len(epochs),
-                "loss": round(history.loss[-1][1], 6),
+                "loss": round(run.progress.last("loss", "loss"), 6),
                 "dev_r10_caption_to_image": last["caption_to_image"]["r10"],
                 "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
             },
         )
         done = plural(settings.epochs, "epoch"), plural(len(epochs), "snapshot")
         log.info("train: %s, %s in models/snapshots", *done)
-        stack.callback(checkpoint.done)
-        return stack.pop_all().close  # until it is called, no other process takes the checkpoint
+        return checkpoint.finished()
 
 
 def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, Any], int, dict[str, Any]]:
@@ -141,7 +135,7 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
     from sightword.compute import devices
-    from sightword.training.ranks import joined
+    from sightword.vse.training.sharing import joined, share
     from sightword.vse.training.task import train
 
     own: tuple[Pairs, int] | None = None
@@ -151,7 +145,7 @@ def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
         own = split, len(vocabulary)
         del split
     device = devices.use(here, deterministic=settings.deterministic)
-    with joined(place, device) as ranks:
-        training, tokens = ranks.share(own, hashes, here.scratch)
+    with joined(place, device) as processes:
+        training, tokens = share(processes, own, hashes, here.scratch)
         own = None  # the shared one takes its place in memory
-        train(settings, training, None, tokens=tokens, device=device, ranks=ranks)
+        train(settings, training, None, tokens=tokens, device=device, processes=processes)

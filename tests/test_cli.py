@@ -17,17 +17,7 @@ from pipeline.cli import main
 from sightword.evaluation.semantics.datasets import Pairs
 from sightword.evaluation.semantics.pair_table import write_pairs
 
-SAMPLE = """# The sample.
-report:
-  title: Sample  # shown at the top
-  gallery: 12
-  thumbnail: 128
-  published: true
-  attention: 8
-  regularities: 6
-  points: 3000
-  worst: 20
-"""
+SAMPLE = "# The sample.\n\nreport:\n  title: Sample  # shown at the top\n  gallery: 13\n"
 
 
 @pytest.fixture
@@ -37,9 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "sample.yaml").write_text(SAMPLE)
     (tmp_path / "recipes" / "flickr8k.yaml").write_text(
-        SAMPLE.replace("The sample", "Flickr8k as published")
-        .replace("gallery: 12", "gallery: 24")
-        .replace("title: Sample", "title: Flickr8k")
+        "# Flickr8k as published.\n\nbase: sample\n\nreport:\n  title: Flickr8k\n  gallery: 24\n"
     )
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -76,7 +64,10 @@ def test_wrong_arguments_end_with_2(project: Path, argv: list[str]) -> None:
 
 def test_a_recipe_is_written_whole_with_its_comments(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipe", "sample"]) == 0
-    assert (project / "params.yaml").read_text() == SAMPLE
+    text = (project / "params.yaml").read_text()
+    assert text.startswith("# The sample.\n")
+    assert "\n  title: Sample               # shown at the top\n" in text
+    assert "\n  # Longest side of a small picture, in pixels; the pictures asked about are shown twice" in text
     assert "is now the recipe sample (The sample.)" in capsys.readouterr().out
 
 
@@ -86,7 +77,7 @@ def test_a_recipe_is_written_beside_dvc_yaml_from_a_folder_below(
     (project / "docs").mkdir()
     monkeypatch.chdir(project / "docs")
     assert main(["recipe", "sample"]) == 0
-    assert (project / "params.yaml").read_text() == SAMPLE
+    assert "title: Sample" in (project / "params.yaml").read_text()
 
 
 def test_another_file_can_be_written(project: Path) -> None:
@@ -136,7 +127,7 @@ def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
     assert main(["recipe", "--list"]) == 0
     assert "\nflickr8k  " in capsys.readouterr().out
     assert main(["recipe", "flickr8k", "--params", "mine.yaml"]) == 0
-    assert Path("mine.yaml").read_bytes() == (repository / "recipes/flickr8k.yaml").read_bytes()
+    assert Path("mine.yaml").read_text().startswith("# The published char-GRU on Flickr8k")
     assert main(["params", "--explain", "train.margin"]) == 0
     assert main(["fetch", "--list", "senteval"]) == 0
     capsys.readouterr()
@@ -162,10 +153,11 @@ def test_without_a_command_the_help_appears(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_edits_are_kept_and_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edited = SAMPLE.replace("gallery: 12", "gallery: 13")
+    main(["recipe", "sample"])
+    edited = (project / "params.yaml").read_text().replace("gallery: 13", "gallery: 14")
     (project / "params.yaml").write_text(edited)
     assert main(["recipe", "flickr8k"]) == 1
-    assert "report.gallery: 13 (recipe sample: 12)" in capsys.readouterr().err
+    assert "report.gallery: 14 (recipe sample: 13)" in capsys.readouterr().err
     assert (project / "params.yaml").read_text() == edited
     assert main(["recipe", "flickr8k", "--force"]) == 0
     assert "gallery: 24" in (project / "params.yaml").read_text()
@@ -175,15 +167,16 @@ def test_params_are_printed_section_by_section(project: Path, capsys: pytest.Cap
     main(["recipe", "sample"])
     capsys.readouterr()
     assert main(["params"]) == 0
-    assert capsys.readouterr().out == "report:\n" + "".join(
-        f"{line.partition('  #')[0]}\n" for line in SAMPLE.splitlines()[2:]
+    assert capsys.readouterr().out == (
+        "report:\n  title: Sample\n  gallery: 13\n  thumbnail: 128\n  published: true\n"
+        "  attention: 8\n  regularities: 6\n  points: 3000\n  worst: 20\n"
     )
     assert main(["params", "--check"]) == 0
     assert capsys.readouterr().out == "params.yaml: all 1 sections are right\n"
 
 
 def test_wrong_params_end_with_1_and_one_message(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "params.yaml").write_text(SAMPLE.replace("gallery: 12", "galery: 12\n  thumbnial: 3"))
+    (project / "params.yaml").write_text(SAMPLE.replace("gallery: 13", "galery: 12\n  thumbnial: 3"))
     assert main(["params", "--check"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -13,32 +13,36 @@ import pytest
 from checkout import Checkout
 from ruamel.yaml import YAML
 
+from pipeline import systems
 from pipeline.lineage.facts import params_files
 from pipeline.params.params_file import settings_class
-from pipeline.pipelines import by_stage, pipelines
+from pipeline.pipelines import pipelines
 
 REPOSITORY = Path(__file__).parents[1]
 PIPELINES = pipelines(REPOSITORY)
 STAGES = [(pipeline, name) for pipeline in PIPELINES for name in pipeline.stages]
-each_stage = pytest.mark.parametrize(("pipeline", "name"), STAGES, ids=[name for _, name in STAGES])
+each_stage = pytest.mark.parametrize(("pipeline", "name"), STAGES, ids=[one.address(name) for one, name in STAGES])
 
 
 def code_deps(stage):
     return [dep for dep in stage["deps"] if dep.startswith(("sightword/", "pipeline/", "stages/"))]
 
 
-def test_one_name_per_stage_everywhere(repository):
-    assert list(by_stage(repository)) == [name for _, name in STAGES]
+def module(pipeline, name):
+    return ".".join(filter(None, ("stages", pipeline.folder, name)))
+
+
+def test_a_stage_has_one_name_within_its_pipeline(repository):
     for pipeline in PIPELINES:
         values = YAML(typ="safe", pure=True).load((repository / pipeline.params).read_text())
         assert list(values) == list(pipeline.stages)
         for name in pipeline.stages:
-            assert (repository / "stages" / f"{name}.py").is_file()
+            assert (repository / systems.path(pipeline, name)).is_file()
 
 
 @each_stage
 def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
-    needed = first_party.needed_files(repository, f"stages.{name}")
+    needed = first_party.needed_files(repository, module(pipeline, name))
     deps = code_deps(pipeline.stages[name])
     missing = sorted(path for path in needed if not any(path == dep or path.startswith(f"{dep}/") for dep in deps))
     where = f"{name} in {pipeline.dvc_yaml}"
@@ -51,16 +55,20 @@ def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
 def test_each_stage_is_described_and_reads_its_own_section_only(pipeline, name):
     stage = pipeline.stages[name]
     axes = stage.get("matrix", {})
-    assert stage["cmd"] == " ".join(["python -m stages", name, *(f"--{key} ${{item.{key}}}" for key in axes)])
+    assert stage["cmd"] == " ".join(
+        [f"python -m {module(pipeline, name)}".replace(".", " "), *(f"--{key} ${{item.{key}}}" for key in axes)]
+    )
     assert len(stage["desc"]) > 20
     read = [key for keys in params_files(stage, pipeline).values() for key in keys]
-    also = list(getattr(importlib.import_module(f"stages.{name}"), "ALSO", ()))
+    also = list(getattr(importlib.import_module(module(pipeline, name)), "ALSO", ()))
     own = read[: len(read) - len(also)]
     assert read == [*own, *also]
     if own != [name]:  # the keys that one item reads
         items = [value for value in axes.values() if value.startswith(f"${{{name}.")]
         keys = [*own, *(value.removeprefix("${").removesuffix("}") for value in items)]
-        assert {key.removeprefix(f"{name}.").split(".")[0] for key in keys} == set(settings_class(name).model_fields)
+        assert {key.removeprefix(f"{name}.").split(".")[0] for key in keys} == set(
+            settings_class(pipeline, name).model_fields
+        )
 
 
 def test_nothing_persists_numbers_are_in_git_and_all_else_is_in_the_cache():
@@ -129,43 +137,15 @@ def test_no_output_of_a_stage_is_ever_added_to_git_by_mistake(repository):
         assert subprocess.run(["git", "check-ignore", "-q", path], cwd=repository).returncode == 1, path
 
 
-FLOORS = [
-    *(
-        "sightword/settings sightword/statistics sightword/messages sightword/_lazy",
-        "sightword/errors",
-        "sightword/machine",
-        "sightword/io",
-    ),
-    *(
-        "sightword/compute sightword/corpus",
-        "sightword/images sightword/captions sightword/storage",
-        "sightword/model sightword/text",
-        "sightword/features",
-        "sightword/encoder sightword/sample_network",
-    ),
-    *(
-        "sightword/evaluation",
-        "sightword/search sightword/training",
-        "sightword/report",
-        "sightword/vse sightword/hypernyms",
-        "sightword/entailment sightword/grounded",
-    ),
-    *("pipeline/pipelines pipeline/ranks", "pipeline/lineage", "pipeline/params"),
-    *(
-        "pipeline/comparison pipeline/downloads",
-        "pipeline/experiments",
-        "pipeline/new_project",
-        "pipeline/doctor",
-        "pipeline/cli",
-        "stages",
-    ),
-]
-"""From the ground: a room stands on those below it, never on one beside it."""
+def floors(root):
+    """The number of each room's floor, from the ground: the plan in CONTRIBUTING.md, from its last line."""
+    plan = (root / "CONTRIBUTING.md").read_text().partition("```text\n")[2].partition("```")[0].splitlines()
+    return {room: number for number, line in enumerate(reversed(plan)) for room in line.partition("#")[0].split()}
 
 
 def test_dependencies_point_one_way(repository):
     """Only settings, which are plain values, may be read from anywhere."""
-    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
+    floor = floors(repository)
 
     def room_of(path):
         return "stages" if path.startswith("stages/") else "/".join(path.split("/")[:2]).removesuffix(".py")

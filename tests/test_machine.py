@@ -15,7 +15,7 @@ from checkout import Checkout
 
 from sightword import machine
 from sightword.errors import SetupError
-from sightword.storage import place_of
+from sightword.storage.store import Store
 
 
 def test_one_machine_is_the_default(monkeypatch) -> None:
@@ -188,7 +188,7 @@ def test_user_without_a_home_has_a_folder_of_their_own(homeless, monkeypatch, ho
     assert machine.current().store == str(own / ".cache/sightword")
     assert machine.expanded("~/store") == own / "store"
     assert machine.expanded("store") == Path("store")
-    assert str(place_of("~/store")).endswith(f"{own}/store")
+    assert str(Store("~/store").place).endswith(f"{own}/store")
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from pipeline import pipelines
 from pipeline.doctor.project import check_leftovers
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.jobs import plan
-from pipeline.lineage.lock import read_lock
+from pipeline.lineage.lock import merge_locks, read_lock
 from pipeline.lineage.locks import lock_here
-from pipeline.lineage.merging import merge_locks
 from sightword.errors import FileFormatError
 
-ITEMS = ["each@plain-0", "each@plain-1", "each@big-one-0", "each@big-one-1"]
+ITEMS = [f"many/dvc.yaml:each@{item}" for item in ("plain-0", "plain-1", "big-one-0", "big-one-1")]
+ALL = "many/dvc.yaml:all"
 KEY = "metrics/all.json:big-one-1"
 
 
@@ -40,19 +40,19 @@ def changed(run, tmp_path):
 def test_the_entries_are_those_of_dvc(run):
     lock = lock_here(run.folder)
     described = pipelines.by_entry(run.folder)
-    assert list(described) == ["first", "second", "third", *ITEMS, "all"]
-    assert lock.entries.keys() >= {*ITEMS, "all"}
+    assert list(described) == ["first", "second", "third", *ITEMS, ALL]
+    assert lock.entries.keys() >= {*ITEMS, ALL}
     for name in ITEMS:
         entry = lock.entries[name]
         assert described[name]["cmd"] == entry.command
         assert [described[name]["outs"][0], *described[name]["metrics"][0]] == sorted(out.path for out in entry.outs)
-    assert list(pipelines.by_stage(run.folder)) == ["first", "second", "third", "each", "all"]
+    assert list(pipelines.by_stage(run.folder)) == ["first", "second", "third", "many/dvc.yaml:each", ALL]
 
 
 def test_an_audit_goes_back_through_all_items(run, tmp_path):
     found = run.audited(KEY)
     names = [stage["name"] for stage in found["stages"]]
-    assert (names[0], set(names[1:5]), names[5:]) == ("all", set(ITEMS), ["second", "first"])
+    assert (names[0], set(names[1:5]), names[5:]) == (ALL, set(ITEMS), ["second", "first"])
     assert (found["state"], found["value"]) == ("ok", pytest.approx(0.6 * 10 + 0.5 + 1))
     assert {stage["record"]["verdict"] for stage in found["stages"]} == {"saved by DVC"}
     assert [dep["kind"] for dep in found["stages"][0]["deps"]] == ["output", "code"]  # a folder with their outputs
@@ -63,27 +63,30 @@ def test_an_audit_goes_back_through_all_items(run, tmp_path):
     html = run.audit(KEY, "--html", str(tmp_path / "audit.html"))
     assert (html.returncode, html.stderr) == (0, "")
     one = run.audited("metrics/big-one-1.json:number")["stages"][0]
-    assert one["name"] == "each@big-one-1"
-    assert one["params"] == {"each.common.factor": 1, "each.common.add": 0.5, "each.kinds.big-one.factor": 10}
+    assert one["name"] == ITEMS[3]
+    assert one["params"] == {
+        f"many/params.yaml:each.{name}": value
+        for name, value in (("common.factor", 1), ("common.add", 0.5), ("kinds.big-one.factor", 10))
+    }
 
 
 def test_one_changed_item_runs_alone_and_is_reported_alone(changed):
     changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
     states = {stage["name"]: stage for stage in changed.audited(KEY)["stages"]}
     differ = [name for name, stage in states.items() if stage["state"] != "ok"]
-    assert sorted(differ) == ["each@big-one-0", "each@big-one-1"]
-    assert states["each@big-one-0"]["changed_params"] == {"each.kinds.big-one.factor": [10, 20]}
+    assert sorted(differ) == ITEMS[2:]
+    assert states[ITEMS[2]]["changed_params"] == {"many/params.yaml:each.kinds.big-one.factor": [10, 20]}
     said = changed.run("sightword", "doctor", "--lock").stdout
-    assert "each@big-one-1: parameters: each.kinds.big-one.factor is 20, in dvc.lock 10" in said
+    assert f"{ITEMS[3]}: parameters: many/params.yaml:each.kinds.big-one.factor is 20, in dvc.lock 10" in said
     assert "each@plain" not in said
     ran = changed.do("dvc", "repro", "many/dvc.yaml")
     assert [line for line in ran.splitlines() if line.startswith("Running")] == [
-        f"Running stage 'many/dvc.yaml:{name}':" for name in ("each@big-one-0", "each@big-one-1", "all")
+        f"Running stage '{name}':" for name in (*ITEMS[2:], ALL)
     ]
     changed.commit("twice the factor")
     assert [point["value"] for point in changed.audited("--history", KEY)["points"]] == pytest.approx([7.5, 13.5])
     found = changed.audited("--diff", "HEAD~1", "HEAD", KEY)
-    assert [stage["name"] for stage in found["stages"]] == ["each@big-one-0", "each@big-one-1", "all"]
+    assert [stage["name"] for stage in found["stages"]] == [*ITEMS[2:], ALL]
 
 
 def test_the_doctor_finds_items_without_an_entry_and_entries_without_an_item(changed):
@@ -93,7 +96,7 @@ def test_the_doctor_finds_items_without_an_entry_and_entries_without_an_item(cha
     said = changed.run("sightword", "doctor", "--lock").stdout
     assert "each@big-one-2: dvc.lock has no entry" in said
     assert "each@plain-1: this stage stands in dvc.lock, but not in dvc.yaml" in said
-    assert "all: parameters: each.run is" in said
+    assert f"{ALL}: parameters: many/params.yaml:each.run is" in said
 
 
 def test_the_doctor_names_folders_of_items_that_are_gone(changed):
@@ -104,15 +107,15 @@ def test_the_doctor_names_folders_of_items_that_are_gone(changed):
 
 
 def test_one_item_is_verified(changed):
-    found = changed.audited("--verify", "each@big-one-1")
+    found = changed.audited("--verify", ITEMS[3])
     assert found["same"], found
     changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
     changed.commit("not run")
-    assert [out["same"] for out in changed.audited("--verify", "each@big-one-0")["outs"]] == [True, True]
+    assert [out["same"] for out in changed.audited("--verify", ITEMS[2])["outs"]] == [True, True]
 
 
 def test_the_facts_of_an_item_have_the_key_of_its_entry(run, tmp_path):
-    for name in (*ITEMS, "all"):
+    for name in (*ITEMS, ALL):
         run.keep_facts(name, tmp_path / name)
         (path,) = (tmp_path / name).iterdir()
         assert path.name.partition(".")[0] == lock_here(run.folder).entries[name].key
@@ -124,7 +127,8 @@ def test_locks_with_other_items_are_merged(run):
     block = text[start:end]
     less, more = text.replace(block, ""), text + block.replace("plain-0", "new-0")
     merged, conflicts = merge_locks(text, less, more)
-    assert (set(read_lock(merged).entries) ^ {*ITEMS, "all"}, conflicts) == ({"each@plain-0", "each@new-0"}, [])
+    names = {name.rpartition(":")[2] for name in (*ITEMS, ALL)}
+    assert (set(read_lock(merged).entries) ^ names, conflicts) == ({"each@plain-0", "each@new-0"}, [])
 
 
 def test_experiments_that_differ_in_one_item_share_the_others(run):
@@ -134,7 +138,7 @@ def test_experiments_that_differ_in_one_item_share_the_others(run):
         kinds = {"plain": {}, "big-one": {"factor": factor}}
         runs.append(SimpleNamespace(name=f"run{factor}", params={**values, "each": {**values["each"], "kinds": kinds}}))
     shared, *own = plan(runs, find_baseline(run.folder, "many"), sweep="try", side_by_side=True)
-    assert shared.stages == ("each@plain-0",)
+    assert shared.stages == (ITEMS[0],)
     assert [job.name for job in own] == ["run10", "run20"]
 
 

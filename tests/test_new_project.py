@@ -46,8 +46,7 @@ def test_a_project_has_the_pipelines_with_the_parameters_of_the_sample(made, rep
     assert find_project(made / "data") == made
     assert [one.folder for one in pipelines(made)] == ["", "entailment", "grounded", "hypernyms"]
     for one in pipelines(made):
-        name = f"{one.folder}-sample" if one.folder else "sample"
-        assert (made / one.params).read_bytes() == (repository / f"recipes/{name}.yaml").read_bytes()
+        assert (made / one.params).read_bytes() == (repository / one.params).read_bytes()
         assert params_file.load(made / one.params)
     assert (made / ".dvc/plots/intervals.json").is_file()
     assert not (made / "dvc.lock").exists()
@@ -169,7 +168,7 @@ def test_an_update_deletes_nothing_that_git_ignores_and_asks_about_replaced_file
     (project / "sightword/io/files.py").write_text("# of an older version\n")
     (project / "sightword/io/unpacking.py").unlink()
     commit(project)
-    shutil.copy(Path(__file__).parents[1] / "sightword/io/unpacking.py", project / "sightword")  # not committed
+    shutil.copy(Path(__file__).parents[1] / "sightword/io/unpacking.py", project / "sightword/io")  # not committed
     assert main(["init", "--update"]) == 0
     assert "(files: 1 changed; `git diff` shows them)" in capsys.readouterr().out
     assert (project / "sightword/mine.py").read_text() == "# my own work\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,11 +17,12 @@ from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.plan import Run
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.locks import lock_here
-from pipeline.params import params_file, recipes
-from sightword.errors import FileFormatError, LineageError, ParamsError, SetupError, SweepError
+from pipeline.params import params_file
+from sightword.errors import FileFormatError, ParamsError, SetupError, SweepError
 from sightword.settings import Settings
 
 KEY = "metrics/fourth.json:total"
+FOURTH, FACTOR = "extra/dvc.yaml:fourth", "extra/params.yaml:fourth.factor"
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +55,22 @@ def test_a_run_of_the_second_runs_what_it_needs_of_the_first(changed):
 
 def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
     found = both.audited(KEY)
-    assert [stage["name"] for stage in found["stages"]] == ["fourth", "third", "second", "first"]
+    assert [stage["name"] for stage in found["stages"]] == [FOURTH, "third", "second", "first"]
     assert (found["state"], found["value"]) == ("ok", pytest.approx(21))
     assert {stage["record"]["verdict"] for stage in found["stages"]} == {"saved by DVC"}
     fourth = found["stages"][0]
-    assert fourth["params"] == {"fourth.factor": 7, "fourth.reads": "models/encoder"}
+    assert fourth["params"] == {FACTOR: 7, "extra/params.yaml:fourth.reads": "models/encoder"}
     assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"
     assert both.audited("the-text")["path"] == "data/fourth"
     bare = both.clone(tmp_path / "bare.git", "--bare")
-    assert [stage["name"] for stage in bare.audited(KEY)["stages"]] == ["fourth", "third", "second", "first"]
+    assert [stage["name"] for stage in bare.audited(KEY)["stages"]] == [FOURTH, "third", "second", "first"]
 
 
 def test_what_changed_in_the_second_is_reported(changed):
     changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
     changed.edit("extra/dvc.yaml", "cmd: python -m", "cmd: python -B -m")
     fourth, *first = changed.audited(KEY)["stages"]
-    assert fourth["changed_params"] == {"fourth.factor": [7, 8]}
+    assert fourth["changed_params"] == {FACTOR: [7, 8]}
     assert fourth["reasons"] == ["dvc.yaml has another command now: python -B -m stages.fourth"]
     assert [stage["state"] for stage in first] == ["ok"] * 3
     changed.write("extra/dvc.yaml", "stages: [")
@@ -84,20 +86,20 @@ def test_history_and_differences_go_over_both(changed):
     changed.commit("still more")
     points = changed.audited("--history", KEY)["points"]
     assert [point["value"] for point in points] == [pytest.approx(value) for value in (21, 42, 48)]
-    assert [point["params"] for point in points[1:]] == [{"third.factor": [5, 10]}, {"fourth.factor": [7, 8]}]
+    assert [point["params"] for point in points[1:]] == [{"third.factor": [5, 10]}, {FACTOR: [7, 8]}]
     found = changed.audited("--diff", "HEAD~2", "HEAD", KEY)
-    assert [stage["name"] for stage in found["stages"]] == ["third", "fourth"]
-    assert changed.audited(found["stages"][1]["outs"][0], "--rev", "HEAD~1")["stage"] == "fourth"
+    assert [stage["name"] for stage in found["stages"]] == ["third", FOURTH]
+    assert changed.audited(found["stages"][1]["outs"][0], "--rev", "HEAD~1")["stage"] == FOURTH
 
 
 def test_a_stage_of_the_second_is_verified(both):
-    assert both.audited("--verify", "fourth")["same"]
+    assert both.audited("--verify", FOURTH)["same"]
 
 
 def test_the_facts_of_the_second_have_the_key_of_its_entry(both, tmp_path):
-    both.keep_facts("fourth", tmp_path / "runs")
+    both.keep_facts(FOURTH, tmp_path / "runs")
     (path,) = (tmp_path / "runs").iterdir()
-    assert path.name.partition(".")[0] == lock_here(both.folder).entries["fourth"].key
+    assert path.name.partition(".")[0] == lock_here(both.folder).entries[FOURTH].key
 
 
 def test_the_doctor_checks_both_locks(changed):
@@ -107,8 +109,8 @@ def test_the_doctor_checks_both_locks(changed):
     changed.edit("stages/fourth.py", "import json", "import json  # a remark\nimport json")
     done = changed.run("sightword", "doctor", "--lock")
     assert done.returncode == 1
-    assert "fourth: parameters: fourth.factor is 8, in dvc.lock 7" in done.stdout
-    assert "fourth: code: stages/fourth.py is modified" in done.stdout
+    assert f"{FOURTH}: parameters: {FACTOR} is 8, in dvc.lock 7" in done.stdout
+    assert f"{FOURTH}: code: stages/fourth.py is modified" in done.stdout
 
 
 class First(Settings):
@@ -126,12 +128,12 @@ class Other(Settings):
 @pytest.fixture
 def described(tmp_path, monkeypatch):
     """A project of two pipelines that were not run, with a recipe for each, and the user in the second."""
-    for name, settings in (("first", First), ("other", Other)):
+    for name, settings in (("first", First), ("more.other", Other)):
         monkeypatch.setitem(sys.modules, f"stages.{name}", SimpleNamespace(SETTINGS=settings))
     files = {
         "dvc.yaml": "stages:\n  first: {cmd: python -m stages first}\n",
         "params.yaml": "first: {size: 3}\n",
-        "more/dvc.yaml": "stages:\n  other: {cmd: python -m stages other, wdir: ..}\n",
+        "more/dvc.yaml": "stages:\n  other: {cmd: python -m stages more other, wdir: ..}\n",
         "more/params.yaml": "other: {depth: 4}\n",
         "recipes/small.yaml": "# Small.\nfirst: {size: 1}\n",
         "recipes/deep.yaml": "# Deep.\nother: {depth: 99}\n",
@@ -165,21 +167,30 @@ def test_the_parameters_of_each_pipeline_are_checked_by_its_own_stages(described
 
 def test_a_recipe_is_written_to_the_pipeline_whose_stages_are_its_sections(described, capsys):
     assert main(["recipe", "deep", "--force"]) == 0
-    assert (described / "more/params.yaml").read_text() == "# Deep.\nother: {depth: 99}\n"
+    assert params_file.load(described / "more/params.yaml")["other"] == Other(depth=99)
     assert "Next: dvc repro more/dvc.yaml" in capsys.readouterr().out
     assert main(["recipe", "small", "--force"]) == 0
     assert params_file.load(described / "params.yaml")["first"] == First(size=1)
-    assert recipes.target(recipes.find("deep", described), described) == described / "more/params.yaml"
 
 
-def test_a_name_stands_for_one_stage(described, capsys):
-    (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: x, wdir: ..}\n")
-    assert main(["params", "--check"]) == 1
-    assert "more/dvc.yaml: has the stage first, and so has dvc.yaml" in capsys.readouterr().err
-    for folder in (described, described / "more"):
-        (folder / "dvc.lock").write_text("schema: '2.0'\nstages:\n  first:\n    cmd: x\n")
-    with pytest.raises(LineageError, match="has the stage first, and so has"):
-        lock_here(described)
+def test_two_pipelines_with_one_stage_name_are_told_apart_by_the_file(described, monkeypatch):
+    monkeypatch.setitem(sys.modules, "stages.more.first", SimpleNamespace(SETTINGS=Other))
+    (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: y, wdir: ..}\n")
+    (described / "more/params.yaml").write_text("first: {depth: 5}\n")
+    assert main(["params", "--check"]) == 0
+    for folder, command in (("", "x"), ("more", "y")):
+        lock = f"schema: '2.0'\nstages:\n  first:\n    cmd: {command}\n"
+        (described / folder / "dvc.lock").write_text(lock)
+    assert {name: entry.command for name, entry in lock_here(described).entries.items()} == {
+        "first": "x",
+        "more/dvc.yaml:first": "y",
+    }
+    assert {name: one["cmd"] for name, one in pipelines.by_entry(described).items()} == {
+        "first": "python -m stages first",
+        "more/dvc.yaml:first": "y",
+    }
+    assert params_file.load(described / "params.yaml")["first"] == First(size=3)
+    assert params_file.load(described / "more/params.yaml")["first"] == Other(depth=5)
 
 
 def test_a_stage_in_a_folder_runs_in_the_projects(described):
@@ -197,7 +208,9 @@ def test_another_project_in_a_folder_is_not_a_pipeline(described):
 def test_a_stage_without_a_module_is_one_message(described):
     (described / "more/dvc.yaml").write_text("stages:\n  nowhere: {cmd: x, wdir: ..}\n")
     (described / "more/params.yaml").write_text("nowhere: {}\n")
-    with pytest.raises(ParamsError, match=r"nowhere: dvc\.yaml has this stage, and stages/ has no module"):
+    with pytest.raises(
+        ParamsError, match=r"nowhere: more/dvc\.yaml has this stage, and there is no stages/more/nowhere\.py"
+    ):
         params_file.load(described / "more/params.yaml")
 
 
@@ -212,7 +225,7 @@ class Fourth(Settings):
 def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
     for name, value in changed.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setitem(sys.modules, "stages.fourth", SimpleNamespace(SETTINGS=Fourth))
+    monkeypatch.setitem(sys.modules, "stages.extra.fourth", SimpleNamespace(SETTINGS=Fourth))
     changed.write(".dvc/tmp/grid.yaml", "name: wide\nblocks: [{fourth.factor: [2, 3]}]\n")
     monkeypatch.chdir(changed.folder)
     assert main(["sweep", ".dvc/tmp/grid.yaml", "--slots", "1", "--metric", "total"]) == 0, capsys.readouterr().err
@@ -254,10 +267,10 @@ def test_a_pipeline_that_never_ran_is_in_no_command_of_dvc(fresh, command):
 
 
 def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_makes_it(fresh):
-    for what in (KEY, "fourth", "the-text", "data/fourth/text"):
+    for what in (KEY, FOURTH, "the-text", "data/fourth/text"):
         done = fresh.run("sightword", "audit", what)
         assert done.returncode == 1
-        assert "fourth has not run: `rm extra/.dvcignore && dvc repro extra/dvc.yaml`." in done.stderr
+        assert f"{FOURTH} has not run: `rm extra/.dvcignore && dvc repro extra/dvc.yaml`." in done.stderr
 
 
 def test_a_sweep_of_a_hidden_pipeline_is_refused(fresh):
@@ -322,5 +335,6 @@ def test_a_visible_pipeline_without_a_lock_has_a_warning_with_the_command_that_h
 
 
 def test_the_locks_of_a_project_are_read_as_one(both):
-    texts = [(both.folder / name).read_text() for name in ("dvc.lock", "extra/dvc.lock")]
-    assert lock_here(both.folder).entries == {k: v for text in texts for k, v in read_lock(text).entries.items()}
+    first, second = (read_lock((both.folder / name / "dvc.lock").read_text()).entries for name in ("", "extra"))
+    fourth = replace(second["fourth"], name=FOURTH)
+    assert lock_here(both.folder).entries == {**first, FOURTH: fourth}

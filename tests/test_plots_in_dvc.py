@@ -11,9 +11,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from sightword.io.files import write_tsv
+from sightword.training.checkpoint import Progress
 from sightword.vse.selection.epochs import Measured, rows
 from sightword.vse.training.curves import write_curves
-from sightword.vse.training.task import History
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 TASKS = ["STSSample", "SICKRelatedness"]
@@ -23,11 +23,10 @@ RANKS = ["1", "2", "3-4", "5-8", "9-16", "17-32"]
 @pytest.fixture
 def project(repository, tmp_path):
     """A DVC project with the plots of dvc.yaml, and the curves of two epochs."""
-    entry = {direction: {"r1": 1.0, "r5": 5.5, "r10": 10.0} for direction in DIRECTIONS}
-    history = History(
-        loss=[(5, 3.0), (10, 2.0)], rate=[(5, 0.1), (10, 0.2)], recall=[(epoch, entry) for epoch in (1, 2)]
-    )
-    write_curves(tmp_path / "plots/train", history)
+    values = {"r1": 1.0, "r5": 5.5, "r10": 10.0}
+    recall = {f"{side}/{name}": [(5, value), (10, value)] for side in DIRECTIONS for name, value in values.items()}
+    loss, rate = {"loss": [(5, 3.0), (10, 2.0)]}, {"learning_rate": [(5, 0.1), (10, 0.2)]}
+    write_curves(tmp_path / "plots/train", Progress(10, {"loss": loss, "learning_rate": rate, "recall": recall}))
     r10 = dict.fromkeys(DIRECTIONS, 10.0)
     measured = [Measured(1, r10, dict.fromkeys(TASKS, 50.0)), Measured(2, r10, {TASKS[0]: None, TASKS[1]: 60.0})]
     header, lines = rows(measured, TASKS)
@@ -37,7 +36,7 @@ def project(repository, tmp_path):
     write_tsv(semantics / "systems.tsv", ("name", "system", "pearson", "lo", "hi"), [("a", "x", 0.5, 0.4, 0.6)])
     write_tsv(semantics / "breakdown.tsv", ("name", "pairs", "rank_difference", "lean"), [("overlap none", 9, 0.3, 0)])
     write_tsv(semantics / "pairs.tsv", ("task", "subtask", "gold", "cosine"), [("STS12", "MSRpar", 3, 0.5)])
-    shutil.copy(repository / "recipes/sample.yaml", tmp_path / "params.yaml")
+    shutil.copy(repository / "params.yaml", tmp_path / "params.yaml")
     yaml = YAML(typ="safe", pure=True)
     everything = yaml.load((repository / "dvc.yaml").read_text())
     retrieval = tmp_path / "plots/retrieval"

@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     compare.add_argument("--html", metavar="FILE", type=Path, help=page)
     add_layout(
         compare,
-        csv="only CSV with all digits: correlations, else recalls, else hypernyms, else entailment, else grounded",
+        csv="only CSV with all digits: correlations, else recalls, else those of the first further pipeline",
     )
 
 
@@ -108,11 +108,9 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
         if arguments.unseen:
             below.insert(0, "Only pairs of which neither sentence is a training caption of A or B.")
         parts.append((table.lines(found.semantics, exact=arguments.csv), below))
-    for what, rows in ((table.CONCEPTS, found.hypernyms), (table.SENTENCES, found.entailment)):
-        if rows and not (arguments.csv and parts):
-            parts.append((table.part_lines(rows, what, exact=arguments.csv), table.part_verdict(rows)))
-    if found.spaces and not (arguments.csv and parts):
-        parts.append((table.space_lines(found.spaces, exact=arguments.csv), table.space_verdict(found.spaces)))
+    for one in found.tested:
+        if not (arguments.csv and parts):
+            parts.append((table.result_lines(one, exact=arguments.csv), table.result_verdict(one)))
     names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (found.a, found.b)]
     head = [f"{label}: {name}" for label, name in zip("AB", names, strict=True)]
     drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)

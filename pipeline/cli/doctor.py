@@ -45,12 +45,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
         found = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
     else:
-        from pipeline.doctor.checks import CHECKS
+        from pipeline.doctor.checks import checks
         from pipeline.doctor.context import Context
         from pipeline.doctor.findings import examine
 
         with Context(Path.cwd(), project, quick=arguments.quick) as context:
-            found = list(examine(CHECKS, context))
+            found = list(examine(checks(Path.cwd()), context))
     counts = {state: sum(finding.state == state for finding in found) for state in _MARKS}
     if arguments.json:
         import json

@@ -118,8 +118,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     import sys
 
-    from pipeline.lineage.lock import RESOLVE
-    from pipeline.lineage.merging import merge_locks
+    from pipeline.lineage.lock import RESOLVE, merge_locks
     from pipeline.pipelines import LOCK
     from sightword.io.files import read_text, write_text
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from pipeline.experiments.results import Group
 
 RECIPE = """\
-Write params.yaml whole from a recipe, with its comments.
+Write params.yaml whole from a recipe, with a comment for each parameter.
 
-A recipe is a complete set of parameters, such as the published ones, for one of
-the project's pipelines: its sections are that pipeline's stages. From there,
-edit params.yaml, or let `dvc exp run -S section.key=value` do it."""
+A recipe names another one as its base, and the parameters that differ; without
+a base, those that differ from the published values. `pipeline` names
+another pipeline than the first. From there, edit params.yaml, or let
+`dvc exp run -S section.key=value` do it."""
 
 PARAMS = """\
 Check the params.yaml of each pipeline, and print what the stages will use, section by section."""
@@ -68,7 +69,7 @@ def add(commands: Commands) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> int:
-    from pipeline.params import params_file, recipes
+    from pipeline.params import overlay, recipes, writing
     from pipeline.pipelines import find_project, project_of
 
     if arguments.name is None and not arguments.list:
@@ -82,17 +83,18 @@ def _recipe(arguments: argparse.Namespace) -> int:
             print(f"{recipe.name:{width}}  {recipe.summary}".rstrip())
         return 0
     recipe = recipes.find(arguments.name, project)
-    path = Path(arguments.params) if arguments.params else _short(recipes.target(recipe, project))
-    changed = recipes.write(recipe, path, project, force=arguments.force)
+    pipeline = overlay.resolve(recipe, project).pipeline
+    path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)
+    changed = writing.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""
     print(f"{path} {'is now' if changed else 'already was'} the recipe {recipe.name}{about}")
     if changed:
-        print(f"Next: {params_file.pipeline_of(recipe.path).command}")
+        print(f"Next: {pipeline.command}")
     return 0
 
 
 def _params(arguments: argparse.Namespace) -> int:
-    from pipeline.params import params_file, recipes
+    from pipeline.params import params_file, writing
     from sightword.messages import flat
 
     if arguments.explain:
@@ -105,18 +107,18 @@ def _params(arguments: argparse.Namespace) -> int:
         for name, settings in sections.items():
             print(f"{name}:")
             for key, value in flat(settings.model_dump()).items():
-                print(f"  {key}: {recipes.spelt(value)}")
+                print(f"  {key}: {writing.spelt(value)}")
     return 0
 
 
 def _explain(name: str) -> int:
     import textwrap
 
-    from pipeline.params import reference
+    from pipeline.params import reference, writing
 
     for number, one in enumerate(reference.explain(name)):
         gap = "\n" if number else ""
-        print(f"{gap}{one.name}: {one.accepted}; published value {reference.spelt(one.default)}")
+        print(f"{gap}{one.name}: {one.accepted}; published value {writing.spelt(one.default)}")
         print(textwrap.fill(one.text, 100, initial_indent="  ", subsequent_indent="  "))
     return 0
 
@@ -196,12 +198,11 @@ def _exp_show(name: str | None) -> Any:
 
 def _params_paths(arguments: argparse.Namespace) -> list[Path]:
     """Return the file named by ``--params``, or else the files of all pipelines, relative to the current folder."""
-    from pipeline.pipelines import by_stage, find_project, pipelines
+    from pipeline.pipelines import find_project, pipelines
 
     if arguments.params is not None:
         return [Path(arguments.params)]
     project = find_project(Path.cwd())
-    by_stage(project)  # a repeated stage name is reported first
     return [_short(project / pipeline.params) for pipeline in pipelines(project)]
 
 

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import Commands, add_command, refuse
-from pipeline.cli.search_opening import CAPTIONS, FEATURES, WEIGHTS, is_file, open_searcher, open_uploads
 from pipeline.cli.search_text import Printer, print_notes
 
 if TYPE_CHECKING:
-    import torch
-
-    from sightword.search.searcher import Floats, How, Searcher
+    from sightword.search.searcher import How, Searcher
     from sightword.search.thumbnails import Thumbnails
     from sightword.search.uploads import UploadedPictures
 
@@ -39,21 +36,14 @@ that the next search begins at once.
   sightword search models/encoder --max "a dog" "snow"
   sightword search models/encoder --collection ~/Pictures --serve"""
 
+FEATURES = Path("data/features/features.h5")
+CAPTIONS = Path("data/captions/captions.parquet")
+WEIGHTS = Path("data/raw/features")
 PICTURES = Path("data/resized")
 PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
 _WIDE = 60  # letters of a THING in a message
-_SUM = "This encoder was not trained for an order: the sum of the embeddings, at length 1, stands for the maximum."
-_HOW_ELSE = {
-    ("cosine", "max"): _SUM,
-    ("dot", "max"): _SUM,
-    ("reversed_order", "max"): "The order of this encoder is reversed: the elementwise minimum composes.",
-    ("reversed_order", "min"): "The order of this encoder is reversed: the elementwise maximum abstracts.",
-}
-"""Where another operation than the option's name is used."""
-_OPERATIONS = {"order": {"max": "maximum", "min": "minimum"}, "reversed_order": {"max": "minimum", "min": "maximum"}}
-"""The elementwise operation of an option by the similarity; other encoders compose by the sum."""
 
 
 def add(commands: Commands) -> None:
@@ -102,8 +92,28 @@ def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
 def _search(arguments: argparse.Namespace) -> int:
     from sightword.search.query import check_text
 
-    combined = [things for things in (arguments.max, arguments.min) if things is not None]
-    asked = [one for one in (arguments.query, arguments.picture, arguments.like) if one is not None]
+    combined = arguments.max or arguments.min or []
+    _check(arguments, combined)
+    texts = _named(combined) if arguments.query is None else {"the query": arguments.query}
+    for name, text in texts.items():
+        check_text(text, name)  # before the encoder is loaded
+    if arguments.serve:
+        return _serve(arguments)
+    searcher, uploads = _open(arguments)
+    if arguments.picture is not None:
+        return _captions(arguments, searcher, uploads)
+    print_notes(searcher.notes)
+    if arguments.like is not None:
+        return _like(arguments, searcher, uploads)
+    if combined:
+        return _combined(arguments, combined, searcher, uploads)
+    return _sentences(arguments, searcher)
+
+
+def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
+    """Refuse options that do not go together."""
+    queries = [arguments.query, arguments.picture, arguments.like, arguments.max, arguments.min]
+    asked = sum(one is not None for one in queries)
     printed = arguments.json or arguments.csv
     from_page = (
         "--serve takes its queries from the page: leave QUERY, --picture, --like, --max, --min, --json, --csv out"
@@ -115,31 +125,26 @@ def _search(arguments: argparse.Namespace) -> int:
     refuse(
         arguments,
         (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
-        (arguments.serve and (asked or combined or printed), from_page),
-        (len(asked) + len(combined) > 1, "one of QUERY, --picture, --like, --max and --min"),
-        (any(len(things) < 2 for things in combined), "--max and --min combine at least two THINGs"),
+        (arguments.serve and (asked or printed), from_page),
+        (asked > 1, "one of QUERY, --picture, --like, --max and --min"),
+        (len(combined) == 1, "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
         (arguments.collection and of_project, f"--{''.join(of_project[:1])} does not go with --collection"),
-        (
-            arguments.collection and arguments.picture,
-            "--collection has no captions: use --like",
-        ),
+        (arguments.collection and arguments.picture, "--collection has no captions: use --like"),
         (arguments.weights and not pictured, "--weights goes with a picture, --collection or --serve"),
         (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
     )
-    for text, name in [(arguments.query, "the query")] if arguments.query is not None else _named(*combined):
-        check_text(text, name)  # before the encoder is loaded
-    if arguments.serve:
-        return _serve(arguments)
-    searcher, device = open_searcher(arguments)
-    if arguments.picture is not None:
-        return _captions(arguments, searcher, device)
-    print_notes(searcher.notes)
-    if arguments.like is not None:
-        return _like(arguments, searcher, device)
-    if combined:
-        return _combined(arguments, searcher, device)
-    return _sentences(arguments, searcher)
+
+
+def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
+    """Open the encoder, the collection and the reader of new pictures, at the project's places unless named."""
+    from sightword.search.opening import open_search
+
+    captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
+    named = [name for name in (arguments.picture, arguments.like) if name is not None]
+    options = {name: getattr(arguments, name) for name in ("weights", "collection", "split")}
+    features = arguments.features or FEATURES
+    return open_search(arguments.encoder, features, captions, weights_folder=WEIGHTS, named=named, **options)
 
 
 def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
@@ -187,65 +192,49 @@ def _lines() -> Iterator[str | bytes]:
         yield line
 
 
-def _like(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
+def _like(arguments: argparse.Namespace, searcher: Searcher, uploads: UploadedPictures) -> int:
     """Print the pictures that are like a picture."""
-    shown = _picture(arguments.like, searcher, open_uploads(arguments, searcher, device))
-    hits = searcher.combined([shown], arguments.top or _TOP, how="max")
+    from sightword.search.opening import find_picture
+
+    hits = searcher.combined([find_picture(arguments.like, searcher, uploads)], arguments.top or _TOP, how="max")
     Printer(arguments, searcher).pictures(arguments.like, hits, {"like": arguments.like})
     return 0
 
 
-def _combined(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
+def _combined(
+    arguments: argparse.Namespace, things: Sequence[str], searcher: Searcher, uploads: UploadedPictures
+) -> int:
     """Print the pictures that several sentences or pictures find together."""
-    from sightword.search.query import Query, check_query
-    from sightword.search.thumbnails import SUFFIXES
+    from sightword.search.answers import operation
+    from sightword.search.opening import find_operands
+    from sightword.search.query import Query
 
     how: How = "min" if arguments.max is None else "max"
-    similarity, vocabulary = searcher.encoder.similarity_name, searcher.encoder.vocabulary
-    uploads = open_uploads(arguments, searcher, device)
-    things = arguments.max or arguments.min
-    operands = [
-        _picture(thing, searcher, uploads)
-        # A name of a picture file is no sentence, even where there is no such file.
-        if thing in searcher.catalogue.rows or is_file(thing) or thing.lower().endswith(SUFFIXES)
-        else check_query(thing, vocabulary, name)
-        for thing, name in _named(things)
-    ]
+    operands = find_operands(_named(things), searcher, uploads)
     hits = searcher.combined(operands, arguments.top or _TOP, how=how)
     sentences = [one for one in operands if isinstance(one, Query)]
     unknown = list(dict.fromkeys(token for one in sentences for token in one.unknown))
-    print_notes([_HOW_ELSE.get((similarity, how), "")])
-    used = _OPERATIONS.get(similarity, {"max": "sum"})[how]
+    used, note = operation(searcher.encoder.similarity_name, how)
+    print_notes([note])
     first = {how: things, "operation": used, "unknown": unknown}
     notes = [one.note for one in sentences]
     Printer(arguments, searcher).pictures(f"{how}: {' + '.join(things)}", hits, first, notes=notes)
     return 0
 
 
-def _named(things: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Return the THINGs of an option, each with its name in messages."""
-    return [(thing, f"THING {place} ({_short(thing)!r})") for place, thing in enumerate(things, start=1)]
+def _named(things: Sequence[str]) -> dict[str, str]:
+    """Return the THINGs of an option by their names in messages."""
+    return {f"THING {place} ({_short(thing)!r})": thing for place, thing in enumerate(things, start=1)}
 
 
-def _picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> int | Floats:
-    """Return the row of a picture of the collection, or the features of a picture file."""
-    row = searcher.catalogue.rows.get(name)
-    if row is not None:
-        return row
-    path = Path(name)
-    if not is_file(name):
-        searcher.catalogue.find(name)  # reports the unknown id, with ids like it
-    data = uploads.read(path)
-    row = uploads.row(data)
-    return uploads.features(data) if row is None else row
-
-
-def _captions(arguments: argparse.Namespace, searcher: Searcher, device: torch.device) -> int:
+def _captions(arguments: argparse.Namespace, searcher: Searcher, uploads: UploadedPictures) -> int:
     """Print the captions that a picture finds."""
     from tqdm import tqdm
 
+    from sightword.search.opening import find_picture
+
     catalogue = searcher.catalogue
-    shown = _picture(arguments.picture, searcher, open_uploads(arguments, searcher, device))
+    shown = find_picture(arguments.picture, searcher, uploads)
     vector = searcher.embedding(shown)
     print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
@@ -268,11 +257,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
         folder = arguments.collection or arguments.pictures or (PICTURES if PICTURES.is_dir() else None)
         files = None if folder is None else open_pictures(folder)
-        searcher, device = open_searcher(arguments)
+        searcher, uploads = _open(arguments)
         thumbnails, notes = _thumbnails(folder, files, searcher)
         notes = [*searcher.notes, *notes]
         top = {} if arguments.top is None else {"top": arguments.top}
-        parts = Parts(searcher, thumbnails, open_uploads(arguments, searcher, device), notes, **top)
+        parts = Parts(searcher, thumbnails, uploads, notes, **top)
         app = create_app(parts, host=host)
         open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
         print_notes(notes if is_loopback(host) else [*notes, open_to])

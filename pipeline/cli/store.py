@@ -10,8 +10,8 @@ from sightword.errors import StoreError
 from sightword.messages import size
 
 if TYPE_CHECKING:
-    from sightword.features.maintenance import Kind
-    from sightword.features.store import Store
+    from sightword.storage.maintenance import Kind
+    from sightword.storage.store import Store
 
 STORE = """\
 Look after the store of computed features: stats, verify, compact, prune.
@@ -71,7 +71,7 @@ def add(commands: Commands) -> None:
 
 
 def _stats(arguments: argparse.Namespace) -> int:
-    from sightword.features import maintenance
+    from sightword.storage import maintenance
 
     store = _open_store(arguments)
     print(store.place)
@@ -81,7 +81,7 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from sightword.features import maintenance
+    from sightword.storage import maintenance
 
     store = _open_store(arguments)
     sound = damaged = 0
@@ -95,7 +95,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _compact(arguments: argparse.Namespace) -> int:
-    from sightword.features import maintenance
+    from sightword.storage import maintenance
 
     store = _open_store(arguments)
     replaced = maintenance.compact(store, dry_run=arguments.dry_run)
@@ -104,7 +104,7 @@ def _compact(arguments: argparse.Namespace) -> int:
 
 
 def _prune(arguments: argparse.Namespace) -> int:
-    from sightword.features import maintenance
+    from sightword.storage import maintenance
 
     store = _open_store(arguments)
     if arguments.unused is not None and arguments.unused < 0:
@@ -122,7 +122,7 @@ def _prune(arguments: argparse.Namespace) -> int:
 
 def _open_store(arguments: argparse.Namespace) -> Store:
     from sightword import machine
-    from sightword.features.store import Store
+    from sightword.storage.store import Store
 
     store = Store(arguments.store or machine.current().store)
     if not store.place.exists():

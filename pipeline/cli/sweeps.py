@@ -9,7 +9,6 @@ import signal
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,7 @@ from pipeline.cli.project import print_groups
 from sightword.messages import and_more, plural
 
 if TYPE_CHECKING:
-    from pipeline.experiments.processes import Engine
     from pipeline.experiments.runner import Event
-    from pipeline.experiments.slots import Slot
 
 MANY = 100
 """Number of experiments above which the command wants ``--yes``."""
@@ -45,13 +42,8 @@ def add(commands: Commands) -> None:
     only = sweep.add_mutually_exclusive_group()
     only.add_argument("--dry-run", action="store_true", help="only list the experiments, and check that they can run")
     only.add_argument("--status", action="store_true", help="only list what is done, running, failed and to do")
-    slots = (
-        "experiments at a time (default: the visible GPUs; without one, half as many as there are cores; with "
-        "--engine ray as many as the cluster has room for)"
-    )
+    slots = "experiments at a time (default: the visible GPUs; without one, half as many as there are cores)"
     sweep.add_argument("--slots", metavar="N", type=_count, help=slots)
-    engine = "where experiments run: this machine, or the nodes of a cluster of Ray (default: %(default)s)"
-    sweep.add_argument("--engine", choices=["local", "ray"], default="local", help=engine)
     sweep.add_argument("--only", metavar="REGEX", default="", help="only experiments whose name matches in some part")
     sweep.add_argument("--yes", action="store_true", help=f"run more than {MANY} experiments")
     sweep.add_argument("--committed", action="store_true", help="leave out uncommitted changes")
@@ -62,7 +54,7 @@ def add(commands: Commands) -> None:
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
-    from pipeline.experiments import baseline, grid, jobs, plan, results, runner, sweep
+    from pipeline.experiments import baseline, grid, jobs, plan, results, runner, slots, sweep
     from pipeline.experiments.clones import run_dvc
     from pipeline.pipelines import find_project
     from sightword.errors import ParamsError, SweepError
@@ -110,16 +102,17 @@ def _sweep(arguments: argparse.Namespace) -> int:
                 signal.signal(number, signal.default_int_handler)
         cache = run_dvc("cache", "dir", folder=project)
         try:
-            with _engine(arguments, len(every), len(todo), folder, cache) as (engine, places, where):
-                order = jobs.plan(todo, here, sweep=wanted.name, side_by_side=len(places) > 1)
-                _print(
-                    f"{len(done)} done already, {len(todo)} to run, {where}, threads each: "
-                    f"{places[0].environment['SIGHTWORD_THREADS']}; logs in {os.path.relpath(folder / 'logs')}"
-                )
-                progress = _Progress(len(todo), max(1, min(len(places), engine.room())))
-                with contextlib.closing(progress.bar):
-                    work = runner.Sweep(folder, here, base, places, engine, progress.report, replace=arguments.replace)
-                    failures = work.run(order, cache)
+            places = slots.choose(arguments.slots, len(every))[: len(todo)]
+            where = ", ".join(dict.fromkeys("the CPU" if one.place == "cpu" else one.place for one in places))
+            order = jobs.plan(todo, here, sweep=wanted.name, side_by_side=len(places) > 1)
+            _print(
+                f"{len(done)} done already, {len(todo)} to run, {len(places)} at a time on {where}, threads each: "
+                f"{places[0].environment['SIGHTWORD_THREADS']}; logs in {os.path.relpath(folder / 'logs')}"
+            )
+            progress = _Progress(len(todo), len(places))
+            with contextlib.closing(progress.bar):
+                work = runner.Sweep(folder, here, base, places, progress.report, replace=arguments.replace)
+                failures = work.run(order, cache)
         except KeyboardInterrupt:
             _print("stopped; nothing is left running. The same command resumes the sweep.")
             return 130
@@ -135,28 +128,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
     if failed:
         _print(f"{len(failed)} failed: {and_more(failed, SHOWN)}. The same command tries them again.")
     return 1 if failed else 0
-
-
-@contextlib.contextmanager
-def _engine(
-    arguments: argparse.Namespace, experiments: int, todo: int, folder: Path, cache: str
-) -> Iterator[tuple[Engine, list[Slot], str]]:
-    """Yield the engine, its slots, and the words for both."""
-    from pipeline.experiments import processes, slots
-
-    if arguments.engine == "local":
-        places = slots.choose(arguments.slots, experiments)[:todo]
-        where = ", ".join(dict.fromkeys("the CPU" if one.place == "cpu" else one.place for one in places))
-        yield processes.Processes(), places, f"{len(places)} at a time on {where}"
-        return
-    from pipeline.experiments.nodes import open_nodes
-    from sightword.machine import current
-
-    places = slots.on_nodes(arguments.slots, experiments)[:todo]
-    handler = signal.getsignal(signal.SIGTERM)
-    with open_nodes(current(), folder, Path(cache)) as nodes:
-        signal.signal(signal.SIGTERM, handler)  # which Ray has replaced
-        yield nodes, places, f"at most {len(places)} at a time on {nodes}"
 
 
 class _Progress:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.comparison import concepts, recall, spaces
+from pipeline import systems
+from pipeline.comparison import recall
+from pipeline.comparison.parts import Measure, Part
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.runs import CONCEPTS, ENTAILMENT, METRICS, SPACES, TOP, Side
+from pipeline.comparison.runs import METRICS, TOP, Side
 from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
+from pipeline.systems import Compared
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
 from sightword.io.files import read_json
@@ -23,8 +25,6 @@ from sightword.report.summary import headline_split
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Row = TypeVar("Row")
 
 UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
 """Scores in metrics files: means over queries or pairs, on which no test is possible."""
@@ -41,6 +41,13 @@ class Answers(NamedTuple):
     table: pd.DataFrame
 
 
+class Tested(NamedTuple):
+    """What a system declares for comparisons, with the rows of its table."""
+
+    compared: Compared
+    rows: list[Part] | list[Measure]
+
+
 class Contrast(NamedTuple):
     """Two runs side by side."""
 
@@ -53,12 +60,8 @@ class Contrast(NamedTuple):
     """The tables of both runs; None if one run has no table."""
     semantics: Comparison | None
     """The correlations with tests; None if they cannot be compared."""
-    hypernyms: list[concepts.Part]
-    """The accuracies of hypernym prediction; empty if they cannot be compared."""
-    entailment: list[concepts.Part]
-    """The accuracies of entailment; empty if they cannot be compared."""
-    spaces: list[spaces.Space]
-    """The measures of the scenarios of the grounded space; empty if they cannot be compared."""
+    tested: list[Tested]
+    """The results that systems declare, as far as both runs have them."""
     numbers: list[tuple[str, float, float]]
     """Scores without tests: name, A's, B's."""
     params: Mapping[str, Pair]
@@ -102,13 +105,9 @@ def contrast(
     draws = {"samples": samples, "seed": seed}
     pairs, semantics = _semantics(a, b, notes, unseen=unseen, **draws)
     answers, recalls = _retrieval(a, b, notes, **draws)
-    hypernyms = _tested(a, b, notes, "Hypernyms are", CONCEPTS, concepts.compare)
-    entailment = _tested(a, b, notes, "Entailment is", ENTAILMENT, concepts.compare_sentences)
-    grounded = _tested(
-        a, b, notes, "The grounded space is", SPACES, functools.partial(spaces.compare, samples=samples, seed=seed)
-    )
+    tested = [Tested(one, rows) for one in systems.compared() if (rows := _tested(a, b, notes, one, **draws))]
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
-    if semantics is None and not any((recalls, hypernyms, entailment, grounded, numbers)):
+    if semantics is None and not any((recalls, tested, numbers)):
         what = f"nothing can be compared: {' '.join(notes).removesuffix('.')}"
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
     found = None
@@ -116,7 +115,7 @@ def contrast(
         found = difference(a.revision, b.revision, project, facts=facts)
         notes += found.doubts
     params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
-    tables = (answers, recalls, pairs, semantics, hypernyms, entailment, grounded, numbers)
+    tables = (answers, recalls, pairs, semantics, tested, numbers)
     return Contrast(a, b, *tables, params, found, notes, unseen, samples, seed)
 
 
@@ -164,19 +163,17 @@ def _retrieval(
     return ((ours, theirs) if rows else None), rows
 
 
-def _tested(
-    a: Side, b: Side, notes: list[str], what: str, path: Path, compare: Callable[[Path, Path], list[Row]]
-) -> list[Row]:
-    """Compare what both sides have at a path; with a note why not, if only one has it or the two are unlike."""
-    ours, theirs = a.file(path), b.file(path)
+def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Part] | list[Measure]:
+    """Compare what both sides have; with a note why not, if only one has it or the two are unlike."""
+    ours, theirs = a.file(wanted.path), b.file(wanted.path)
     if ours is None or theirs is None:
         if ours is not None or theirs is not None:
-            notes.append(f"{what} not tested: {_lacking([a if ours is None else b], path)}.")
+            notes.append(f"{wanted.title} could not be tested: {_lacking([a if ours is None else b], wanted.path)}.")
         return []
     try:
-        return compare(ours, theirs)
+        return wanted.compare(ours, theirs, **draws)
     except ScoringError as error:
-        notes.append(f"{what} not tested: {error}.")
+        notes.append(f"{wanted.title} could not be tested: {error}.")
         return []
 
 

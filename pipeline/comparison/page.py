@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
 
 from pipeline.comparison import disagreements, drawings, table
-from pipeline.comparison.contrast import Contrast
+from pipeline.comparison.contrast import Contrast, Tested
 from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
 from pipeline.comparison.systems import Better, Comparison, who_is_better
 from sightword.errors import EncoderError, FileFormatError
@@ -64,14 +64,6 @@ _SEMANTICS = (
 )
 _UNKNOWN = "The parameters of these two are not known."
 _SWITCH = '<label class="switch"><input type="checkbox"> Show Williams\' and Steiger\'s tests</label>'
-_ACCURACY = (
-    "Percent of the {} that are classified correctly. <em>Only A</em>: pairs that A has right and B has wrong; p is "
-    "that of {}."
-)
-_SPACES = (
-    "Percent, for each scenario in its judged space: the mean over seeds; transfer tasks of the first seed. Lower is "
-    "better for c_inter only."
-)
 _GALLERY = (
     "Captions with the largest difference in the rank of their picture; among equals a hash decided. The gallery "
     "shows examples, not frequencies: <em>only A</em> and <em>only B</em> in the table above are frequencies."
@@ -90,7 +82,7 @@ def render(contrast: Contrast) -> str:
             _differs(contrast),
             _retrieval(contrast) if contrast.recalls else None,
             _semantics(contrast, contrast.semantics) if contrast.semantics else None,
-            *_other_systems(contrast),
+            *map(_other_system, contrast.tested),
             _numbers(contrast.numbers) if contrast.numbers else None,
             _training(contrast),
             _gallery(contrast, better, worse) if better or worse else None,
@@ -223,21 +215,12 @@ def _pairs(side: str, pairs: Sequence[disagreements.Pair]) -> Markup:
     return html.table(Table(caption, ("sentences", "human rank", "A's", "B's"), rows, style="worst both sortable"))
 
 
-def _other_systems(contrast: Contrast) -> Iterator[html.Section]:
-    """Yield the sections of hypernyms, entailment and the grounded space, as far as they were compared."""
-    clustered = "McNemar's test, which takes the pairs of one premise together"
-    for key, rows, what, test in (
-        ("hypernyms", contrast.hypernyms, table.CONCEPTS, "McNemar's exact test on these counts"),
-        ("entailment", contrast.entailment, table.SENTENCES, clustered),
-    ):
-        if rows:
-            accuracies = _readable(table.part_lines(rows, what), "Accuracy of both", key)
-            below = [html.text("{}", line) for line in table.part_verdict(rows)]
-            yield html.Section(key, key.capitalize(), [html.text(_ACCURACY, what, test), accuracies, *below])
-    if spaces := contrast.spaces:
-        below = [html.text("{}", line) for line in table.space_verdict(spaces)]
-        measures = _readable(table.space_lines(spaces), "Measures of both", "spaces")
-        yield html.Section("spaces", "Grounded space", [html.text(_SPACES), measures, *below])
+def _other_system(tested: Tested) -> html.Section:
+    """Return the section of what a system declares for comparisons."""
+    one = tested.compared
+    results = _readable(table.result_lines(tested), f"{one.title} of both", one.name)
+    below = [html.text("{}", line) for line in table.result_verdict(tested)]
+    return html.Section(one.name, one.title, [html.text("{}", one.about), results, *below])
 
 
 def _numbers(numbers: Sequence[tuple[str, float, float]]) -> html.Section:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.comparison.bootstrap import Doubles, resamples
 from pipeline.comparison.systems import SAMPLES, SEED, Better, who_is_better
+from sightword.bootstrap import Doubles, draws
 from sightword.errors import ScoringError
 from sightword.report.gallery import QueryKey
 from sightword.statistics import holm
@@ -101,7 +101,7 @@ def compare(
             rows.append(Recall(name, k, len(keys), r_a, r_b, 100.0 * (only_a - only_b) / len(keys), only_a, only_b))
     hits: Doubles = np.column_stack(columns)  # (pictures, rows): hits of A minus hits of B
     counts = np.column_stack(queries)
-    blocks = resamples(len(hits), samples, seed, "pictures", block=_DRAWS)
+    blocks = draws(len(hits), samples, seed, "pictures")
     differences = np.concatenate([100.0 * (times @ hits) / (times @ counts) for times in blocks])
     low, high = np.quantile(differences, [0.025, 0.975], axis=0)
     p = _swapped(hits, samples, seed)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline import systems
 from pipeline.comparison.systems import PAIRS, pairs_file
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Lock
@@ -21,14 +22,9 @@ from sightword.errors import FileFormatError, LineageError, SightwordError
 TOP = Path("data/retrieval/top.parquet")
 CAPTIONS = Path("data/captions/captions.parquet")
 RESIZED = Path("data/resized")
-CONCEPTS = Path("data/hypernyms/scores/scores.parquet")
-ENTAILMENT = Path("data/entailment/scores/scores.parquet")
-SPACES = Path("data/grounded")
 ENCODER = Path("models/encoder")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
 CURVES = tuple(Path("plots/train") / f"{name}.tsv" for name in ("loss", "recall"))
-WANTED = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER, CONCEPTS, ENTAILMENT, SPACES)
-"""The files and folders of a run that can be compared."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Side:
     pairs: Path | None
     """The table of pairs; None if there is none."""
     missing: list[str]
-    """The paths of :data:`WANTED` that the run does not have."""
+    """The paths of :func:`wanted` that the run does not have."""
     revision: str = ""
     """The commit, or ``workspace``; empty for other projects and files."""
     lock: Lock | None = None
@@ -52,8 +48,14 @@ class Side:
     """DVC's record of the run in the workspace, if the commit is HEAD."""
 
     def file(self, path: Path) -> Path | None:
-        """Return the place of one of :data:`WANTED`; None if it is missing."""
+        """Return the place of one of :func:`wanted`; None if it is missing."""
         return None if self.folder is None or path.as_posix() in self.missing else self.folder / path
+
+
+def wanted() -> list[Path]:
+    """Return the files and folders of a run that can be compared."""
+    own = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER)
+    return [*own, *(one.path for one in systems.compared())]
 
 
 @contextlib.contextmanager
@@ -92,7 +94,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
         here = project is not None and path.resolve() == project.resolve()
         if path.is_dir():
             return _of_folder(label, name, path, WORKSPACE if here else "")
-        return Side(label, name, name, None, path, [wanted.as_posix() for wanted in WANTED])
+        return Side(label, name, name, None, path, [one.as_posix() for one in wanted()])
     if project is None or not name:
         raise FileFormatError("does not exist", where=name or repr(name))
     if name == WORKSPACE:
@@ -112,10 +114,10 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
             with contextlib.suppress(SightwordError):
                 own = lock_here(project)
         missing = take_out(
-            [path.as_posix() for path in WANTED],
+            [path.as_posix() for path in wanted()],
             folder, lock=lock, commit=commit, cache=Cache(project), repository=repository,
         )  # fmt: skip
-    if len(missing) == len(WANTED):
+    if len(missing) == len(wanted()):
         raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
     pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
     return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock, own)
@@ -132,8 +134,8 @@ def _about(commit: Commit) -> str:
 
 
 def _of_folder(label: str, name: str, path: Path, revision: str) -> Side:
-    missing = [wanted.as_posix() for wanted in WANTED if not (path / wanted).exists()]
-    if len(missing) == len(WANTED):
+    missing = [one.as_posix() for one in wanted() if not (path / one).exists()]
+    if len(missing) == len(wanted()):
         try:
             table = pairs_file(path)
         except FileFormatError as error:
@@ -141,7 +143,7 @@ def _of_folder(label: str, name: str, path: Path, revision: str) -> Side:
             raise FileFormatError("is a folder without results", where=path, todo=todo) from None
         return Side(label, name, str(table), None, table, missing)
     pairs = None if PAIRS.as_posix() in missing else path / PAIRS
-    only_pairs = len(missing) == len(WANTED) - 1 and pairs is not None
+    only_pairs = len(missing) == len(wanted()) - 1 and pairs is not None
     about = "the current files" if revision else str(pairs if only_pairs else path)
     lock = lock_here(path) if (path / LOCK).exists() else None
     return Side(label, name, about, path, pairs, missing, revision, lock)

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.comparison.bootstrap import Doubles, Resampled, resampled, resampled_differences
 from pipeline.comparison.dependent import Outcome, steiger, williams
+from sightword.bootstrap import Doubles, Resampled, pearson_differences, resampled
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.evaluation.semantics.published import Key, Score, check_numbers, in_mean, score_of
@@ -188,7 +188,7 @@ def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: in
     row = Row(*key, count, r_a, r_b, score_of(r_a, count), score_of(r_b, count))
     if r_a is None or r_b is None or r_ab is None:
         return row, None
-    differences = resampled_differences(gold, x, y, samples=samples, seed=seed, name="\t".join(key))
+    differences = pearson_differences(gold, x, y, samples=samples, seed=seed, name="\t".join(key))
     row = replace(
         row,
         difference=r_a - r_b,

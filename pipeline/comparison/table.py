@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.comparison.bootstrap import Resampled
-from pipeline.comparison.concepts import Part
+from pipeline.comparison.contrast import Tested
+from pipeline.comparison.parts import Measure, Part
 from pipeline.comparison.recall import Recall
-from pipeline.comparison.spaces import Space
 from pipeline.comparison.systems import LEVEL, Comparison, Row
+from sightword.bootstrap import Resampled
 from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 from sightword.report.number_formats import signed
 
@@ -25,10 +25,8 @@ _RECALL_EXACT = [
 ]
 _PART_HEADER = ["pairs", "A", "B", "A - B", "only A", "only B", "McNemar p", "Holm p", "better"]
 _PART_EXACT = ["part", "pairs", "a", "b", "difference", "only_a", "only_b", "mcnemar_p", "holm_p", "better"]
-_SPACE_HEADER = ["scenario", "measure", "A", "B", "A - B", "p", "Holm p", "better"]
-_SPACE_EXACT = ["scenario", "measure", "a", "b", "difference", *_ENDS, "test_p", "holm_p", "better"]
-CONCEPTS, SENTENCES = "pairs of concepts", "pairs of sentences"
-"""The pairs of hypernyms and of entailment."""
+_MEASURE_HEADER = ["measure", "A", "B", "A - B", "p", "Holm p", "better"]
+_MEASURE_EXACT = ["scenario", "measure", "a", "b", "difference", *_ENDS, "test_p", "holm_p", "better"]
 QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
 """The kind of query in each direction."""
 
@@ -88,32 +86,26 @@ def recall_verdict(rows: Sequence[Recall], samples: int) -> list[str]:
     return _significant(rows, "permutation test by picture", "recalls", 1 / (samples + 1), f"{samples} swaps")
 
 
-def part_lines(rows: Sequence[Part], what: str, *, exact: bool = False) -> list[list[str]]:
-    """Return the header and one row for each part of the pairs, in percent, as :func:`lines`; ``what`` names them."""
-    values = [
-        (row.part, row.pairs, row.a, row.b, row.a - row.b, row.only_a, row.only_b, row.p, row.holm, row.better)
-        for row in rows
-    ]
-    return _table(_PART_EXACT, [what, *_PART_HEADER], values, exact=exact, digits=1)
+def result_lines(tested: Tested, *, exact: bool = False) -> list[list[str]]:
+    """Return the header and one row for each part or measure of a system's results, in percent, as :func:`lines`."""
+    parts: list[Sequence[object]] = []
+    measures: list[Sequence[object]] = []
+    for row in tested.rows:
+        if isinstance(row, Part):
+            counts = (row.only_a, row.only_b, row.p, row.holm, row.better)
+            parts.append((row.part, row.pairs, row.a, row.b, row.a - row.b, *counts))
+        else:
+            scores = (row.a, row.b, row.difference, *(row.interval or (None, None)))
+            measures.append((row.scenario, row.measure, *scores, row.p, row.holm, row.better))
+    names, header = (_PART_EXACT, _PART_HEADER) if parts else (_MEASURE_EXACT, _MEASURE_HEADER)
+    return _table(names, [tested.compared.what, *header], [*parts, *measures], exact=exact, digits=1)
 
 
-def part_verdict(rows: Sequence[Part]) -> list[str]:
-    """Return on how many parts of the pairs each system is significantly better."""
-    return _significant(rows, "McNemar's exact test", "parts", 0.0, "")
-
-
-def space_lines(rows: Sequence[Space], *, exact: bool = False) -> list[list[str]]:
-    """Return the header and one row for each measure of each scenario, in percent, as :func:`lines`."""
-    values = []
-    for row in rows:
-        scores = (row.a, row.b, row.difference, *(row.interval or (None, None)))
-        values.append((row.scenario, row.measure, *scores, row.p, row.holm, row.better))
-    return _table(_SPACE_EXACT, _SPACE_HEADER, values, exact=exact, digits=1)
-
-
-def space_verdict(rows: Sequence[Space]) -> list[str]:
-    """Return on how many measures each system is significantly better."""
-    return _significant(rows, "bootstrap; transfer tasks: McNemar's test", "measures", 0.0, "")
+def result_verdict(tested: Tested) -> list[str]:
+    """Return on how many parts or measures each system is significantly better."""
+    if any(isinstance(row, Part) for row in tested.rows):
+        return _significant(tested.rows, "McNemar's test", "parts", 0.0, "")
+    return _significant(tested.rows, "bootstrap; transfer tasks: McNemar's test", "measures", 0.0, "")
 
 
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
@@ -142,7 +134,7 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
 
 
 def _significant(
-    rows: Sequence[Row | Recall | Part | Space], test: str, what: str, least: float, draws: str
+    rows: Sequence[Row | Recall | Part | Measure], test: str, what: str, least: float, draws: str
 ) -> list[str]:
     """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
     better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)

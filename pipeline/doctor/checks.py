@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pipeline.doctor import disk, hardware, inputs, packages, project, remote, store
-from pipeline.doctor.findings import Check
+from pathlib import Path
 
-CHECKS = (
+from pipeline import systems
+from pipeline.doctor import disk, hardware, packages, project, remote, store
+from pipeline.doctor.findings import Check
+from pipeline.pipelines import pipelines, project_of
+
+_BEFORE = (
     Check("python", packages.check_python),
     Check("packages", packages.check_packages),
     Check("torch", packages.check_torch),
@@ -13,13 +17,19 @@ CHECKS = (
     Check("settings", hardware.check_settings),
     Check("files", project.check_files, needs_project=True),
     Check("git", project.check_git, needs_project=True),
-    Check("corpus", inputs.check_corpus, needs_project=True),
-    Check("semantics", inputs.check_semantics, needs_project=True),
-    Check("weights", inputs.check_weights, needs_project=True),
-    Check("grounded", inputs.check_grounded, needs_project=True),
+)
+_AFTER = (
     Check("cache", remote.check_cache, needs_project=True),
     Check("remote", remote.check_remote, needs_project=True),
     Check("store", store.check_store, slow=True),
     Check("disk", disk.check_disk),
 )
-"""Slow checks are left out with ``--quick``."""
+
+
+def checks(folder: Path) -> list[Check]:
+    """Return all checks of a folder's project; those of inputs are declared by the systems (:mod:`pipeline.systems`).
+
+    Slow checks are left out with ``--quick``.
+    """
+    declared = [one for system in pipelines(project_of(folder)) for one in systems.declared(system, "CHECKS", ())]
+    return [*_BEFORE, *declared, *_AFTER]

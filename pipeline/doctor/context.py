@@ -114,11 +114,12 @@ class Context:
         found: dict[str, Settings] = {}
         for pipeline in pipelines(self.project) if self.project else []:
             with contextlib.suppress(SightwordError):  # the check of files reports the error
-                found |= params_file.load(pipeline.project / pipeline.params)
+                loaded = params_file.load(pipeline.project / pipeline.params)
+                found |= {pipeline.full_name(name): settings for name, settings in loaded.items()}
         return found
 
     def section(self, name: str) -> Any:
-        """Return one section of the parameters of all pipelines; None where there is none."""
+        """Return a section, such as ``train`` or ``hypernyms/params.yaml:train``; None where there is none."""
         return self._settings.get(name)
 
     def in_bfloat16(self) -> list[str]:

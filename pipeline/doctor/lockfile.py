@@ -21,7 +21,7 @@ from pipeline.lineage.evidence import FETCH, SAVED, Records
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
-from pipeline.pipelines import PARAMS, address, by_stage, parameter, pipelines
+from pipeline.pipelines import PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
 from sightword.errors import SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
@@ -34,7 +34,6 @@ _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc
 def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
     """Check a project's lock against code, parameters and ``dvc.yaml``, and against the facts of runs in folders."""
     try:
-        by_stage(project)  # a repeated stage name is reported first
         every = pipelines(project)
         waiting = [one.folder for one in every if one.hidden and not one.has_run]
         stages = {name: run for one in every if one.folder not in waiting for name, run in one.runs().items()}
@@ -43,9 +42,8 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
             values = yaml_reader.parse(read_text(project / name), name)
             if not isinstance(values, dict):
                 return [problem(f"{name} has no sections", f"`git checkout -- {name}`.")]
-            params |= values  # sections have the names of stages: no name is in two files
-        lock, listed = lock_here(project), json.loads(run_dvc("status", "--json", folder=project))
-        status = {name.rpartition(":")[2]: changes for name, changes in listed.items()}
+            params[name] = values
+        lock, status = lock_here(project), json.loads(run_dvc("status", "--json", folder=project))
         reasons = stale(status, stages, params, lock, _tracked(project))
     except SightwordError as error:
         return [failure(error, "Fix what it names.")]
@@ -53,7 +51,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = [*check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock, project)]
+    doubts = [*check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock)]
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
@@ -80,7 +78,7 @@ def stale(
     Args:
         status: the values of ``dvc status --json``.
         stages: the stages of all pipelines, as in ``dvc.yaml``, with one entry for each item of a matrix.
-        params: the sections of all ``params.yaml``, whose values the paths in ``dvc.yaml`` may name.
+        params: the sections of each ``params.yaml`` by its path; the paths in ``dvc.yaml`` may name their values.
         lock: the entries.
         tracked: the hash of each path that is tracked by a ``.dvc`` file.
     """
@@ -88,7 +86,8 @@ def stale(
     for name, stage in stages.items():
         if entry := lock.entries.get(name):
             reasons = [*_against_hashes(entry, lock, tracked), *_of_status(status.get(name, ()), entry, lock, params)]
-            found[name] = [*_against_pipeline(entry, stage, params), *map(problem, dict.fromkeys(reasons))]
+            own = params[Pipeline(Path(), folder_of(name)).params]
+            found[name] = [*_against_pipeline(entry, stage, own), *map(problem, dict.fromkeys(reasons))]
         else:
             found[name] = [problem("dvc.lock has no entry: the stage never ran, or its entry was lost")]
     for name in sorted(lock.entries.keys() - stages.keys()):
@@ -96,7 +95,7 @@ def stale(
     return {name: reasons for name, reasons in found.items() if reasons}
 
 
-def _doubts(records: Records, lock: Lock, project: Path) -> list[Finding]:
+def _doubts(records: Records, lock: Lock) -> list[Finding]:
     """Return what the records of runs have against the lock: problems for contradictions, a warning for unseen runs."""
     if records.empty:
         return [good(f"no run was recorded here, so it is not known whether the entries of dvc.lock ever ran; {FETCH}")]
@@ -104,7 +103,7 @@ def _doubts(records: Records, lock: Lock, project: Path) -> list[Finding]:
     found = [
         problem(
             f"{name}: contradicted: {one.why}",
-            f"If an output or dvc.lock was edited or merged: `dvc repro --force --single-item {address(name, project)}`"
+            f"If an output or dvc.lock was edited or merged: `dvc repro --force --single-item {name}`"
             f". If another machine made the entry: `sightword audit --verify {name}` shows whether it gives these "
             "bytes again.",
         )
@@ -137,7 +136,7 @@ def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping
         for path, state in (change.get("changed deps") or {}).items():
             made, data = lock.made(path), path.startswith("data/")
             if isinstance(state, Mapping):
-                yield from _of_params(path, state, entry.params.get(path, {}), params)
+                yield from _of_params(path, state, entry.params.get(path, {}), params.get(path, {}))
             elif path.endswith(PARAMS):
                 yield f"parameters: {path} is {state}"
             elif state != "deleted":
@@ -160,7 +159,7 @@ def _of_params(path: str, state: Mapping[str, str], locked: Values, params: Valu
         for key in {**before, **now}:
             was, present = before.get(key, "absent"), now.get(key, "gone")
             if was != present:
-                yield f"parameters: {key} is {present!r}, in dvc.lock {was!r}"
+                yield f"parameters: {full_name(path, key)} is {present!r}, in dvc.lock {was!r}"
 
 
 def _against_pipeline(entry: Entry, stage: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[Finding]:

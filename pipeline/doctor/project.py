@@ -13,7 +13,7 @@ from pipeline.lineage.lock import Lock, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
-from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, by_stage, pipelines
+from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, pipelines
 from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
@@ -30,13 +30,8 @@ TRACED = (
 def check_files(context: Context) -> Iterator[Finding]:
     """Check that ``params.yaml``, ``dvc.yaml`` and ``dvc.lock`` can be read, and that no metric was edited."""
     every = pipelines(context.root)
-    found = [finding for pipeline in every for finding in _check_pipeline(pipeline)]
-    yield from found
-    if all(finding.state == "ok" for finding in found):
-        try:
-            by_stage(context.root)
-        except SightwordError as error:
-            yield failure(error, "Rename one of the two stages.")
+    for pipeline in every:
+        yield from _check_pipeline(pipeline)
     yield from check_hidden(every)
     if not any(pipeline.has_run for pipeline in every):
         yield warning("there is no dvc.lock: nothing has run here yet", "`dvc repro`, then commit dvc.lock.")

@@ -15,7 +15,7 @@ from pipeline.experiments import plan
 from pipeline.experiments.plan import Run
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.pipelines import DVC_YAML, IGNORE, ITEM, Pipeline, expanded, pipelines
+from pipeline.pipelines import DVC_YAML, IGNORE, Pipeline, expanded, pipelines, stage_of
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
@@ -70,10 +70,8 @@ class Baseline:
         return f"refs/exps/{self.commit[:2]}/{self.commit[2:]}/"
 
     def targets(self, stages: Sequence[str]) -> list[str]:
-        """Return the arguments by which DVC runs some stages; without any, the pipeline."""
-        if not self.folder:
-            return list(stages)
-        return [f"{self.pipeline.dvc_yaml}:{name}" for name in stages] or [self.pipeline.dvc_yaml]
+        """Return the arguments by which DVC runs some stages, given by address; without any, the pipeline."""
+        return list(stages) or ([self.pipeline.dvc_yaml] if self.folder else [])
 
     @cached_property
     def described(self) -> Mapping[str, Any]:
@@ -87,7 +85,7 @@ class Baseline:
         return documents.parse(git(self.root, "show", f"{commit}:{self.below}{path}"), path)
 
     def stages(self, settings: Mapping[str, Any]) -> dict[str, Stage]:
-        """Return all stages, with these parameters in their paths; SweepError for an unknown parameter."""
+        """Return all stages by address, with these parameters in their paths; SweepError for an unknown parameter."""
         found = {}
         for name, described in expanded(self.described, settings, self.pipeline.dvc_yaml).items():
             try:
@@ -95,8 +93,8 @@ class Baseline:
             except (KeyError, TypeError, AttributeError) as error:
                 what = f"the stage {name} cannot be understood ({error})"
                 raise SweepError(what, where=self.pipeline.dvc_yaml) from None
-            sections = tuple(name for names in params_files(described, self.pipeline).values() for name in names)
-            found[name] = Stage(sections, tuple(deps), tuple(outs))
+            sections = tuple(key for keys in params_files(described, self.pipeline).values() for key in keys)
+            found[self.pipeline.address(name)] = Stage(sections, tuple(deps), tuple(outs))
         return found
 
     def done(self, runs: Sequence[Run]) -> tuple[set[str], list[str]]:
@@ -118,6 +116,14 @@ class Baseline:
         Raises:
             SweepError: experiments would not see some code or data, or would see an old version.
         """
+        inputs, tracked = self._inputs(runs), self._tracked()
+        self._check_tracked(inputs, tracked)
+        self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
+        if not committed:
+            self._check_committed(inputs)
+
+    def _inputs(self, runs: Sequence[Run]) -> list[str]:
+        """Return what the stages of some runs, and those that feed them, read and no stage writes."""
         named = sorted(set(re.findall(r"\$\{([^}]+)\}", str(self.described))))
         values = [flat(run.params) for run in runs]
         distinct = {repr([own.get(name) for name in named]): run.params for own, run in zip(values, runs, strict=True)}
@@ -127,8 +133,10 @@ class Baseline:
         while feeding := [one for one in others if one not in stages and any(map(one.feeds, stages))]:
             stages += feeding
         deps = dict.fromkeys(dep for stage in stages for dep in stage.deps)
-        inputs = [dep for dep in deps if not _overlaps(dep, outs)]
-        tracked = self._tracked()
+        return [dep for dep in deps if not _overlaps(dep, outs)]
+
+    def _check_tracked(self, inputs: Sequence[str], tracked: Collection[str]) -> None:
+        """Check that git or DVC has all inputs, and that DVC sees the pipeline; SweepError otherwise."""
         if self.folder and self.pipeline.ignore in tracked:
             what, todo = "hides the pipeline from DVC", f"`git rm {self.pipeline.ignore}`, and commit."
             raise SweepError(what, where=self.pipeline.ignore, todo=todo)
@@ -142,9 +150,9 @@ class Baseline:
                 where=self.project,
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
-        self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
-        if committed:
-            return
+
+    def _check_committed(self, inputs: Collection[str]) -> None:
+        """Check that no change of an input waits for a commit; SweepError otherwise."""
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
         paths = [line[3:].removeprefix(self.below) for line in status.split("\0") if line]
         if changed := [path for path in paths if _matters(path, inputs)]:
@@ -171,14 +179,14 @@ class Baseline:
         """Return the stages that an experiment may run, of all pipelines: the given ones, and those that feed them.
 
         Args:
-            stages: names of stages of the pipeline; none means all.
+            stages: addresses of stages of the pipeline; none means all.
             settings: the parameters of the experiment.
 
         Raises:
             SweepError: a stage cannot be understood.
         """
         own = self.stages(settings)
-        found = {name: one for name, one in own.items() if not stages or {name, name.partition(ITEM)[0]} & {*stages}}
+        found = {name: one for name, one in own.items() if not stages or {name, stage_of(name)} & {*stages}}
         known = self._others() | own
         while feeding := {name for name in known.keys() - found if any(map(known[name].feeds, found.values()))}:
             found |= {name: known[name] for name in feeding}

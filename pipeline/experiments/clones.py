@@ -74,7 +74,7 @@ class Clone:
 
         Args:
             params: the text.
-            executed: the stages of all pipelines that the experiment may run.
+            executed: the addresses of the stages, of all pipelines, that the experiment may run.
         """
         self._clean()
         (self.project / self.baseline.pipeline.params).write_bytes(params.encode())
@@ -93,7 +93,7 @@ class Clone:
                 continue
             text = path.read_text(encoding="utf-8")
             entries = read_lock(text, path).entries.values()
-            ran = [entry for entry in entries if entry.name in executed]
+            ran = [entry for entry in entries if pipeline.address(entry.name) in executed]
             absent = {entry.name for entry in ran for out in entry.outs if out.folder and not cache.file(out.md5)}
             if absent:
                 lock = parse(text, path)

@@ -51,7 +51,7 @@ class Grid(Settings):
     """Each block: parameters, and the values of each; every combination within a block is one experiment."""
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | Annotated[list[Seed], Field(min_length=1)] | None = None
     """Values of ``train.seed`` for every combination, or how many, from 0; default: that of the base.
-    The seed of a further pipeline is a parameter of a block, such as ``embed.seed: [0, 1, 2]``."""
+    The seed of a further pipeline is a parameter of a block, such as ``train.seed: [0, 1, 2]``."""
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(default=[])
     """Combinations to leave out: combinations that have all of these values."""
 

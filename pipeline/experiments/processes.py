@@ -6,17 +6,11 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
-
-from filelock import lock_descriptor
+from typing import IO
 
 from pipeline.experiments import reaper
-
-LOCK = ".lock"
-"""The end of the name of a file in a sweep's folder that is locked while a command runs on another machine."""
 
 
 @dataclass(frozen=True)
@@ -30,48 +24,10 @@ class Command:
     """The file to which is added what the command writes."""
 
 
-@dataclass(frozen=True)
-class End:
-    """The end of a command."""
-
-    code: int = 0
-    """The exit code."""
-    lost: str = ""
-    """The reason why the place where the command ran is lost; the command is then to run again."""
-
-
-class Running(Protocol):
-    """A command that was started."""
-
-    def poll(self) -> End | None:
-        """Return the end of the command, once all that it has started has ended too; None before."""
-
-
-class Engine(Protocol):
-    """Runs commands."""
-
-    def guarded(self, lock: int, /) -> AbstractContextManager[None]:
-        """Start commands in this block only: none runs after the block, nor after the end of this process.
-
-        The lock of an open file is held until the commands have ended, if they run on this machine.
-        """
-
-    def room(self) -> int:
-        """Return the number of commands that may run at the same time, now."""
-
-    def start(self, command: Command) -> Running:
-        """Start a command."""
-
-
 class Processes:
-    """The engine of one machine.
+    """The processes of one sweep."""
 
-    Args:
-        apart: the guard is no child of this process, for a process that may be killed together with its children.
-    """
-
-    def __init__(self, *, apart: bool = False) -> None:
-        self._guard = [sys.executable, "-I", reaper.__file__, *(["--apart"] if apart else [])]
+    def __init__(self) -> None:
         self._pipe: IO[str] | None = None
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -79,8 +35,9 @@ class Processes:
     def guarded(self, lock: int) -> Iterator[None]:
         """Hold a guard that ends the processes if this process is killed; at the end of the block, end them."""
         guard = subprocess.Popen(  # noqa: S603 - this Python, with a module of this package
-            self._guard, stdin=subprocess.PIPE, text=True, start_new_session=True, pass_fds=[lock]
-        )
+            [sys.executable, "-I", reaper.__file__],
+            stdin=subprocess.PIPE, text=True, start_new_session=True, pass_fds=[lock],
+        )  # fmt: skip
         self._pipe = guard.stdin
         try:
             yield
@@ -92,10 +49,6 @@ class Processes:
                 self.ended(self._running[-1])
             self._pipe = None
             guard.communicate()
-
-    def room(self) -> int:
-        """Return a large number: slots alone limit the processes of this machine."""
-        return sys.maxsize
 
     def start(self, command: Command) -> Process:
         """Start a command."""
@@ -126,21 +79,12 @@ class Process:
     """A command that runs as a process of this machine."""
 
     process: subprocess.Popen[bytes]
-    engine: Processes
+    among: Processes
 
-    def poll(self) -> End | None:
-        """Return the end of the command, once all that it has started has ended too; None before."""
+    def poll(self) -> int | None:
+        """Return the exit code of the command, once all that it has started has ended too; None before."""
         if self.process.poll() is None:
             return None
         reaper.end({self.process.pid}, grace=1.0)  # also processes that the command left behind
-        self.engine.ended(self.process)
-        return End(self.process.returncode)
-
-
-def is_free(lock: Path) -> bool:
-    """Return whether no process holds the lock of a file, or there is no such file."""
-    try:
-        with lock.open("r+") as stream:
-            return lock_descriptor(stream.fileno(), blocking=False)
-    except FileNotFoundError:
-        return True
+        self.among.ended(self.process)
+        return self.process.returncode

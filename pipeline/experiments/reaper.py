@@ -2,8 +2,7 @@
 
 A killed process cannot clean up. The guard reads the sweep's process groups from a pipe (``+123`` begun, ``-123``
 ended), and when the pipe closes it ends the groups that are left. The guard is run as a program, imports only the
-standard library, and holds the sweep's lock until all processes have ended. With ``--apart`` the guard leaves its
-parent: Ray kills the children of a worker together with the worker.
+standard library, and holds the sweep's lock until all processes have ended.
 """
 
 from __future__ import annotations
@@ -46,8 +45,6 @@ def _send(group: int, number: int) -> bool:
 
 def main() -> None:
     """Read the pipe to its end, then end the groups that are left."""
-    if "--apart" in sys.argv and os.fork():
-        return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # signals meant for the sweep
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()

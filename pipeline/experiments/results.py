@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipeline import systems
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Evidence, Records, in_words
 from pipeline.lineage.lock import Lock, is_code, within
 from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
+from pipeline.pipelines import Pipeline, folder_of, full_name, project_of
 from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.messages import and_more, flat
 from sightword.report.number_formats import is_number
@@ -26,8 +28,6 @@ from sightword.report.number_formats import is_number
 if TYPE_CHECKING:
     from pipeline.experiments.figure import Points
 
-SEEDS = {"": "train.seed", "hypernyms": "embed.seed", "entailment": "entail.seed", "grounded": "ground.seeds"}
-"""The parameter that differs between the runs of one row by default, by the folder of the pipeline."""
 DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
 """The metrics drawn by default, as far as they exist."""
 INPUTS = "inputs"
@@ -52,13 +52,11 @@ class Experiment:
 
     name: str
     params: dict[str, Any]
-    """The parameters by their full names, such as ``train.hidden``."""
+    """The parameters by their full names, such as ``train.hidden`` or ``hypernyms/params.yaml:train.margin``."""
     metrics: dict[str, dict[str, float]]
     """The numbers of each metrics file, by their full names."""
     inputs: tuple[tuple[str, str], ...]
     """Paths and hashes of code and data that no stage wrote."""
-    folders: dict[str, str]
-    """The folder of each parameter's pipeline; empty for the project's own."""
     foreign: dict[str, str]
     """Metrics files that other parameters made, or that disagree with the records of runs, each with the reason."""
     noted: dict[str, str]
@@ -149,11 +147,8 @@ def _experiment(
     values = {**committed, **{path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
     params: dict[str, Any] = {}
-    folders: dict[str, str] = {}
     for path, file in data["params"].items():
-        found = flat(file.get("data") or {})
-        params |= found
-        folders |= dict.fromkeys(found, path.rpartition("/")[0])
+        params |= {full_name(path, key): value for key, value in flat(file.get("data") or {}).items()}
     if params.get("features.source") == "precomputed":
         params = {key: value for key, value in {**params, BACKBONE: "precomputed"}.items() if key not in EXTRACTION}
     made = [*data["outs"], METRICS]
@@ -163,7 +158,7 @@ def _experiment(
         if not any(within(path, out) or within(out, path) for out in made)
     ]
     foreign, noted = _foreign(metrics, data["params"], lock, records)
-    return Experiment(name, params, metrics, tuple(sorted(inputs)), folders, foreign, noted)
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), foreign, noted)
 
 
 def _foreign(
@@ -217,7 +212,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = "") -> list[Group]:
     """Group experiments that differ only by the parameter ``over``, in the order of the other parameters.
 
-    Without ``over``, that is the seed of the pipeline whose parameters differ, such as ``train.seed``.
+    Without ``over``, that is the seed that the system declares whose parameters differ, such as ``train.seed``.
 
     A run that appears twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
     once. ``metrics`` are regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``;
@@ -232,10 +227,32 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     if over and not any(over in one.params for one in experiments):
         raise ParamsError("no experiment has this parameter", where=over)
     folders = _varied_folders(experiments)
-    seeds = [over] if over else [SEEDS[folder] for folder in folders if folder in SEEDS]
+    varied = [Pipeline(project_of(Path.cwd()), folder) for folder in folders]
+    own = [(one, systems.declared(one, "SEED", None)) for one in varied]
+    seeds = [over] if over else [one.full_name(seed) for one, seed in own if seed]
     wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
     files = {file for file, _ in wanted.values()}
     experiments = [one for one in experiments if not one.foreign.keys() & files]
+    together = _together(experiments, seeds)
+    columns = [column for column, _ in together]
+    keys = dict.fromkeys(key for column in columns for key in column)
+    varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
+    found = []
+    for column, runs in together:
+        firsts = [same[0] for same in runs]
+        values = {
+            shown: [one.metrics[file][name] for one in firsts if name in one.metrics.get(file, {})]
+            for shown, (file, name) in wanted.items()
+        }
+        names = ["=".join(one.name for one in same) for same in runs]
+        found.append(Group(names, {key: column.get(key) for key in varying}, values))
+    return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+
+
+def _together(
+    experiments: Sequence[Experiment], seeds: Sequence[str]
+) -> list[tuple[dict[str, Any], list[list[Experiment]]]]:
+    """Return the parameters of each group, without the seeds, and its runs by seed; a run may have several names."""
     kinds = list(dict.fromkeys(one.inputs for one in experiments))
     together: dict[str, tuple[dict[str, Any], dict[str, list[Experiment]]]] = {}
     for one in sorted(experiments, key=lambda one: [_order(one.params.get(seed)) for seed in seeds]):
@@ -243,19 +260,7 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
         column |= {INPUTS: kinds.index(one.inputs) + 1} if len(kinds) > 1 else {}
         _, runs = together.setdefault(repr(sorted(column.items())), (column, {}))
         runs.setdefault(repr(([one.params.get(seed) for seed in seeds], one.metrics)), []).append(one)
-    columns = [column for column, _ in together.values()]
-    keys = dict.fromkeys(key for column in columns for key in column)
-    varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
-    found = []
-    for column, runs in together.values():
-        firsts = [same[0] for same in runs.values()]
-        values = {
-            shown: [one.metrics[file][name] for one in firsts if name in one.metrics.get(file, {})]
-            for shown, (file, name) in wanted.items()
-        }
-        names = ["=".join(one.name for one in same) for same in runs.values()]
-        found.append(Group(names, {key: column.get(key) for key in varying}, values))
-    return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+    return [(column, list(runs.values())) for column, runs in together.values()]
 
 
 def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:
@@ -280,8 +285,7 @@ def _varied_folders(experiments: Sequence[Experiment]) -> list[str]:
     for one in experiments:
         for key, value in one.params.items():
             varied.setdefault(key, set()).add(repr(value))
-    folders = {key: folder for one in experiments for key, folder in one.folders.items()}
-    return sorted({folders[key] for key, values in varied.items() if len(values) > 1}) or [""]
+    return sorted({folder_of(key) for key, values in varied.items() if len(values) > 1}) or [""]
 
 
 def _metrics(

@@ -20,7 +20,7 @@ from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import Clone
 from pipeline.experiments.jobs import Job
 from pipeline.experiments.plan import written
-from pipeline.experiments.processes import LOCK, Command, End, Engine, Running, is_free
+from pipeline.experiments.processes import Command, Process, Processes
 from pipeline.experiments.slots import Slot
 from pipeline.lineage import repository
 from sightword.errors import LineageError, SightwordError, SweepError
@@ -57,7 +57,7 @@ class _Worker:
     clone: Clone
     ready: bool = False
     job: Job | None = None
-    running: Running | None = None
+    running: Process | None = None
     began: float = 0.0
 
 
@@ -71,11 +71,11 @@ class Sweep:
     base: str
     """The text of the parameter file that all runs start from."""
     slots: Sequence[Slot]
-    engine: Engine
     report: Callable[[Event], None]
     """Called with each event."""
     replace: bool = False
     """Replace experiments of the same names and other parameters."""
+    _processes: Processes = field(default_factory=Processes)
     _state: dict[str, dict[str, str]] = field(default_factory=dict)
     _tries: Counter[str] = field(default_factory=Counter)
     _later: dict[str, float] = field(default_factory=dict)
@@ -92,12 +92,11 @@ class Sweep:
 
         Raises:
             SweepError: another process runs this sweep.
-            SetupError: the engine cannot go on; nothing is left running.
             KeyboardInterrupt: interrupted; nothing is left running.
         """
         with self._hold_lock() as lock:
             try:
-                with self.engine.guarded(lock):
+                with self._processes.guarded(lock):
                     return self._work(list(jobs), cache)
             finally:
                 for worker in self._workers:
@@ -107,7 +106,7 @@ class Sweep:
         failures: list[Event] = []
         waiting = {makes for job in jobs for makes in job.makes}  # shared stages that have not ended
         broken: dict[str, Event] = {}  # shared stages that failed
-        while jobs or self._busy():
+        while jobs or any(worker.running for worker in self._workers):
             for event in self._step(jobs, waiting, broken, cache):
                 self._state[event.job.name] = {"state": event.kind}
                 with contextlib.suppress(OSError):  # on a full disk --status shows an older state
@@ -128,9 +127,8 @@ class Sweep:
         for worker in self._workers:
             if event := self._finish(worker):
                 yield event
-        room = self.engine.room()
-        for worker in sorted(self._workers, key=lambda one: not one.ready):  # few clones, where slots are many
-            if worker.running or self._busy() >= room:
+        for worker in self._workers:
+            if worker.running:
                 continue
             if job := next((job for job in jobs if self._may_start(job, waiting)), None):
                 jobs.remove(job)
@@ -139,9 +137,6 @@ class Sweep:
                     yield Event("failed", job, log=cause.log, tail=lines)
                 else:
                     yield self._start(worker, job, cache)
-
-    def _busy(self) -> int:
-        return sum(worker.running is not None for worker in self._workers)
 
     def _may_start(self, job: Job, waiting: set[str]) -> bool:
         return not job.needs & waiting and time.monotonic() >= self._later.get(job.name, 0.0)
@@ -162,7 +157,7 @@ class Sweep:
             worker.ready = False
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
         arguments = [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)]
-        worker.running = self.engine.start(Command(arguments, worker.clone.project, worker.clone.environment, log))
+        worker.running = self._processes.start(Command(arguments, worker.clone.project, worker.clone.environment, log))
         worker.job, worker.began = job, time.monotonic()
         return Event("started", job, worker.slot, log=log)
 
@@ -172,37 +167,33 @@ class Sweep:
     def _finish(self, worker: _Worker) -> Event | None:
         """Return the result of the job in a slot; None while it runs."""
         running, job = worker.running, worker.job
-        if running is None or job is None or (end := running.poll()) is None:
+        if running is None or job is None or (code := running.poll()) is None:
             return None
         log = self._log(job)
         worker.running = None
         event = Event("done", job, worker.slot, time.monotonic() - worker.began, log)
         with contextlib.suppress(OSError):  # missing facts must not cost the experiment
             worker.clone.fetch_facts()
-        why = end.lost
-        worker.ready = not why  # what was killed may have left locks in the clone
-        if end == End():
+        if code == 0:
             try:
                 if job.stages or worker.clone.fetch(job.name, replace=self.replace):
                     return event
                 why = "dvc exp run ended well, and left no experiment"
             except LineageError as error:
                 why = str(error)
-        if why:
             with log.open("a", encoding="utf-8") as stream:
                 stream.write(f"{why}\n")
         lines, tries = tail(log), self._tries[job.name]
-        locked = any(LOCKED.search(line) for line in lines)
-        if tries < TRIES and (end.lost or locked):
+        if tries < TRIES and any(LOCKED.search(line) for line in lines):
             self._later[job.name] = time.monotonic() + WAIT * 4 ** (tries - 1)
-            return replace(event, kind="again", tail=[end.lost or "another process holds a lock"])
+            return replace(event, kind="again", tail=["another process holds a lock"])
         return replace(event, kind="failed", tail=lines)
 
     @contextlib.contextmanager
     def _hold_lock(self) -> Iterator[int]:
         """Hold the sweep's lock, and yield its descriptor.
 
-        The lock of a killed sweep is free as soon as the guards have ended the jobs.
+        The lock of a killed sweep is free as soon as the guard has ended the jobs.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         limit = time.monotonic() + reaper.GRACE + 5
@@ -214,13 +205,6 @@ class Sweep:
                     what = f"this sweep is at work already (process {owner or 'unknown'})"
                     raise SweepError(what, where=self.folder.name, todo="See its progress with --status.")
                 time.sleep(0.2)
-            for left in self.folder.glob(f"*{LOCK}"):  # commands of a killed sweep
-                while not is_free(left):
-                    if time.monotonic() > limit + reaper.GRACE:
-                        what = "experiments of this sweep, which was killed, still run on nodes of a cluster"
-                        raise SweepError(what, where=self.folder.name, todo=f"End them, or remove {left}.")
-                    time.sleep(0.2)
-                left.unlink()
             for left in self.folder.glob("slot-*"):  # clones of a killed sweep
                 shutil.rmtree(left)
             lock.truncate(0)

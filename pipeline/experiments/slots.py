@@ -1,4 +1,4 @@
-"""Slots, in which experiments run side by side: one for each visible GPU, shares of the cores, or of a cluster."""
+"""Slots, in which experiments run side by side: one for each visible GPU, or shares of the cores."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sightword.errors import SetupError
-from sightword.machine import Machine, cores, current
-from sightword.messages import last_line, plural
+from sightword.machine import cores, current
+from sightword.messages import last_line
 
 CORES = 2
 """Default number of cores of a slot on a CPU."""
@@ -27,7 +27,7 @@ class Slot:
     number: int
     """From 1."""
     place: str
-    """``cpu``, ``GPU`` with its number, or ``Ray``."""
+    """``cpu``, or ``GPU`` with its number."""
     environment: dict[str, str]
     """Additional environment variables of its processes."""
 
@@ -51,42 +51,13 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     available = cores()
     count = wanted or len(gpus) or min(available // max(CORES, machine.ranks), _memory() // MEMORY)
     count = max(1, min(count, experiments, MOST))
-    own = _folders(machine)
+    own = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable, processes in (("SIGHTWORD_THREADS", machine.ranks), ("SIGHTWORD_WORKERS", 1)):
         own[variable] = environment.get(variable) or str(max(1, available // (count * processes)))
     # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
     places = [(f"GPU {gpu}", {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}) for gpu in gpus]
     turns = itertools.islice(itertools.cycle(places or [("cpu", {})]), count)
     return [Slot(number, place, own | more) for number, (place, more) in enumerate(turns, start=1)]
-
-
-def on_nodes(wanted: int | None, experiments: int) -> list[Slot]:
-    """Return the slots of a cluster of Ray, whose nodes come and go: as many as there may ever be.
-
-    Args:
-        wanted: the largest number of slots.
-        experiments: the number of experiments in the whole sweep, which is the most slots.
-
-    Raises:
-        SetupError: a setting of the machine is wrong, or a slot has no room for the processes of a training run.
-    """
-    machine = current()
-    for kind, has in {"CPU": machine.ray_cpus, "GPU": machine.ray_gpus or machine.ranks}.items():
-        if machine.ranks > max(has, 1):
-            what = f"SIGHTWORD_RANKS={machine.ranks}: an experiment has {plural(f'{has:g}', kind)}"
-            raise SetupError(what, todo=f"Set SIGHTWORD_RAY_{kind}S={machine.ranks}.")
-    environment = {
-        **_folders(machine),
-        "SIGHTWORD_ENGINE": "local",  # an experiment has its slot, and asks the cluster for no more
-        "SIGHTWORD_DEVICE": "cuda" if machine.ray_gpus else "cpu",
-        "SIGHTWORD_THREADS": str(machine.ray_cpus // machine.ranks),
-        "SIGHTWORD_WORKERS": str(machine.ray_cpus),
-    }
-    return [Slot(number, "Ray", environment) for number in range(1, min(wanted or MOST, experiments, MOST) + 1)]
-
-
-def _folders(machine: Machine) -> dict[str, str]:
-    return {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
 
 
 def _gpus(device: str, environment: Mapping[str, str]) -> list[str]:

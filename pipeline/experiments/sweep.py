@@ -13,16 +13,22 @@ from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Run
 from pipeline.lineage.known_facts import facts_folders
-from pipeline.params import recipes
+from pipeline.params import overlay, recipes, writing
 from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError
 from sightword.io.files import read_json, read_text
 
 
 def pipeline_of(grid: Grid, project: Path) -> Pipeline:
-    """Return the pipeline whose parameters a grid sets; FileFormatError where a ``dvc.yaml`` cannot be read."""
+    """Return the pipeline whose parameters a grid sets: its base's, or else the first one with most of its sections.
+
+    Raises:
+        FileFormatError: the base or a ``dvc.yaml`` cannot be read.
+    """
+    if grid.base is not None:
+        return overlay.resolve(_recipe(grid.base, project), project).pipeline
     keys = [key for one in (grid.set, *grid.axes) for key in one]
-    return of_sections(dict.fromkeys(key.partition(".")[0] for key in keys), project)
+    return of_sections((key.partition(".")[0] for key in keys), project)
 
 
 def base_params(grid: Grid, project: Path) -> tuple[str, str]:
@@ -30,9 +36,13 @@ def base_params(grid: Grid, project: Path) -> tuple[str, str]:
     if grid.base is None:
         params = pipeline_of(grid, project).params
         return read_text(project / params, todo="Write one with `sightword recipe NAME`."), params
-    own = os.sep in grid.base or grid.base.endswith((".yaml", ".yml"))
-    recipe = recipes.find(str(project / grid.base) if own else grid.base, project)
-    return read_text(recipe.path), f"the recipe {recipe.name}"
+    recipe = _recipe(grid.base, project)
+    return writing.text(recipe, project), f"the recipe {recipe.name}"
+
+
+def _recipe(base: str, project: Path) -> recipes.Recipe:
+    own = os.sep in base or base.endswith((".yaml", ".yml"))
+    return recipes.find(str(project / base) if own else base, project)
 
 
 def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Collection[str]) -> dict[str, str]:

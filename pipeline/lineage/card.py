@@ -14,7 +14,7 @@ from pipeline.lineage.lock import Entry, Lock, is_code, within
 from pipeline.lineage.locks import lock_here, lock_of
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
-from pipeline.pipelines import LOCKS, address
+from pipeline.pipelines import LOCKS
 from sightword.errors import EncoderError, LineageError
 from sightword.io.files import read_json
 from sightword.statistics import with_interval
@@ -68,7 +68,7 @@ def _metrics(project: Path, lock: Lock, encoder: str, path: str, records: Record
     known = {one.path: one.md5 for one in judge.outs}
     if wrote.get(encoder) != read.get(encoder, "") or known[path] != now:
         return None
-    _check_ran([judge], records, project)
+    _check_ran([judge], records)
     return read_json(project / path)
 
 
@@ -108,7 +108,7 @@ def _semantics(metrics: Any) -> str:
 def _lineage(project: Path, lock: Lock, maker: Entry, records: Records) -> str:
     chain = lock.chain(maker.name)[::-1]
     _check_agrees(chain, lock, Cache(project))
-    known = _check_ran(chain, records, project)
+    known = _check_ran(chain, records)
     raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
     outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
@@ -153,7 +153,7 @@ def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
                 )
 
 
-def _check_ran(entries: Sequence[Entry], records: Records, project: Path) -> str:
+def _check_ran(entries: Sequence[Entry], records: Records) -> str:
     """Check that no record of a run disagrees with some entries; EncoderError otherwise.
 
     Returns:
@@ -164,7 +164,7 @@ def _check_ran(entries: Sequence[Entry], records: Records, project: Path) -> str
         if one.doubted:
             raise EncoderError(
                 f"dvc.lock does not say how the stage {name} ran: {in_words(one.verdict, one.why)}",
-                todo=f"`dvc repro --force --single-item {address(name, project)}` runs it; else take a run's commit.",
+                todo=f"`dvc repro --force --single-item {name}` runs it; else take a run's commit.",
             )
     unknown = [name for name, one in weighed.items() if one.verdict != "vouched for"]
     return f", as dvc.lock says (no facts of the runs of {', '.join(unknown)} were here)" if unknown else ""

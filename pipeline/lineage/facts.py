@@ -30,7 +30,7 @@ from pipeline.lineage.known_facts import RUNS, SCHEMA, facts_name
 from pipeline.lineage.lock import entry_key, hashes, is_code, tracked_hashes, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
-from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, parameter, pipelines, stage_of
+from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, full_name, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.io.files import read_text, write_text
 from sightword.io.group_files import write_new
@@ -49,7 +49,7 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 class Recorder:
     """Collects the facts of one run of a stage; the store of the machine ``here`` has a copy of all facts.
 
-    The stage is named as in ``dvc.lock``: with its item, such as ``ground@cg-0``, where it has a matrix.
+    The stage is named by its address, with its item, such as ``train@cg-0``, where it has a matrix.
     """
 
     def __init__(self, stage: str, project: Path, here: Machine) -> None:
@@ -213,7 +213,8 @@ def _versions(
         values: Any = None
         with contextlib.suppress(SightwordError, OSError):
             values = documents.parse(read_text(project / file), file)
-        found |= flat({name: parameter(values, name, None) for name in names})
+        flattened = flat({name: parameter(values, name, None) for name in names})
+        found |= {full_name(file, name): value for name, value in flattened.items()}
     ignored = Ignored(project)
     for path in (*code, *data):
         found[path] = None
@@ -224,7 +225,7 @@ def _versions(
 
 
 def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
-    """Return the sections, or keys such as ``ground.common``, that a stage reads, by the file of parameters.
+    """Return the sections, or keys such as ``train.common``, that a stage reads, by the file of parameters.
 
     The pipeline's own file is always there.
     """

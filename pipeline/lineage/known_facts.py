@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 RUNS = "runs"
 """The folder, in a project and in a store."""
-SCHEMA = 3
+SCHEMA = 4
 
 
 class KnownFacts:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.pipelines import LOCK, parameter
+from pipeline.pipelines import LOCK, full_name, parameter
 from sightword.errors import LineageError
 from sightword.messages import flat
 
@@ -49,6 +49,7 @@ class Entry:
     """The lock's record of one stage."""
 
     name: str
+    """Its address: DVC's, from the project's folder."""
     command: str
     params: Mapping[str, Any]
     """By file, such as ``params.yaml``, then by section."""
@@ -61,13 +62,14 @@ class Entry:
         return entry_key(self.name, self.command, self.params, hashes(self.deps))
 
     def flat_params(self) -> dict[str, Any]:
-        """Return the parameters by their full names, such as ``train.margin``."""
-        return {key: value for section in self.params.values() for key, value in flat(section).items()}
+        """Return the parameters by their full names, such as ``train.margin``; see :func:`pipelines.full_name`."""
+        return {full_name(file, key): one for file, part in self.params.items() for key, one in flat(part).items()}
 
     def changed_params(self, file: str, now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Return the parameters of a file that differ from these values: then and now (None: absent), by full name."""
         then = self.params[file]
-        return changes(flat(then), flat({name: parameter(now, name, None) for name in then}))
+        found = changes(flat(then), flat({name: parameter(now, name, None) for name in then}))
+        return {full_name(file, name): pair for name, pair in found.items()}
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,10 @@ def _sha256(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def read_lock(text: str, where: object = LOCK) -> Lock:
+def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
     """Read the text of a lock file; ``where`` is its name in messages.
+
+    The addresses of its stages begin with ``pipeline``, such as ``hypernyms/dvc.yaml:``.
 
     Raises:
         LineageError: it has a merge conflict or a stage twice, or is not a lock file.
@@ -183,7 +187,7 @@ def read_lock(text: str, where: object = LOCK) -> Lock:
     head, blocks = split(text)
     entries: dict[str, Entry] = {}
     try:
-        for entry in (entry for part in (head, *(block for _, block in blocks)) for entry in _entries(part)):
+        for entry in (one for part in (head, *(block for _, block in blocks)) for one in _entries(part, pipeline)):
             if entry.name in entries:
                 raise LineageError(f"has the stage {entry.name} twice")
             entries[entry.name] = entry
@@ -211,11 +215,11 @@ def split(text: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _entries(part: str) -> tuple[Entry, ...]:
+def _entries(part: str, pipeline: str) -> tuple[Entry, ...]:
     """Return the entries of a part of a lock; most entries of a history are those of the commit before."""
     found = documents.parse(part, LOCK) or {}
     stages = found if part.startswith(" ") else found.get("stages") or {}
-    return tuple(build_entry(str(name), stage) for name, stage in stages.items())
+    return tuple(build_entry(f"{pipeline}{name}", stage) for name, stage in stages.items())
 
 
 def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
@@ -251,3 +255,34 @@ def tracked_hashes(text: str, name: str) -> dict[str, str]:
         for out in (outs if isinstance(outs, list) else ())
         if isinstance(out, Mapping) and out.get("md5")
     }
+
+
+def merge_locks(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
+    """Merge the texts of three lock files as git merges lines, with the entry of a stage as the unit.
+
+    git alone merges lines, which can join inputs and outputs of two runs.
+
+    Returns:
+        The merged text, and the stages that both sides changed: both entries are between conflict markers in the text.
+
+    Raises:
+        LineageError: one of the three is not laid out as DVC writes it.
+    """
+    heads, entries = [], []
+    for name, text in (("the common ancestor's", base), ("ours", ours), ("theirs", theirs)):
+        head, blocks = split(text)
+        if [stage for stage, _ in blocks] != list(read_lock(text, f"dvc.lock, {name}").entries):
+            raise LineageError("is not laid out as DVC writes it", where=f"dvc.lock, {name}")
+        heads.append(head)
+        entries.append(dict(blocks))
+    merged, conflicts = [heads[1] or heads[2]], []
+    for stage in dict.fromkeys([*entries[1], *entries[2]]):
+        before, own, other = (one.get(stage, "") for one in entries)
+        if other in (own, before):
+            merged.append(own)
+        elif own == before:
+            merged.append(other)
+        else:
+            merged.append(f"<<<<<<< ours\n{own}=======\n{other}>>>>>>> theirs\n")
+            conflicts.append(stage)
+    return "".join(merged), conflicts

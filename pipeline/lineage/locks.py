@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Entry, Lock, read_lock
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.pipelines import LOCK, pipelines
+from pipeline.pipelines import DVC_YAML, LOCK, pipelines
 from sightword.errors import LineageError
 from sightword.io.files import read_text
 
@@ -58,7 +58,7 @@ def lock_here(project: Path) -> Lock:
     """Return the locks in a project's folder.
 
     Raises:
-        LineageError: there is none, one is not a lock file, or two have a stage of the same name.
+        LineageError: there is none, or one is not a lock file.
         FileFormatError: one cannot be read.
     """
     paths = [one.lock for one in pipelines(project) if (project / one.lock).exists()]
@@ -86,15 +86,12 @@ def _joined(texts: Mapping[str, str], *, of: str = "", lenient: bool = False) ->
     """Return one lock from the texts of several by their paths; ``lenient`` leaves out those that cannot be read."""
     found: dict[str, Entry] = {}
     for path, text in texts.items():
+        folder = path.rpartition("/")[0]
         try:
-            entries = read_lock(text, f"{path}{of}").entries
-            if twice := found.keys() & entries:
-                raise LineageError(f"has the stage {min(twice)}, and so has the lock of another pipeline", where=path)
+            found |= read_lock(text, f"{path}{of}", f"{folder}/{DVC_YAML}:" if folder else "").entries
         except LineageError:
             if not lenient:
                 raise
-            continue
-        found |= entries
     return Lock(found)
 
 

@@ -21,7 +21,7 @@ def restore(project: Path, address: str) -> bool:
 
     Args:
         project: the folder with ``.dvc``.
-        address: DVC's name of the stage, such as ``train`` or ``hypernyms/dvc.yaml:embed``.
+        address: DVC's name of the stage, such as ``train`` or ``hypernyms/dvc.yaml:train``.
 
     Returns:
         Whether the outputs are back; False where the stage has written one, never ran, or an output is in no cache.

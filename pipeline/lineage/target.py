@@ -61,7 +61,8 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
         return _hashed(what, lock, project)
     known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
-    todo = _not_run(from_project, project) or did_you_mean(path, [*known, *lock.entries]) or stages
+    todo = _not_run(what, project) or _not_run(from_project, project)
+    todo = todo or did_you_mean(what, [*known, *lock.entries]) or did_you_mean(path, known) or stages
     raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
 
 

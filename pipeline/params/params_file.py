@@ -1,13 +1,12 @@
 """``params.yaml``: one section for each stage of the ``dvc.yaml`` beside it, the whole file checked at once.
 
 The settings of a section are ``SETTINGS`` in the stage's module, which is imported by name: the result of a stage
-depends on its own section only, so the settings of the others are not a dependency of the stage.
+depends on its own section only, so the settings of the others are not a dependency of the stage. The rules between
+sections are ``conflicts`` of the system (:mod:`pipeline.systems`).
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from pipeline import pipelines
+from pipeline import pipelines, systems
+from pipeline.pipelines import Pipeline
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import Pathish, read_text
@@ -23,30 +23,21 @@ from sightword.messages import guess, quote
 from sightword.settings import Settings
 
 
-def settings_class(section: str) -> type[Settings]:
-    """Return the typed settings of a stage.
-
-    Raises:
-        ParamsError: no module in ``stages/`` has this name.
-    """
-    name = f"stages.{section}"
-    if importlib.util.find_spec("stages") is None:
-        # The program `sightword` lies elsewhere, so stages/ is in the project, or with this code.
-        sys.path += [str(pipelines.project_of(Path.cwd())), str(pipelines.shipped())]
-    try:
-        found: type[Settings] = importlib.import_module(name).SETTINGS
-    except ModuleNotFoundError as error:
-        if error.name not in ("stages", name):
-            raise
-        raise ParamsError("dvc.yaml has this stage, and stages/ has no module of its name", where=section) from None
+def settings_class(pipeline: Pipeline, section: str) -> type[Settings]:
+    """Return the typed settings of a stage of a pipeline; ParamsError where ``stages/`` has no module of its name."""
+    module = systems.load(pipeline, section)
+    if module is None:
+        what = f"{pipeline.dvc_yaml} has this stage, and there is no {systems.path(pipeline, section)}"
+        raise ParamsError(what, where=section)
+    found: type[Settings] = module.SETTINGS
     return found
 
 
 def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
     """Read and check a whole parameter file.
 
-    Its sections are the stages of the ``dvc.yaml`` beside it. Another file, such as a recipe, belongs to the pipeline
-    whose stages are its sections. Every key must be there: a default that is not in the file could not be audited.
+    Its sections are the stages of the ``dvc.yaml`` beside it. Another file belongs to the pipeline whose
+    stages are its sections. Every key must be there: a default that is not in the file could not be audited.
 
     Returns:
         The typed sections by name.
@@ -55,7 +46,7 @@ def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
         ParamsError: the file has errors; each has a line with key, value and accepted values.
     """
     values = _read(path)
-    return check(values, where=path, sections=list(pipeline_of(path, values).stages))
+    return check(values, where=path, pipeline=pipeline_of(path, values))
 
 
 def section(path: Pathish, name: str) -> Settings:
@@ -66,7 +57,7 @@ def section(path: Pathish, name: str) -> Settings:
     return found[name]
 
 
-def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> pipelines.Pipeline:
+def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> Pipeline:
     """Return the pipeline that a parameter file belongs to.
 
     Args:
@@ -83,18 +74,16 @@ def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> pipeline
     return beside[0] if beside else pipelines.of_sections(_read(path) if values is None else values, project)
 
 
-def check(
-    values: dict[str, Any], *, where: object = "params", sections: Sequence[str] | None = None
-) -> dict[str, Settings]:
+def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipeline | None = None) -> dict[str, Settings]:
     """Check plain values as :func:`load` does.
 
     Args:
         values: the values by section.
         where: the file, for messages.
-        sections: the required sections; None means the stages of the pipeline that the values fit best.
+        pipeline: the pipeline, whose stages are the required sections; None means the one that the values fit best.
     """
-    if sections is None:
-        sections = list(pipelines.of_sections(values, pipelines.project_of(Path.cwd())).stages)
+    pipeline = pipeline or pipelines.of_sections(values, pipelines.project_of(Path.cwd()))
+    sections = list(pipeline.stages)
     problems = [_unknown(key, sections, "section") for key in values if key not in sections]
     found: dict[str, Settings] = {}
     for name in sections:
@@ -104,51 +93,19 @@ def check(
         if not isinstance(values[name], dict):
             problems.append(f"{name} = {quote(values[name])}: not a section (expected key: value lines below it)")
             continue
-        wanted = settings_class(name)
+        wanted = settings_class(pipeline, name).of(values[name])
         problems += _missing(wanted, values[name], name)
         try:
             found[name] = wanted.model_validate(values[name])
         except ValidationError as error:
             problems += [_explain(wanted, name, item) for item in error.errors() if item["type"] != "missing"]
-    problems += _across({name: settings.model_dump() for name, settings in found.items()})
+    conflicts = systems.declared(pipeline, "conflicts", lambda _: [])
+    problems += conflicts({name: settings.model_dump() for name, settings in found.items()})
     if problems:
         count = "1 entry is" if len(problems) == 1 else f"{len(problems)} entries are"
         todo = "\nFix the file, or write it anew from a recipe with `sightword recipe NAME`."
         raise ParamsError("\n  ".join([f"{count} wrong:", *problems]), where=where, todo=todo)
     return found
-
-
-def _across(values: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the conflicts between two sections, so that they are reported before costly work."""
-    problems = []
-    if "train" in values and "select" in values:
-        train, members = values["train"], values["select"]["members"]
-        every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
-        kept = train["epochs"] if every else train["epochs"] // train["cycle"]
-        if members > kept:
-            causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
-            problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
-        if values["select"]["beside"] and train["similarity"] != "cosine":
-            found = train["similarity"]
-            problems.append(
-                f"select.beside: encoders stand beside one of the cosine only (train.similarity is {found})"
-            )
-        if "querybank" in values.get("retrieval", {}).get("protocols", ()):
-            if train["similarity"] != "cosine":
-                found = train["similarity"]
-                problems.append(f"retrieval.protocols: querybank needs the cosine (train.similarity is {found})")
-            elif members > 1 and not values["select"]["renormalise"] and not values["select"]["beside"]:
-                problems.append("retrieval.protocols: querybank with select.members > 1 needs select.renormalise: true")
-    if "resize" in values and "features" in values and values["features"]["source"] == "extract":
-        side, crop = values["resize"]["side"], values["features"]["crop"]
-        if crop > side:
-            problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
-    if "ground" in values and "grounded" in values:
-        baseline, known = values["grounded"]["baseline"], values["ground"]["scenarios"]
-        if baseline not in known:
-            near = guess(baseline, known)
-            problems.append(f"grounded.baseline = {baseline}: no such scenario{near}; known: {', '.join(known)}")
-    return problems
 
 
 def _read(path: Pathish) -> dict[str, Any]:

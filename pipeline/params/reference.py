@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import json
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,16 +13,19 @@ from annotated_types import MinLen
 from pydantic import BaseModel
 
 from pipeline import pipelines
+from pipeline.params.overlay import plain
 from pipeline.params.params_file import settings_class
+from pipeline.params.writing import spelt
 from sightword.errors import ParamsError
 from sightword.messages import did_you_mean
+from sightword.settings import Settings
 
 INTRODUCTION = """\
 # Parameters
 
 Every entry of `params.yaml`, section by section: accepted values, published value, meaning. The file must have all
-entries; `sightword recipe NAME` writes it whole. `sightword params --explain train.margin` prints one entry.
-`make docs` makes this page from the typed settings."""
+entries; `sightword recipe NAME` writes it whole, and a [recipe](training.md#recipes) has only what differs.
+`sightword params --explain train.margin` prints one entry. `make docs` makes this page from the typed settings."""
 
 
 class Parameter(NamedTuple):
@@ -54,9 +56,16 @@ def sections() -> list[Section]:
         FileFormatError: a ``dvc.yaml`` cannot be read.
     """
     found = []
-    for name in pipelines.by_stage(pipelines.project_of(Path.cwd())):
-        settings = settings_class(name)
-        found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), list(_parameters(settings, name))))
+    for pipeline in pipelines.pipelines(pipelines.project_of(Path.cwd())):
+        for stage in pipeline.stages:
+            settings, name = settings_class(pipeline, stage), pipeline.full_name(stage)
+            kinds = " or ".join(f"`{kind}`" for kind in settings.kinds())
+            parameters = [
+                one._replace(accepted=kinds) if kinds and one.name == f"{name}.format" else one
+                for one in _parameters(settings, name)
+            ]
+            parameters += _of_kinds(settings, name, {one.name for one in parameters})
+            found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), parameters))
     return found
 
 
@@ -71,26 +80,32 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def spelt(value: Any) -> str:
-    """Return a value as the file has it; of an entry of a list the keys that were set."""
-    if isinstance(value, str) and value:
-        return value
-    return json.dumps(value, default=lambda entry: entry.model_dump(exclude_unset=True))
-
-
 def explain(wanted: str) -> list[Parameter]:
-    """Return one parameter, or all of a section, by a name such as ``train.margin`` or ``train``, or its last part.
+    """Return parameters by their full name, such as ``train.margin``, or the last part of it, or a section's name.
 
     Raises:
         ParamsError: no parameter has this name.
     """
     every = [parameter for section in sections() for parameter in section.parameters]
     found = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
-    found = found or [one for one in every if one.name.endswith(f".{wanted}")]
+    found = found or [
+        one for one in every if one.name.endswith((f".{wanted}", f":{wanted}")) or f":{wanted}." in one.name
+    ]
     if not found:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)
     return found
+
+
+def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> list[Parameter]:
+    """Return the parameters that only some kinds of a section have."""
+    found: dict[str, Parameter] = {}
+    for kind, own in settings.kinds().items():
+        for one in _parameters(own, name):
+            if one.name not in known:
+                before = f"{found[one.name].text} " if one.name in found else ""
+                found[one.name] = one._replace(text=f"{before}Format `{kind}`: {one.text}")
+    return list(found.values())
 
 
 def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
@@ -102,7 +117,7 @@ def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
             yield from _parameters(nested, full)
             continue
         accepted = ", ".join([_type(field.annotation), *_limits(field.metadata)])
-        default = "required" if field.is_required() else field.get_default(call_default_factory=True)
+        default = "required" if field.is_required() else plain(field.get_default(call_default_factory=True))
         yield Parameter(full, accepted, default, _markdown(field.description or ""))
         entry = next(
             (one for one in typing.get_args(nested) if isinstance(one, type) and issubclass(one, BaseModel)), None

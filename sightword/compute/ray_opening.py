@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import logging
 import os
@@ -11,18 +12,24 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sightword.compute.ray_workers import Cluster
+from sightword.compute.ray_nodes import Requirements
+from sightword.compute.ray_workers import Cluster, Size
+from sightword.compute.workers import OrderedMap
 from sightword.errors import SetupError
 from sightword.machine import Machine
-from sightword.messages import first_line
+from sightword.messages import first_line, plural
+
+log = logging.getLogger(__name__)
 
 ANSWER = 10.0
 """The longest wait for an answer of a cluster's address, in seconds."""
 OBJECTS = 1 << 28
 """Bytes of shared memory in a local cluster, for results on their way."""
+LOOKED_AT = 16
+"""Files that each node must see."""
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -61,6 +68,24 @@ def opened(machine: Machine) -> Iterator[Cluster]:
         stack.callback(ray.shutdown)
         stack.enter_context(_interrupted_by_sigterm())
         yield Cluster(ray, address)
+
+
+@contextlib.contextmanager
+def opened_map(machine: Machine, paths: Sequence[str | None]) -> Iterator[OrderedMap | None]:
+    """Yield a map over items of work that read the files; None without files, since then there is no work.
+
+    Raises:
+        SetupError: there is no cluster, or a node of it has other versions or does not see the files.
+    """
+    there = [path for path in paths if path is not None]
+    if not there:
+        yield None
+        return
+    with opened(machine) as cluster:
+        requirements = Requirements.here(there[:: max(len(there) // LOOKED_AT, 1)])
+        cluster.check(requirements, Size())
+        log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
+        yield functools.partial(cluster.ordered_map, requirements=requirements)
 
 
 @contextlib.contextmanager

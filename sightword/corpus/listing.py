@@ -11,6 +11,8 @@ from pathlib import Path
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish
 from sightword.io.names import Names
+from sightword.io.opening import files_in
+from sightword.messages import and_more
 
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 """The endings by which a file that no corpus names is reported as a picture without captions."""
@@ -31,6 +33,24 @@ class Listing:
     def names(self) -> Names:
         """The names of ``files``."""
         return Names(self.files)
+
+
+def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: str) -> str:
+    """Return ``name`` if it is a file of a folder; without a name, the only file there that matches a pattern.
+
+    Raises:
+        CorpusError: there is no such file, or there are several.
+    """
+    if name is not None:
+        if not (folder / name).is_file():
+            raise CorpusError(f"has no file {name} (corpus.file)", where=folder, todo=todo)
+        return name
+    found = files_in(folder, *patterns)
+    if len(found) != 1:
+        names = and_more((file.name for file in found), 5) or "none"
+        todo = "Name the right one in corpus.file." if found else todo
+        raise CorpusError(f"must have one file {' or '.join(patterns)} but has {names}", where=folder, todo=todo)
+    return found[0].name
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
@@ -58,6 +78,8 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         try:
             with os.scandir(root / inner) as entries:
                 for entry in entries:
+                    if entry.name.startswith("._"):  # macOS writes them beside the files
+                        continue
                     if is_folder := _is_folder(entry):
                         waiting.append(f"{inner}{entry.name}/")
                     else:

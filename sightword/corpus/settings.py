@@ -1,19 +1,24 @@
-"""The section ``corpus`` of the parameters."""
+"""The section ``corpus`` of the parameters: what every format has."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from typing import Literal
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import Field, model_validator
 
 from sightword.settings import Settings
 
+if TYPE_CHECKING:
+    from sightword.corpus.listing import Listing
+    from sightword.corpus.records import Caption, Image
+
 
 class CorpusSettings(Settings):
-    """Which corpus is read, from where, and what is asked of it."""
+    """Which corpus is read, from where, and what is asked of it. ``format`` decides which other keys there are."""
 
-    format: Literal["sample", "flickr8k", "karpathy", "coco", "table"] = "flickr8k"
+    format: str = "flickr8k"
     """How the corpus is laid out: ``flickr8k`` (Flickr8k.token.txt and three lists of names), ``karpathy``
     (dataset_*.json), ``coco`` (captions_*.json), ``table`` (CSV or Parquet with image, caption, split), or
     ``sample`` (scenes drawn from a description)."""
@@ -22,10 +27,6 @@ class CorpusSettings(Settings):
     """The folder that holds the corpus: all that is read lies in it, so that DVC sees each change. For the sample, the
     description of its scenes."""
 
-    file: str | None = Field(None, min_length=1)
-    """``karpathy`` and ``table`` only: the name of the file in ``path``, where it is not the only ``dataset_*.json``,
-    ``*.csv`` or ``*.parquet`` there."""
-
     pictures: str = Field("data/raw/flickr8k/images", min_length=1)
     """The folder of pictures, in ``path``; for the sample, which draws them, ``data/corpus/pictures``."""
 
@@ -33,31 +34,63 @@ class CorpusSettings(Settings):
     """Whether a caption needs its picture's file: if so, names without a file are dropped and reported; if not (the
     features come precomputed), they stay, without a path."""
 
-    text: Literal["raw", "tokens"] = "raw"
-    """Karpathy's JSON only. ``raw``: the caption as it was written; ``tokens``: its tokens joined by single spaces,
-    with a full stop as the last one (Merkx & Frank 2019 for COCO)."""
+    draws_pictures: ClassVar[bool] = False
+    """Whether the stage draws the pictures, so that they lie outside of ``path``."""
 
-    restval: Literal["train", "none"] = "train"
-    """Karpathy's JSON for COCO only: its 30,504 pictures of the set ``restval`` are for training (Merkx & Frank,
-    order-embeddings, and VSE++ with its flag), or in no split (VSE++'s code without the flag)."""
+    @classmethod
+    def kinds(cls) -> Mapping[str, type[Settings]]:
+        """The settings of each format."""
+        from sightword.corpus.reading import FORMATS  # each format is a class below this one
 
-    coco_train: list[str] = Field(["captions_train2014.json"])
-    """COCO's own JSON only: the files, below ``path``, whose pictures are for training."""
+        return FORMATS
 
-    coco_dev: list[str] = Field(["captions_val2014.json"])
-    """COCO's own JSON only: the files for choosing."""
+    def __new__(cls, **values: Any) -> Self:
+        """Return the settings of the format, a class below this one."""
+        return super().__new__(
+            cast("type[Self]", cls.of({"format": "flickr8k", **values}) if cls is CorpusSettings else cls)
+        )
 
-    coco_test: list[str] = Field([])
-    """COCO's own JSON only: the files for testing (the captions of COCO's own test pictures are not public)."""
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, values: Any) -> Any:
+        if cls is CorpusSettings and isinstance(values, dict):
+            known = ", ".join(cls.kinds())
+            raise ValueError(f"format is {values.get('format')!r}; expected one of {known}")
+        return values
 
     @model_validator(mode="after")
     def _pictures_within_path(self) -> CorpusSettings:
-        if self.format != "sample" and not _within(self.pictures, self.path):
+        if not self.draws_pictures and not _within(self.pictures, self.path):
             raise ValueError(
                 f"pictures ({self.pictures}) must lie in path ({self.path}), so that DVC sees when a picture comes or "
                 "goes; put the captions and the folder of pictures into one folder, and name that one as path"
             )
         return self
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the corpus."""
+        return Path(self.path)
+
+    def files(self) -> list[str]:
+        """Return the files that the format needs, relative to the corpus's folder.
+
+        Raises:
+            CorpusError: the folder does not show which file is meant.
+        """
+        raise NotImplementedError
+
+    def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+        """Read the pictures and captions of the corpus.
+
+        Args:
+            listing: the picture files; None without a folder of pictures.
+
+        Raises:
+            CorpusError: a file is missing, or does not follow the format.
+            FileFormatError: a file is damaged.
+        """
+        raise NotImplementedError
 
 
 def _within(inner: str, outer: str) -> bool:

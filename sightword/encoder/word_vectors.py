@@ -6,11 +6,11 @@ of two whole numbers, the count and the width, is a header.
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import itertools
 import logging
 import math
-import zlib
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,11 +22,14 @@ from numpy.typing import NDArray
 from sightword.errors import SemanticsError
 from sightword.io.files import Pathish
 from sightword.io.mapping import mapping
+from sightword.io.opening import raw_lines
 from sightword.messages import quote
 
 log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float32]
+
+_HEADER = re.compile(rb"[0-9]{1,18} [0-9]{1,18}")
 
 UNKNOWN = "."
 """The word that replaces a sentence without known words, as in SentEval's ``examples/bow.py``."""
@@ -143,19 +146,18 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
     """Yield each word, the text of its numbers, their count, and the place for messages, in constant memory."""
     width = count = None
     read, blank = 0, 0
-    for number, line in enumerate(_raw_lines(path), start=1):
-        where = f"{path}, line {number}"
+    for number, line in raw_lines(path, SemanticsError):
+        where, line = f"{path}, line {number}", line.rstrip(b" ")
         if not line:
             blank = blank or number
             continue
         if blank:
             raise SemanticsError("is empty", where=f"{path}, line {blank}")
-        fields = line.split(b" ") if width is None else []
-        if number == 1 and len(fields) == 2 and fields[0].isdigit() and fields[1].isdigit():
-            count, width = int(fields[0]), int(fields[1])
+        if number == 1 and _HEADER.fullmatch(line):
+            count, width = map(int, line.split())
             continue
         if width is None:
-            width = _numbers_at_end(fields)
+            width = _numbers_at_end(line.split(b" "))
         spaces = line.count(b" ")
         # glove.840B has some words with spaces
         if not width or spaces < width or (spaces > width and _numbers_at_end(line.split(b" ")) != width):
@@ -175,20 +177,14 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
         raise SemanticsError(what, where=path, todo="The file may be truncated: download it again.")
 
 
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            for line in file:
-                yield line.rstrip(b" \r\n")
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SemanticsError(f"cannot be read ({reason})", where=path) from None
-
-
 def _numbers(word: bytes, text: bytes, where: str) -> Floats:
     fields = text.split(b" ")
+    values: Iterable[float] = map(_number, fields)
+    if not text.translate(None, b" 0123456789+-.eE"):
+        with contextlib.suppress(ValueError):
+            values = list(map(float, fields))
     with np.errstate(over="ignore"):  # overflow becomes infinite and is reported below
-        vector = np.array([_number(field) for field in fields], dtype=np.float32)
+        vector = np.fromiter(values, np.float32, len(fields))
     wrong = np.flatnonzero(~np.isfinite(vector))
     if len(wrong):
         shown, field = (quote(part.decode("utf-8", "replace")) for part in (word, fields[wrong[0]]))
@@ -202,8 +198,8 @@ def _numbers_at_end(fields: list[bytes]) -> int:
 
 
 def _number(field: bytes) -> float:
-    """Return the number, or NaN for other text."""
+    """Return the number, or NaN for other text, such as ``1_0``."""
     try:
-        return float(field)
+        return math.nan if field.translate(None, b"0123456789+-.eE") else float(field)
     except ValueError:
         return math.nan

@@ -18,7 +18,6 @@ from sightword.compute.workers import ordered_map
 from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, RANDOM, Crops, FeaturesSettings, Precision
-from sightword.features.store import Store
 from sightword.features.table import Array
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
@@ -26,6 +25,7 @@ from sightword.images.resized import Source, hash_file, resize_to_array
 from sightword.images.settings import Interpolation, ResizeSettings
 from sightword.io.files import Pathish
 from sightword.settings import Settings
+from sightword.storage.store import Store
 
 Result = TypeVar("Result")
 Section = TypeVar("Section", bound=Settings)

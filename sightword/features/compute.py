@@ -15,13 +15,13 @@ from sightword.features.distributed import Distribution, Job, pictures_of
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.features.table import Array, Rows, write_features
 from sightword.images.encoding import Pixels
 from sightword.images.resized import read_rejects
 from sightword.images.shards import Group, Listed, Selection, list_pictures, read_arrays, read_transform
 from sightword.io.files import Pathish
 from sightword.messages import and_more
+from sightword.storage.store import Store
 
 GROUPS_A_WORKER = 8
 """Row groups that are worth the start of another reading process."""

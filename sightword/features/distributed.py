@@ -24,12 +24,12 @@ from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.images.encoding import Pixels
 from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
 from sightword.io.files import Pathish, beside
 from sightword.machine import Machine, is_address
 from sightword.messages import plural
+from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 

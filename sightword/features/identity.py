@@ -10,6 +10,7 @@ from typing import Any
 from sightword.errors import FeaturesError
 from sightword.features.settings import Crops, FeaturesSettings
 from sightword.io.files import canonical_json
+from sightword.storage.kinds import KindIdentity
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
 """The version of the computation, by kind of device. Any change that moves even the last bits increases the number,
@@ -49,7 +50,7 @@ def transform_of(settings: FeaturesSettings, resized: dict[str, Any]) -> Transfo
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(KindIdentity):
     """A kind of feature: everything in the key except the picture."""
 
     backbone: str
@@ -60,20 +61,6 @@ class Identity:
     kernel: str
     """One of :data:`KERNELS`: devices differ in the last bits."""
 
-    def as_json(self) -> str:
-        """Return the record as JSON with sorted keys."""
-        return canonical_json(asdict(self))
-
-    @property
-    def name(self) -> str:
-        """The kind's folder in a store: 32 hex digits of the sha256 of :meth:`as_json`."""
-        return name_of(self.as_json())
-
     def key(self, picture_sha256: str) -> bytes:
         """Return the key of a picture's feature: the sha256 (32 bytes) of canonical JSON of all that determines it."""
         return hashlib.sha256(canonical_json({**asdict(self), "picture": picture_sha256}).encode()).digest()
-
-
-def name_of(record: str) -> str:
-    """Return the name of the folder for an identity's JSON."""
-    return hashlib.sha256(record.encode()).hexdigest()[:32]

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 import simplejpeg
 
 PADDING = 16
-"""Bytes between the data of the last pixel and the end of a JPEG that count as padding; most damage leaves more bytes.
-"""
+"""At most so many bytes after the data of the last pixel of a JPEG are padding; most damage leaves more bytes."""
 HOLE = 64
-"""Consecutive zero bytes that no photograph produces if a code of only zeros stands for a coefficient."""
+"""Length of a run of zeros that valid entropy-coded data cannot contain when the all-zero code is a coefficient."""
 HOLE_IN_PROGRESSIVE = 512
 """The same for the coefficients (not the block averages) of progressive JPEGs, whose raw bits may also be zeros."""
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from sightword.errors import FileFormatError
 from sightword.images.encoding import Pixels, decode_pixels
-from sightword.io.files import Pathish, atomic_file, canonical_json, reading
+from sightword.io.files import Pathish, atomic_file, canonical_json
+from sightword.io.opening import reading
 from sightword.messages import first_line
 
 GROUP = 32

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
-import stat
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightword.errors import FileFormatError, SetupError, SightwordError
 from sightword.io.mapping import mapping
+from sightword.io.opening import read_bytes, reading, require_regular
 from sightword.messages import first_line
 
 if TYPE_CHECKING:
@@ -169,58 +167,14 @@ def write_tsv(path: Pathish, header: Sequence[str], rows: Iterable[Sequence[obje
     write_text(path, "".join("\t".join(map(cell, row)) + "\n" for row in [header, *rows]))
 
 
-@contextlib.contextmanager
-def reading(path: Pathish, *, todo: str | None = None) -> Iterator[None]:
-    """Turn errors of the file system, while ``path`` is read, into a FileFormatError."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileFormatError("does not exist", where=path, todo=todo) from None
-    except OSError as error:
-        what = f"cannot be read ({error.strerror or first_line(error)})"
-        raise FileFormatError(what, where=path, todo=todo) from None
-
-
-def require_regular(path: Pathish) -> None:
-    """Raise OSError for a pipe, a socket or a device, which would wait when opened, and for a missing file."""
-    mode = Path(path).stat().st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
-
-
 def read_text(path: Pathish, *, todo: str | None = None) -> str:
-    """Read a UTF-8 file without its byte order mark; FileFormatError if missing, unreadable or not UTF-8."""
-    with reading(path, todo=todo):
-        data = Path(path).read_bytes()
+    """Read a UTF-8 file without its byte order mark; FileFormatError if it cannot be opened or is not UTF-8."""
+    data = read_bytes(path, todo=todo)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         what = f"is not UTF-8 text (byte {error.start})"
         raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
-
-
-def read_packed(path: Pathish, error: type[SightwordError]) -> bytes:
-    """Return the bytes of a file, decompressed if the name ends in ``.gz``; an error of the class ``error`` if the file
-    cannot be read or is damaged.
-    """
-    try:
-        require_regular(path)
-        with gzip.open(path) if os.fspath(path).endswith(".gz") else open(path, "rb") as file:
-            return file.read()
-    except (OSError, EOFError, zlib.error) as reason:
-        what = f"cannot be read ({getattr(reason, 'strerror', None) or first_line(reason)})"
-        raise error(what, where=path) from None
-
-
-def check_line_ends(first: bytes, path: Pathish, error: type[SightwordError]) -> None:
-    """Raise an error of the class ``error`` if the first line of a file has a CR within: other lines are part of it."""
-    if b"\r" in first.rstrip(b"\r\n"):
-        todo = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."
-        raise error(
-            "ends in CR, as on old Macs", where=f"{path}, line 1", expected="lines that end in LF or CR LF", todo=todo
-        )
 
 
 # In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
@@ -234,8 +188,6 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         FileFormatError: missing, not JSON, with two values for a key, with half a character (a surrogate without its
             other) or a number of too many digits (each with line and column), or nested too deeply to be read.
     """
-    with reading(path, todo=todo):
-        require_regular(path)
     text = read_text(path, todo=todo)
     try:
         document = parse_json(text, FileFormatError, path)

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FileFormatError
-from sightword.io.files import Pathish, reading, require_regular
+from sightword.io.files import Pathish
+from sightword.io.opening import reading, require_regular
 from sightword.messages import first_line
 
 HEAD = 512

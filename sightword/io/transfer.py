@@ -25,8 +25,9 @@ from tqdm import tqdm
 
 from sightword import __version__
 from sightword.errors import DownloadError
-from sightword.io.files import FULL, require_regular, sha256_file, write_text
+from sightword.io.files import FULL, sha256_file, write_text
 from sightword.io.http_answers import reason, retry_after, validator
+from sightword.io.opening import require_regular
 
 log = logging.getLogger(__name__)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from sightword.model.shape import CellName, PoolingName, Shape, SimilarityName, StandardiseName
 from sightword.settings import Settings
+
+InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 
 __all__ = ["ModelSettings", "SimilarityName"]
 

@@ -8,7 +8,7 @@ here, with the summed hinge loss and margin 0.2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.shape import ComparisonName, SimilarityName
 
+Number = TypeVar("Number", np.float32, np.float64)
 SHORTEST = 1e-12
 """Length below which a vector has no direction."""
 _CPU_TILE, _OTHER_TILE = 1 << 19, 1 << 26
@@ -35,10 +36,10 @@ def unit(vectors: torch.Tensor, similarity: SimilarityName, *, scaled: bool = Tr
     return vectors if similarity == "cosine" else vectors.abs()
 
 
-def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return the rows (.., D) of an array with length 1; a row of zeros stays zero."""
+def unit_rows(vectors: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """Return the rows (.., D) of an array of float32 or float64 with length 1; a row of zeros stays zero."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), SHORTEST)
-    found: npt.NDArray[np.float32] = vectors / lengths
+    found: npt.NDArray[Number] = vectors / lengths
     return found
 
 

@@ -67,19 +67,6 @@ class Interval(NamedTuple):
     kind: Any
 
 
-def line(name: str, rows: Sequence[Sequence[float]], labels: tuple[str, str], title: str) -> Drawing:
-    """Draw (x, y) rows as one line."""
-    with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.add_subplot()
-        axes.plot(
-            [row[0] for row in rows], [row[1] for row in rows], color=BLUE, marker="o" if len(rows) == 1 else None
-        )
-        axes.set_xlabel(labels[0])
-        axes.set_ylabel(labels[1])
-        return Drawing(name, title, figure)
-
-
 def draw_rows(
     rows: Sequence[tuple[float, Interval]],
     looks: Mapping[Any, tuple[str, Look]],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sightword.report import published
+from sightword.evaluation.published.rows import published
 from sightword.report.number_formats import NONE, counted, is_number, percent, plain
 from sightword.report.tables import Cell, Row, Table, marked
 from sightword.statistics import interval_text, proportion_interval
@@ -19,6 +19,15 @@ PROTOCOLS = {
     "five_fold_1k": "five folds of 1,000 pictures, averaged",
     "querybank": "all pictures of the split, with a query bank from training",
 }
+
+FOLDS, OLDER = "COCO 1k", "COCO 1k, earlier systems"
+"""Test sets of published rows; those of older systems do not say how many of the test pictures they rest on."""
+PUBLISHED = {"Flickr8k": "full", FOLDS: "five_fold_1k", OLDER: "five_fold_1k", "COCO 5k": "full"}
+"""The protocol of each test set's published rows."""
+_COCO = {"caption_to_image": 25_000, "image_to_caption": 5_000}
+QUERIES = {"Flickr8k": {"caption_to_image": 5_000, "image_to_caption": 1_000}, FOLDS: _COCO, "COCO 5k": _COCO}
+"""Queries of each test set by direction, with five captions a picture; on COCO 1k the sum of all five folds.
+No entry where the number is not known."""
 
 
 def tables(
@@ -140,15 +149,15 @@ def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[i
 def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
     """Return the published rows of a protocol by data set."""
     groups: dict[str, list[Row]] = {}
-    for row in published.ROWS:
-        scores = row.caption_to_image if direction == "caption_to_image" else row.image_to_caption
-        if scores is None or published.PROTOCOLS[row.data] != protocol:
+    for row in published("retrieval"):
+        if PUBLISHED[row.setting] != protocol or not any(key.startswith(direction) for key in row.scores):
             continue
-        queries = published.QUERIES.get(row.data, {}).get(direction)
+        queries = QUERIES.get(row.setting, {}).get(direction)
+        r1, r5, r10, *ranks = (row.scores.get(f"{direction} {key}") for key in (*DEPTHS, "median_rank", "mean_rank"))
         cells = [
             _cell(one, interval_text(proportion_interval(one, queries)) if one is not None and queries else "")
-            for one in scores[:3]
+            for one in (r1, r5, r10)
         ]
-        cells.append(_ranks(scores.median_rank, scores.mean_rank))
-        groups.setdefault(row.data, []).append(Row(row.system, cells, "published", row.source))
+        cells.append(_ranks(*ranks))
+        groups.setdefault(row.setting, []).append(Row(row.system, cells, "published", row.source))
     return [(marked(data), rows) for data, rows in groups.items()]

@@ -17,6 +17,7 @@ BETWEEN = " | "
 """Separates the captions of a picture in a cell."""
 _BEFORE = re.compile(r"\s+(?=[.,;:!?](?:\s|$)|n't\b|'(?:s|m|d|re|ve|ll)\b)")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SUM = "This encoder was not trained for an order: the sum of the embeddings, at length 1, stands for the maximum."
 
 Cell = str | int | float
 
@@ -53,3 +54,16 @@ def as_csv(rows: Iterable[Sequence[Cell]]) -> str:
     for row in rows:
         writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row])
     return out.getvalue()
+
+
+def operation(similarity: str, how: str) -> tuple[str, str]:
+    """Return the operation by which ``max`` and ``min`` combine embeddings, and a note where it is not the named one.
+
+    See :mod:`sightword.encoder.composition`.
+    """
+    if similarity == "order":
+        return ("maximum" if how == "max" else "minimum"), ""
+    if similarity == "reversed_order":
+        used, word = ("minimum", "composes") if how == "max" else ("maximum", "abstracts")
+        return used, f"The order of this encoder is reversed: the elementwise {used} {word}."
+    return "sum", _SUM

@@ -16,7 +16,6 @@ from sightword.compute.workers import ordered_map
 from sightword.errors import SearchError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.settings import RANDOM, FeaturesSettings
-from sightword.features.store import Store
 from sightword.features.table import FeatureTable
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
@@ -25,6 +24,7 @@ from sightword.images.settings import ResizeSettings
 from sightword.io.files import Pathish
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import digests, list_pictures
+from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 

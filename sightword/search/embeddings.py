@@ -10,18 +10,17 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from sightword.encoder.folder import SUMS
 from sightword.errors import StoreError
-from sightword.features.identity import Identity, name_of
-from sightword.features.store import Store, Writer
-from sightword.io.files import Pathish, canonical_json, sha256_file
+from sightword.io.files import Pathish, sha256_file
+from sightword.storage.kinds import KindIdentity
+from sightword.storage.store import Store, Writer
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ Save = Callable[[Sequence[bytes], Floats], None]
 
 
 @dataclass(frozen=True)
-class EmbeddingKind:
+class EmbeddingKind(KindIdentity):
     """All that determines an embedding besides the text or the features."""
 
     encoder: str
@@ -42,15 +41,6 @@ class EmbeddingKind:
     device: str
     """The kind of device: devices differ in the last bits."""
     embeddings: int = VERSION
-
-    def as_json(self) -> str:
-        """Return the record as JSON with sorted keys."""
-        return canonical_json(asdict(self))
-
-    @property
-    def name(self) -> str:
-        """The kind's folder in a store: 32 hex digits."""
-        return name_of(self.as_json())
 
 
 def kind_of(folder: Pathish, device: str) -> EmbeddingKind:
@@ -72,8 +62,7 @@ class KeptEmbeddings:
     """The embeddings of one kind in a store. A store that cannot be read or written causes one warning."""
 
     def __init__(self, store: Store, kind: EmbeddingKind) -> None:
-        self._store, self._useless = store, False
-        self._kind = cast("Identity", kind)  # a store reads the name and the JSON of a kind only
+        self._store, self._kind, self._useless = store, kind, False
 
     def read(self, keys: Sequence[bytes], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return embeddings, float32 (n, width), and which of them were kept, bool (n,); the others are not filled."""

@@ -1,8 +1,7 @@
 """Exact search: the rows of a matrix that are most similar to one vector.
 
 Scores are first computed in float32, with a bound on their error; the few rows that the bound leaves in doubt are
-scored in float64. The order is therefore the order of float64, as in :mod:`sightword.evaluation.retrieval`: scores are
-rounded in the same way, and rows with equal scores keep their order.
+scored in float64 (:mod:`sightword.evaluation.top_k`).
 """
 
 from __future__ import annotations
@@ -10,20 +9,13 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from sightword.compute.devices import pool
 from sightword.errors import SearchError
+from sightword.evaluation.top_k import GRID, PRODUCTS, ROUND, SQUARES, Doubles, Rows, Singles, best
 from sightword.model.shape import ComparisonName
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-
-ROUND = 2.0**-24
-"""The largest relative rounding error of float32."""
-_GRID = 2.0**32
-"""Cosines within 1 / _GRID are equal; so are dot products within this share of the largest possible product."""
 _TILE = 1 << 18
 """Numbers in a tile: a megabyte, which stays in the cache of a core."""
 _EXACT_ROWS = 1024
@@ -32,7 +24,7 @@ _EXACT_ROWS = 1024
 class Found(NamedTuple):
     """The best rows, best first."""
 
-    rows: npt.NDArray[np.int64]
+    rows: Rows
     """(K,)"""
     scores: Doubles
     """(K,) cosines, dot products, or minus the order errors."""
@@ -73,7 +65,7 @@ class Index:
         """Return the number of rows so far."""
         return self._count
 
-    def add(self, vectors: Floats) -> None:
+    def add(self, vectors: Singles) -> None:
         """Add rows, float32 (n, D).
 
         Raises:
@@ -92,12 +84,12 @@ class Index:
                 self._inverse[some] = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)
         self._count = part.stop  # last: a concurrent search sees whole rows only
 
-    def row(self, number: int) -> Floats:
+    def row(self, number: int) -> Singles:
         """Return one row, (D,)."""
-        found: Floats = self._rows[number]
+        found: Singles = self._rows[number]
         return found
 
-    def best(self, query: Floats, top: int) -> Found:
+    def best(self, query: Singles, top: int) -> Found:
         """Find the ``top`` rows, or all of fewer, that are most similar to a vector, float32 (D,).
 
         Raises:
@@ -116,28 +108,25 @@ class Index:
             rough *= self._inverse[:count]
         else:
             rough = self._rough_errors(query, count)
-        least = float(np.partition(rough, count - top)[count - top])
-        if products:
-            least -= 2 * (width + 8) * ROUND + 2 / _GRID
-        else:
-            least *= 1 + 4 * (width + 8) * ROUND  # the error of a sum of squares is relative
-            least -= width * 2.0**-125  # and values below the range of float32 are lost
-        chosen = np.flatnonzero(rough >= least)
-        scores = np.empty(len(chosen))
-        for start in range(0, len(chosen), _EXACT_ROWS):
-            part = slice(start, start + _EXACT_ROWS)
-            scores[part] = self._exact(query, chosen[part], size)
-        order = np.lexsort((chosen, -scores))[:top]
-        return Found(chosen[order], scores[order] + 0.0)  # no minus zero
 
-    def _size(self, query: Floats) -> float:
+        def least(last: Singles) -> Doubles:
+            low = last.astype(np.float64)
+            if products:
+                return low - 2 * (width + 8) * ROUND - 2 / GRID
+            # The error of a sum of squares is relative, and values below the range of float32 are lost.
+            return low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
+
+        scores, rows = best(rough[None], top, least, lambda _, chosen: self._exact(query, chosen[0], size)[None])
+        return Found(rows[0], scores[0] + 0.0)  # no minus zero
+
+    def _size(self, query: Singles) -> float:
         """Return the divisor of a query after which its product with a row, times ``_inverse``, is at most 1."""
         length = float(np.linalg.norm(query.astype(np.float64)))
         if self._similarity == "dot":  # a power of two: nothing is rounded
             return float(2.0 ** np.frexp(length * self._longest)[1])
         return length or 1.0
 
-    def _rough_errors(self, query: Floats, count: int) -> Floats:
+    def _rough_errors(self, query: Singles, count: int) -> Singles:
         """Return minus the order errors, (count,); in tiles that stay in the cache of each core."""
         found, rows, ours = torch.empty(count), torch.from_numpy(self._rows[:count]), torch.from_numpy(query)
         size = max(1, _TILE // rows.shape[1])
@@ -153,20 +142,25 @@ class Index:
                     torch.linalg.vecdot(excess.clamp_min_(0), excess, out=found[part])
 
         list(self._pool.map(work, range(0, count, share)))
-        errors: Floats = found.numpy()
+        errors: Singles = found.numpy()
         return np.negative(errors, out=errors)
 
-    def _exact(self, query: Floats, rows: npt.NDArray[np.int64], size: float) -> Doubles:
-        ours, theirs = query.astype(np.float64), self._rows[rows].astype(np.float64)
+    def _exact(self, query: Singles, rows: Rows, size: float) -> Doubles:
+        """Return the scores of some rows, (n,), rounded so that tied ones are equal."""
+        ours, scores = query.astype(np.float64), np.empty(len(rows))
+        for start in range(0, len(rows), _EXACT_ROWS):
+            part = rows[start : start + _EXACT_ROWS]
+            theirs = self._rows[part].astype(np.float64)
+            if self._similarity in ("cosine", "dot"):
+                scores[start : start + len(part)] = (theirs @ ours) * self._inverse[part] / size
+            else:
+                excess = np.maximum(ours - theirs if self._query_below else theirs - ours, 0.0)
+                scores[start : start + len(part)] = -np.einsum("nd,nd->n", excess, excess)
         if self._similarity in ("cosine", "dot"):
-            products: Doubles = (theirs @ ours) * self._inverse[rows] / size
-            products = np.round(products * _GRID) / _GRID
-            return products * size if self._similarity == "dot" else products
-        excess = np.maximum(ours - theirs if self._query_below else theirs - ours, 0.0)
-        errors: Doubles = np.einsum("nd,nd->n", excess, excess)
-        return -errors.astype(np.float32).astype(np.float64)  # to 24 bits
+            return PRODUCTS.rounded(scores) * (size if self._similarity == "dot" else 1.0)
+        return SQUARES.rounded(scores)
 
 
-def _check_finite(vectors: Floats) -> None:
+def _check_finite(vectors: Singles) -> None:
     if not np.isfinite(vectors).all():
         raise SearchError("the encoder gave values that are not finite", todo="Look at its training.")

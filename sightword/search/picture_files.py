@@ -12,13 +12,13 @@ from typing import Any
 
 from sightword.compute.workers import ordered_map
 from sightword.errors import FileFormatError, SearchError
-from sightword.features.store import Store
 from sightword.images.decode import Reject
 from sightword.images.resized import Source, hash_file
 from sightword.images.settings import ResizeSettings
 from sightword.io import group_files
 from sightword.io.files import Pathish, canonical_json, read_json
 from sightword.search.thumbnails import SUFFIXES
+from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """What the answers of object storage mean: which are none, and what a user can do about an error.
 
 A status of success is not trusted: an answer must have the fields of its kind, so that a web server's page is no empty
-listing. No message has credentials: of an error, the code and a text without addresses and keys is told.
+listing. Messages never contain credentials: only the error code and a redacted text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _check_redirect(parsed_response: dict[str, Any] | None, **_: Any) -> None:
 
 
 def is_final(error: Exception) -> bool:
-    """Return whether no other try mends a request; ValueErrors are of the settings, such as the server's address."""
+    """Return whether a request is never tried again; a ValueError is of the settings, such as the address."""
     wrong = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _FINAL)
     return wrong or type(error).__name__ in _NO_KEYS or code(error) in _CLOCK
 

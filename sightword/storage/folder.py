@@ -10,14 +10,14 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping
 from pathlib import Path
 
 from sightword.errors import StoreError
 from sightword.io import group_files
-from sightword.io.files import require_regular
+from sightword.io.opening import require_regular
 from sightword.storage.kinds import IDENTITY, KIND_NAME, KindFiles
-from sightword.storage.segments import SEGMENT_NAME, Array, Segment, StoredFile, name_of, pack
+from sightword.storage.segments import Array, StoredFile, name_of, pack
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,6 @@ PROBE = 1 << 12
 """Bytes that the disk must take before anything is computed."""
 MARKS = 8
 """Names that are tried if damaged files of other users have them."""
-
-_LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json|probe)\..*\.tmp")
 
 
 class FolderPlace:
@@ -51,33 +49,34 @@ class FolderPlace:
         return [FolderKind(path) for path in entries(self.folder / "features", KIND_NAME) if path.is_dir()]
 
 
-class FolderKind:
-    """The files of one kind, in a folder of their own (:class:`sightword.storage.kinds.KindFiles`)."""
+class FolderKind(KindFiles):
+    """The files of one kind, in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.name, self._folder = folder.name, folder
+        self._record = b""
+        """The description, after :meth:`prepare`."""
 
     def __str__(self) -> str:
         return str(self._folder)
 
-    @property
-    def name(self) -> str:
-        """The kind's name, 32 hex digits."""
-        return self._folder.name
+    def names(self) -> list[str]:
+        """Return the names of all files; StoreError if the folder cannot be read."""
+        return [path.name for path in entries(self._folder)]
 
-    @property
-    def identity(self) -> StoredFile:
-        """The file that describes the kind."""
-        return FolderFile(self._folder / IDENTITY)
+    def file(self, name: str) -> FolderFile:
+        """Return a file, whether or not the file exists."""
+        return FolderFile(self._folder / name)
 
     def prepare(self, record: bytes) -> None:
         """Make the folder, find out that a file can be written, and describe the kind."""
         group_files.make_folder(self._folder)
         group_files.check_writable(self._folder, bytes(PROBE))
-        self.describe(record)
+        self._describe(record)
         self._touch()
+        self._record = record
 
-    def describe(self, record: bytes) -> None:
+    def _describe(self, record: bytes) -> None:
         """Write ``identity.json`` if it is missing or damaged; raises OSError, except for a missing permission."""
         path = self._folder / IDENTITY
         if path.is_file() and path.read_bytes() == record:
@@ -90,7 +89,7 @@ class FolderKind:
     def mark_used(self, record: bytes) -> None:
         """Set the time of the last use, and describe the kind where that was lost."""
         try:
-            self.describe(record)
+            self._describe(record)
         except OSError as error:  # a read-only store
             log.debug("%s: %s", self._folder, error)
         self._touch()
@@ -100,62 +99,22 @@ class FolderKind:
         changed = self.identity.changed()
         return (FolderFile(self._folder).changed() if changed is None else changed) or 0.0
 
-    def find(self, wanted: Set[bytes]) -> Generator[Segment, None, None]:
-        """Yield all segments: each has its own list of keys; StoreError if the folder cannot be read."""
-        del wanted
-        yield from self.segments()
-
-    def segments(self) -> list[Segment]:
-        """Return all segments by name; StoreError if the folder cannot be read."""
-        return [FolderFile(path) for path in entries(self._folder, SEGMENT_NAME)]
-
-    def ahead(self, segments: Sequence[Segment]) -> Iterator[Segment]:
-        """Return an iterator over the segments."""
-        return iter(segments)
-
-    def features(self) -> int | None:
-        """Return None: only reading them tells."""
-        return None
-
-    def damage(self) -> list[str]:
-        """Return nothing: there is nothing else."""
-        return []
-
-    def write(self, features: Mapping[bytes, Array]) -> Segment:
+    def write(self, features: Mapping[bytes, Array]) -> StoredFile:
         """Write features, float32 (D,) by key, as a read-only segment, whole or not at all."""
         try:
             written = self._write(features)
         except FileNotFoundError:  # the kind was removed just now: write into a new folder
             written = self._write(features)
-        return FolderFile(written)
-
-    def finish(self) -> None:
-        """Do nothing: each segment has its own list of keys."""
-
-    def compact(self, *, dry_run: bool) -> int:
-        """Return 0: each segment has its own list of keys."""
-        del dry_run
-        return 0
-
-    def leftovers(self) -> list[StoredFile]:
-        """Return the temporary files of processes."""
-        return [FolderFile(path) for path in entries(self._folder, _LEFTOVER)]
-
-    def files(self) -> list[StoredFile]:
-        """Return all files of the kind but the one that describes it."""
-        return [*self.segments(), *self.leftovers()]
+        if self._record:
+            self._describe(self._record)  # the kind may have been removed meanwhile
+        return written
 
     def is_closed(self) -> bool:
         """Return whether the folder is another user's, who gave no permission to look into it."""
         return not os.access(self._folder, os.R_OK | os.X_OK) and not FolderFile(self._folder).owns(others=False)
 
-    def vacate(self) -> None:
-        """Remove the folder, if it is empty."""
-        with contextlib.suppress(OSError):  # another file, or a writer's new segment
-            self._folder.rmdir()
-
-    def _write(self, features: Mapping[bytes, Array]) -> Path:
-        """Write a segment and return its path.
+    def _write(self, features: Mapping[bytes, Array]) -> FolderFile:
+        """Write a segment.
 
         Two writers of the same features do not conflict. If a damaged segment of another user has the name and cannot
         be replaced, a mark changes the bytes and the name.
@@ -169,7 +128,7 @@ class FolderKind:
             except PermissionError:
                 if mark == MARKS - 1 or not path.exists():
                     raise
-        return path
+        return FolderFile(path)
 
     def _touch(self) -> None:
         """Set the time of the last use, if that is permitted."""
@@ -179,8 +138,8 @@ class FolderKind:
             log.debug("%s: %s", self._folder / IDENTITY, error)
 
 
-class FolderFile:
-    """A file in a folder: a segment, or another one (:class:`sightword.storage.segments.Segment`)."""
+class FolderFile(StoredFile):
+    """A file in a folder."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -221,7 +180,7 @@ class FolderFile:
         """Return what can be done if the features cannot be used."""
         if self._path.exists() and not os.access(self._path, os.R_OK):
             return "its owner must let the group read it (chmod g+r)"
-        return "`sightword store prune` removes them"
+        return super().remedy()
 
     def owns(self, *, others: bool) -> bool:
         """Return whether the user, or with ``others`` the group, may remove the file, or the file is gone already."""
@@ -235,11 +194,14 @@ class FolderFile:
             return True
 
     def remove(self) -> None:
-        """Remove the file, if it is still there."""
+        """Remove the file, if it is still there; the folder goes with its description, if nothing else is there."""
         self._path.unlink(missing_ok=True)
+        if self.name == IDENTITY:
+            with contextlib.suppress(OSError):  # another file, or a writer's new segment
+                self._path.parent.rmdir()
 
 
-def entries(folder: Path, name: re.Pattern[str]) -> list[Path]:
+def entries(folder: Path, name: re.Pattern[str] = re.compile(".*")) -> list[Path]:
     """Return the entries of a folder whose names fit, sorted; StoreError if the folder cannot be read."""
     try:
         return sorted(path for path in folder.iterdir() if name.fullmatch(path.name))

@@ -1,84 +1,134 @@
-"""What a store asks of the place of its files: the same of a folder and of object storage."""
+"""What a store needs of the place of its files, and what a folder and object storage have in common."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sightword.storage.segments import Array, Segment, StoredFile
+from sightword.io.files import canonical_json
+from sightword.storage.manifests import MANIFEST_NAME
+from sightword.storage.segments import SEGMENT_NAME, Array, StoredFile
 
 IDENTITY = "identity.json"
 """The name of the file that describes a kind."""
 KIND_NAME = re.compile(r"[0-9a-f]{32}")
+LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json|probe)\..*\.tmp")
+"""Temporary files of processes."""
+_OWN = re.compile("|".join(name.pattern for name in (SEGMENT_NAME, MANIFEST_NAME, LEFTOVER)))
 
 
-class KindFiles(Protocol):
-    """The files of one kind of features; its text is the place, for messages.
+@dataclass(frozen=True)
+class KindIdentity:
+    """All that determines the stored vectors of a kind, besides the picture or the text: the base of such records."""
 
-    Methods raise OSError, or StoreError where the place has a better message.
-    """
+    def as_json(self) -> str:
+        """Return the record as JSON with sorted keys."""
+        return canonical_json(asdict(self))
 
     @property
     def name(self) -> str:
-        """The kind's name, 32 hex digits."""
+        """The kind's folder in a store: 32 hex digits of the sha256 of :meth:`as_json`."""
+        return kind_name(self.as_json())
+
+
+def kind_name(record: str) -> str:
+    """Return the name of the folder for an identity's JSON."""
+    return hashlib.sha256(record.encode()).hexdigest()[:32]
+
+
+class KindFiles:
+    """The files of one kind of features; the text is the place, for messages.
+
+    A folder and object storage each implement the methods that raise NotImplementedError. Methods raise OSError, or
+    StoreError where the place has a better message.
+    """
+
+    name: str
+    """The kind's name, 32 hex digits."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all files, also foreign ones; StoreError if the kind cannot be read."""
+        raise NotImplementedError
+
+    def file(self, name: str) -> StoredFile:
+        """Return a file, whether or not the file exists."""
+        raise NotImplementedError
+
+    def prepare(self, record: bytes) -> None:
+        """Find out that features can be written, before any are computed, and describe the kind."""
+        raise NotImplementedError
+
+    def mark_used(self, record: bytes) -> None:
+        """Set the time of the last use, and describe the kind where that was lost; errors are not told."""
+        raise NotImplementedError
+
+    def write(self, features: Mapping[bytes, Array]) -> StoredFile:
+        """Write features, float32 (D,) by key, as a segment, whole or not at all.
+
+        After :meth:`prepare`, describe the kind where that was lost.
+        """
+        raise NotImplementedError
 
     @property
     def identity(self) -> StoredFile:
         """The file that describes the kind."""
+        return self.file(IDENTITY)
 
-    def prepare(self, record: bytes) -> None:
-        """Find out that features can be written, before any are computed, and describe the kind."""
+    def segments(self) -> list[StoredFile]:
+        """Return all segments by name; StoreError if the kind cannot be read."""
+        return self._those(SEGMENT_NAME)
 
-    def describe(self, record: bytes) -> None:
-        """Describe the kind where that was lost since :meth:`prepare`."""
+    def leftovers(self) -> list[StoredFile]:
+        """Return the temporary files of processes."""
+        return self._those(LEFTOVER)
 
-    def mark_used(self, record: bytes) -> None:
-        """Set the time of the last use, and describe the kind where that was lost; errors are not told."""
+    def files(self) -> list[StoredFile]:
+        """Return all files of the kind but the one that describes it."""
+        return self._those(_OWN)
+
+    def _those(self, pattern: re.Pattern[str]) -> list[StoredFile]:
+        return [self.file(name) for name in sorted(self.names()) if pattern.fullmatch(name)]
 
     def used(self) -> float:
         """Return the time of the last use, in seconds since 1970; 0 if it is unknown."""
+        return self.identity.changed() or 0.0
 
-    def find(self, wanted: Set[bytes]) -> Generator[Segment, None, None]:
-        """Yield segments until each wanted key had its chance; the caller removes keys that were found meanwhile.
+    def find(self, wanted: Set[bytes]) -> Generator[StoredFile, None, None]:
+        """Yield segments that may hold wanted keys; the caller removes found keys from ``wanted``.
 
         Raises:
             StoreError: the kind cannot be read.
         """
+        del wanted  # each segment has its own list of keys
+        yield from self.segments()
 
-    def segments(self) -> list[Segment]:
-        """Return all segments by name; StoreError if the kind cannot be read."""
-
-    def ahead(self, segments: Sequence[Segment]) -> Iterator[Segment]:
+    def ahead(self, segments: Sequence[StoredFile]) -> Iterator[StoredFile]:
         """Yield segments that are to be read one after the other."""
+        return iter(segments)
 
-    def features(self) -> int | None:
-        """Return the number of features, where that is known without reading them all."""
+    def count(self, damaged: list[str]) -> int | None:
+        """Return the number of features, where that is known without reading them all.
 
-    def damage(self) -> list[str]:
-        """Return descriptions of what is damaged besides segments and the description of the kind."""
-
-    def write(self, features: Mapping[bytes, Array]) -> Segment:
-        """Write features, float32 (D,) by key, as a segment, whole or not at all."""
+        Descriptions of what is damaged besides segments and the description of the kind are added to ``damaged``.
+        """
+        del damaged
+        return None
 
     def finish(self) -> None:
         """Make what was written quick to find; nothing is lost without."""
 
     def compact(self, *, dry_run: bool) -> int:
         """Make all features quick to find, and return the number of files that this replaced."""
-
-    def leftovers(self) -> list[StoredFile]:
-        """Return the temporary files of processes."""
-
-    def files(self) -> Iterable[StoredFile]:
-        """Return all files of the kind but the one that describes it."""
+        del dry_run
+        return 0
 
     def is_closed(self) -> bool:
         """Return whether the kind is another user's, who gave no permission to look into it."""
-
-    def vacate(self) -> None:
-        """Remove the place of a kind whose files were removed, if it is empty."""
+        return False
 
 
 class Place(Protocol):

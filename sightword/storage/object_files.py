@@ -1,22 +1,28 @@
-"""Objects as files of a store, and their download side by side."""
+"""Objects as files of a store, their download side by side, and copies of them on this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 
+from sightword.io import group_files
 from sightword.storage.requests import Listed, Requests
+from sightword.storage.segments import StoredFile
+
+log = logging.getLogger(__name__)
 
 AT_ONCE = 4
 """Objects that are downloaded side by side."""
 
 
-class ObjectFile:
-    """An object of a kind: a segment, or another one (:class:`sightword.storage.segments.Segment`)."""
+class ObjectFile(StoredFile):
+    """An object of a kind."""
 
     def __init__(self, requests: Requests, path: str, listed: Listed | None) -> None:
         self._requests, self._path, self._listed = requests, path, listed
@@ -48,15 +54,6 @@ class ObjectFile:
         """Return the bytes as Parquet reads them."""
         return pa.BufferReader(self.read())
 
-    def remedy(self) -> str:
-        """Return what can be done if the features cannot be used."""
-        return "`sightword store prune` removes them"
-
-    def owns(self, *, others: bool) -> bool:
-        """Return True: a bucket has no users of its own, and says itself who may remove objects."""
-        del others
-        return True
-
     def remove(self) -> None:
         """Remove the object, if it is still there; StoreError without the permission."""
         self._requests.remove(self._path)
@@ -87,3 +84,36 @@ def ahead(files: Sequence[ObjectFile], read: Callable[[ObjectFile], bytes]) -> G
                 yield waiting.popleft()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+class Copies:
+    """A folder of copies, which may be deleted at any time; a folder that cannot be written keeps none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str, name_of: Callable[[bytes], str], download: Callable[[], bytes]) -> bytes:
+        """Return the bytes of the file whose name is that of its bytes, from its copy or else downloaded.
+
+        A damaged copy is replaced. Bytes that have another name after a second download are returned as they are and
+        not kept. Errors of ``download`` are raised.
+        """
+        path = self._folder / name
+        try:
+            data = path.read_bytes()
+            if name_of(data) == name:
+                return data
+            log.warning("%s: the copy is damaged and is downloaded again", path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.debug("%s: %s", path, error)
+        data = download()
+        if name_of(data) != name:
+            data = download()
+        if name_of(data) == name:
+            try:
+                group_files.write_new(path, data)
+            except OSError as error:  # a full disk, or a folder of another user
+                log.debug("%s: %s", path, error)
+        return data

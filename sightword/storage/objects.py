@@ -1,7 +1,7 @@
 """A store in object storage: the files of a folder's store as objects, and manifests that say where each key is.
 
-Objects are immutable and named by their hash, so nothing is locked: a reader trusts no manifest and no listing further
-than that they say where to look.
+Objects are immutable and named by their hash, so nothing is locked. Manifests and listings are hints: readers verify
+every segment by its hash.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import numpy as np
 from sightword import machine
 from sightword.errors import StoreError
 from sightword.storage import manifests
-from sightword.storage.copies import Copies
 from sightword.storage.kinds import IDENTITY, KIND_NAME, KindFiles
 from sightword.storage.manifests import MANIFEST_NAME, Contents, prefixes
-from sightword.storage.object_files import AT_ONCE, ObjectFile, ahead
+from sightword.storage.object_files import AT_ONCE, Copies, ObjectFile, ahead
 from sightword.storage.requests import Listed, Requests
-from sightword.storage.segments import SEGMENT_NAME, Array, Segment, StoredFile, keys_of, name_of, pack
+from sightword.storage.segments import SEGMENT_NAME, Array, StoredFile, keys_of, name_of, pack
 
 log = logging.getLogger(__name__)
 
@@ -70,40 +69,36 @@ class ObjectPlace:
         self._requests.remove(name)
 
 
-class ObjectKind:
-    """The objects of one kind (:class:`sightword.storage.kinds.KindFiles`)."""
+class ObjectKind(KindFiles):
+    """The objects of one kind."""
 
     def __init__(self, requests: Requests, name: str, copies: Copies) -> None:
-        self._requests, self._name, self._copies = requests, name, copies
+        self.name, self._requests, self._copies = name, requests, copies
         self._below = f"features/{name}"
-        self._listed: dict[str, Listed] | None = None
-        """The last listing, for when the kind was used."""
+        self._listed: dict[str, Listed] = {}
+        """The last listing."""
         self._written: Contents = {}
         """Segments that wait for a manifest."""
 
     def __str__(self) -> str:
         return f"{self._requests.address}/{self._below}"
 
-    @property
-    def name(self) -> str:
-        """The kind's name, 32 hex digits."""
-        return self._name
+    def names(self) -> Iterable[str]:
+        """Return the names of all objects, from a new listing; StoreError if the kind cannot be read."""
+        self._listed = self._requests.listing(self._below)
+        return self._listed
 
-    @property
-    def identity(self) -> StoredFile:
-        """The object that describes the kind."""
-        return self._file(IDENTITY)
+    def file(self, name: str) -> ObjectFile:
+        """Return an object, with what the last listing says of it."""
+        return ObjectFile(self._requests, f"{self._below}/{name}", self._listed.get(name))
 
     def prepare(self, record: bytes) -> None:
         """Describe the kind, which shows that objects can be written and are kept; StoreError if not."""
         self._requests.put_and_compare(f"{self._below}/{IDENTITY}", record)
 
-    def describe(self, record: bytes) -> None:
-        """Do nothing: :meth:`prepare` did, and :meth:`mark_used` does."""
-
     def mark_used(self, record: bytes) -> None:
         """Describe the kind where that was lost, or a day ago or more: the time of that is the last use."""
-        there = (self._listed or {}).get(IDENTITY)
+        there = self._listed.get(IDENTITY)
         if there and there.size == len(record) and (there.changed or 0.0) > time.time() - DAY:
             return
         try:
@@ -111,11 +106,7 @@ class ObjectKind:
         except StoreError as error:  # a read-only key
             log.debug("%s", error)
 
-    def used(self) -> float:
-        """Return the time of the last use, to a day, in seconds since 1970; 0 if it is unknown."""
-        return self.identity.changed() or 0.0
-
-    def find(self, wanted: Set[bytes]) -> Generator[Segment, None, None]:
+    def find(self, wanted: Set[bytes]) -> Generator[StoredFile, None, None]:
         """Yield segments with wanted keys: first those of manifests, then those that no manifest names.
 
         Raises:
@@ -123,43 +114,38 @@ class ObjectKind:
         """
         tried: set[str] = set()
         for _ in range(ROUNDS):
-            listed = self._list()
-            contents, damage = self._contents(listed)
+            self.names()
+            contents, damage = self._contents()
             for what in damage.values():
                 log.warning("%s; `sightword store compact` replaces it", what)
             gone: list[str] = []
             while wanted and (chosen := _chosen(contents, wanted, tried)):
                 tried.update(chosen)
-                with contextlib.closing(self._copied(chosen, listed, gone)) as segments:
+                with contextlib.closing(self._copied(chosen, gone)) as segments:
                     yield from segments
-            unnamed = sorted(name for name in _segments(listed) if name not in contents and name not in tried)
+            unnamed = sorted(self._segments() - contents.keys() - tried)
             if wanted and unnamed:
                 tried.update(unnamed)
-                with contextlib.closing(self._unnamed(unnamed, listed, gone)) as segments:
+                with contextlib.closing(self._unnamed(unnamed, gone)) as segments:
                     yield from segments
             if not wanted or not gone:
                 break
 
-    def segments(self) -> list[Segment]:
-        """Return all segments by name; StoreError if the kind cannot be read."""
-        listed = self._list()
-        return [self._file(name, listed) for name in sorted(_segments(listed))]
-
-    def ahead(self, segments: Sequence[Segment]) -> Iterator[Segment]:
+    def ahead(self, segments: Sequence[StoredFile]) -> Iterator[StoredFile]:
         """Yield segments, the next ones being downloaded meanwhile; memory holds a few."""
-        files = [self._file(segment.name, self._listed) for segment in segments]
-        return ahead(files, lambda file: file.read())
+        return ahead([self.file(segment.name) for segment in segments], lambda file: file.read())
 
-    def features(self) -> int | None:
-        """Return the number of different features in the manifests and in segments that no manifest names."""
-        contents, _ = self._all_contents(self._list())
+    def count(self, damaged: list[str]) -> int | None:
+        """Return the number of different features in the manifests and in segments that no manifest names.
+
+        Descriptions of damaged manifests are added to ``damaged``.
+        """
+        self.names()
+        contents, damage = self._all_contents()
+        damaged += damage.values()
         return len(np.unique(np.concatenate(list(contents.values())))) if contents else 0
 
-    def damage(self) -> list[str]:
-        """Return descriptions of the damaged manifests."""
-        return list(self._contents(self._list())[1].values())
-
-    def write(self, features: Mapping[bytes, Array]) -> Segment:
+    def write(self, features: Mapping[bytes, Array]) -> StoredFile:
         """Write features, float32 (D,) by key, as a segment in one request; StoreError if that is refused."""
         data = pack(features)
         name = name_of(data)
@@ -167,7 +153,7 @@ class ObjectKind:
         self._written[name] = prefixes(features)
         if len(self._written) >= IN_MANIFEST:
             self.finish()
-        return self._file(name, {name: Listed(len(data), time.time())})
+        return ObjectFile(self._requests, f"{self._below}/{name}", Listed(len(data), time.time()))
 
     def finish(self) -> None:
         """Write a manifest of the segments that were written; without it they are found by the listing."""
@@ -179,9 +165,9 @@ class ObjectKind:
 
         Manifests of other processes that are written meanwhile stay.
         """
-        listed = self._list()
-        old = set(_manifests(listed))
-        contents, damage = self._all_contents(listed)
+        self.names()
+        old = self._manifests()
+        contents, damage = self._all_contents()
         new = dict(manifests.packs(contents))
         if not dry_run:
             for name in new.keys() - (old - damage.keys()):
@@ -190,61 +176,41 @@ class ObjectKind:
                 self._requests.remove(f"{self._below}/{name}")
         return len(old - (new.keys() - damage.keys()))
 
-    def leftovers(self) -> list[StoredFile]:
-        """Return nothing: objects appear whole or not at all."""
-        return []
+    def _segments(self) -> set[str]:
+        return {name for name in self._listed if SEGMENT_NAME.fullmatch(name)}
 
-    def files(self) -> Iterable[StoredFile]:
-        """Return all objects of the kind but the one that describes it."""
-        listed = self._list()
-        return [self._file(name, listed) for name in sorted([*_segments(listed), *_manifests(listed)])]
+    def _manifests(self) -> set[str]:
+        return {name for name in self._listed if MANIFEST_NAME.fullmatch(name)}
 
-    def is_closed(self) -> bool:
-        """Return False: a bucket has no users of its own."""
-        return False
-
-    def vacate(self) -> None:
-        """Do nothing: without objects there is no folder."""
-
-    def _list(self) -> dict[str, Listed]:
-        self._listed = self._requests.listing(self._below)
-        return self._listed
-
-    def _file(self, name: str, listed: Mapping[str, Listed] | None = None) -> ObjectFile:
-        return ObjectFile(self._requests, f"{self._below}/{name}", (listed or {}).get(name))
-
-    def _contents(self, listed: Mapping[str, Listed]) -> tuple[Contents, dict[str, str]]:
+    def _contents(self) -> tuple[Contents, dict[str, str]]:
         """Return what the manifests say of segments that are there, and descriptions of damaged manifests by name."""
         found: Contents = {}
         damage: dict[str, str] = {}
-        names = sorted(_manifests(listed))
+        names = sorted(self._manifests())
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="store") as pool:
             for name, read in zip(names, pool.map(self._manifest, names), strict=True):
                 if isinstance(read, ValueError):
                     damage[name] = f"{self}/{name}: the manifest cannot be used ({read})"
                 else:
-                    found.update((segment, keys) for segment, keys in read.items() if segment in listed)
+                    found.update((segment, keys) for segment, keys in read.items() if segment in self._listed)
         return found, damage
 
     def _manifest(self, name: str) -> Contents | ValueError:
         try:
-            return manifests.unpack(name, self._copies.read(name, manifests.name_of, self._file(name).read))
+            return manifests.unpack(name, self._copies.read(name, manifests.name_of, self.file(name).read))
         except FileNotFoundError:  # another process has merged it meanwhile
             return {}
         except ValueError as error:
             return error
 
-    def _all_contents(self, listed: Mapping[str, Listed]) -> tuple[Contents, dict[str, str]]:
+    def _all_contents(self) -> tuple[Contents, dict[str, str]]:
         """Return the same, with segments that no manifest names, which are downloaded."""
-        contents, damage = self._contents(listed)
-        unnamed = sorted(name for name in _segments(listed) if name not in contents)
-        for segment in self._copied(unnamed, listed, []):
+        contents, damage = self._contents()
+        for segment in self._copied(sorted(self._segments() - contents.keys()), []):
             contents |= _keys(segment)
         return contents, damage
 
-    def _copied(
-        self, names: Iterable[str], listed: Mapping[str, Listed], gone: list[str]
-    ) -> Generator[ObjectFile, None, None]:
+    def _copied(self, names: Iterable[str], gone: list[str]) -> Generator[ObjectFile, None, None]:
         """Yield segments that are read from copies or downloaded; the names of those that went away are added."""
 
         def read(file: ObjectFile) -> bytes:
@@ -254,16 +220,14 @@ class ObjectKind:
                 gone.append(file.name)
                 raise
 
-        return ahead([self._file(name, listed) for name in names], read)
+        return ahead([self.file(name) for name in names], read)
 
-    def _unnamed(
-        self, names: Sequence[str], listed: Mapping[str, Listed], gone: list[str]
-    ) -> Generator[ObjectFile, None, None]:
+    def _unnamed(self, names: Sequence[str], gone: list[str]) -> Generator[ObjectFile, None, None]:
         """Yield segments that no manifest names, and write a manifest of those, for the next reader."""
         contents: Contents = {}
         log.debug("%s: %d segments are in no manifest", self, len(names))
         try:
-            with contextlib.closing(self._copied(names, listed, gone)) as segments:
+            with contextlib.closing(self._copied(names, gone)) as segments:
                 for segment in segments:
                     contents |= _keys(segment)
                     yield segment
@@ -277,14 +241,6 @@ class ObjectKind:
                 self._requests.put(f"{self._below}/{name}", data)
         except StoreError as error:  # a read-only key
             log.debug("%s", error)
-
-
-def _segments(listed: Iterable[str]) -> list[str]:
-    return [name for name in listed if SEGMENT_NAME.fullmatch(name)]
-
-
-def _manifests(listed: Iterable[str]) -> list[str]:
-    return [name for name in listed if MANIFEST_NAME.fullmatch(name)]
 
 
 def _keys(segment: ObjectFile) -> Contents:

@@ -48,22 +48,21 @@ class StoredFile(Protocol):
 
     def owns(self, *, others: bool) -> bool:
         """Return whether the user may remove the file by the rules of a shared store, or the file is gone already."""
+        del others  # a bucket has no users of its own, and says itself who may remove objects
+        return True
 
     def remove(self) -> None:
         """Remove the file, if it is still there."""
 
-
-class Segment(StoredFile, Protocol):
-    """A segment of a store."""
-
     def open(self) -> Path | pa.BufferReader:
-        """Return what Parquet reads; perhaps of a copy on this machine."""
+        """Return what Parquet reads of a segment; perhaps of a copy on this machine."""
 
     def remedy(self) -> str:
-        """Return what can be done if the features cannot be used."""
+        """Return what can be done if the features of a segment cannot be used."""
+        return "`sightword store prune` removes them"
 
 
-Complaint = Callable[[Segment, int, str], None]
+Complaint = Callable[[StoredFile, int, str], None]
 """Receives a damaged segment, the number of lost features (0: all or an unknown number), and the reason."""
 
 
@@ -96,7 +95,7 @@ def name_of(data: bytes) -> str:
 
 
 def read_segment(
-    segment: Segment, dimension: int | None, wanted: Collection[bytes] | None, complain: Complaint
+    segment: StoredFile, dimension: int | None, wanted: Collection[bytes] | None, complain: Complaint
 ) -> Iterator[tuple[list[bytes], Array]]:
     """Yield the wanted keys of a segment (None: all) and their features, float32 (n, D), each checked.
 
@@ -143,7 +142,7 @@ def _width(schema: pa.Schema) -> int | None:
 
 
 def _sound(
-    table: pa.Table, wanted: Collection[bytes] | None, dimension: int, segment: Segment, complain: Complaint
+    table: pa.Table, wanted: Collection[bytes] | None, dimension: int, segment: StoredFile, complain: Complaint
 ) -> tuple[list[bytes], Array]:
     """Return the wanted rows of a row group whose checksums are right."""
     rows = zip(*(table[name].to_pylist() for name in ("key", "check", "feature")), strict=True)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import itertools
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from sightword.corpus.sample.world import load_world
 from sightword.errors import CorpusError
-from sightword.io.files import check_line_ends, read_text, require_regular
-from sightword.messages import and_more, quote, short
+from sightword.io.opening import files_in, lines
+from sightword.io.tables import Table, whole
+from sightword.messages import and_more, short
 from sightword.text.settings import TextSettings
 from sightword.text.stories import stories
 from sightword.text.wrapping import wrapped
@@ -28,10 +24,9 @@ BOOKS = "books.csv"
 MARKED = 0.01
 """The share of lines with markup from which a text is refused."""
 
-_BYTES = 4 * LONGEST + 3
 _ENDINGS = (".txt", ".txt.gz")
+_BOOKS = Table(("file", "first_line"), CorpusError, optional=("file",), empty=("file",))
 _CHECKED = 10_000
-_NUMBER = re.compile(r"0*[1-9][0-9]{0,14}")
 _MARKUP = re.compile(r"</?[A-Za-z][^<>]*>|<!|<\?xml|&(?:[a-z]{2,8}|#\d+);")
 _TODO = "Put the text there, one sentence a line (data/raw/text/README.md), or set text.path."
 
@@ -110,7 +105,7 @@ class Sentences:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(file for file in path.iterdir() if file.name.endswith(_ENDINGS))
+        found = files_in(path, *(f"*{ending}" for ending in _ENDINGS))
         if not found:
             raise CorpusError("has no text file", where=path, expected=" or ".join(_ENDINGS), todo=_TODO)
         names = {file.name for file in found}
@@ -127,66 +122,22 @@ def _books(folder: Path, files: list[Path]) -> dict[str, set[int]]:
     place = folder / BOOKS
     if not place.is_file():
         return {}
-    reader = csv.DictReader(io.StringIO(read_text(place)))
     names = [file.name for file in files]
     found: dict[str, set[int]] = {}
-    try:
-        if twice := [name for name in ("file", "first_line") if list(reader.fieldnames or ()).count(name) > 1]:
-            raise CorpusError(f"has two columns {twice[0]}", where=f"{place}, line 1", expected="one of each name")
-        for row in reader:
-            where = f"{place}, line {reader.line_num}"
-            name = row.get("file") or (names[0] if len(names) == 1 else None)
-            if name not in names:
-                raise CorpusError(
-                    f"names the file {short(name)}", where=where, expected=f"a column file: {and_more(names, 5)}"
-                )
-            first = row.get("first_line") or ""
-            if not _NUMBER.fullmatch(first):
-                raise CorpusError(f"has the first_line {quote(first)}", where=where, expected="a line's number, from 1")
-            found.setdefault(name, set()).add(int(first))
-    except csv.Error as error:
-        raise CorpusError(f"is not valid CSV ({error})", where=place) from None
+    for where, (name, first) in _BOOKS.rows(place):
+        name = name or (names[0] if len(names) == 1 else "")
+        if name not in names:
+            expected = f"a column file: {and_more(names, 5)}"
+            raise CorpusError(f"names the file {short(name)}", where=where, expected=expected)
+        found.setdefault(name, set()).add(whole(first, where, "first_line", CorpusError, low=1))
     return found
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line; lines end in LF or CR LF."""
-    number = 0
-    try:
-        require_regular(path)
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            for number in itertools.count(1):
-                raw = file.readline(_BYTES)
-                if not raw:
-                    return
-                yield number, _text(raw, number, path)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        what = f"cannot be read after line {max(number - 1, 0)} ({reason})"
-        raise CorpusError(what, where=path, todo="It may have been cut off: fetch or make it again.") from None
-
-
-def _text(raw: bytes, number: int, path: Path) -> str:
-    if number == 1:
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
-    where = f"{path}, line {number}"
-    if number == 1:
-        check_line_ends(raw, path, CorpusError)
-    if len(raw) == _BYTES and not raw.endswith(b"\n"):
-        raise _too_long(where)
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        what = f"byte {raw[error.start]:#04x} is not UTF-8"
-        raise CorpusError(what, where=where, todo="Save the file as UTF-8.") from None
-    if "\0" in text:
-        raise CorpusError("has a NUL", where=where, expected="plain text in UTF-8")
-    if len(text) > LONGEST:
-        raise _too_long(where)
-    return text
-
-
-def _too_long(where: str) -> CorpusError:
-    what, expected = f"has more than {LONGEST} characters", "one sentence a line"
-    return CorpusError(what, where=where, expected=expected, todo="Cut the text into sentences.")
+    expected = "one sentence a line"
+    for number, text in lines(path, CorpusError, longest=4 * LONGEST, expected=expected):
+        if len(text) > LONGEST:
+            what, todo = f"has more than {LONGEST} characters", "Cut the text into sentences."
+            raise CorpusError(what, where=f"{path}, line {number}", expected=expected, todo=todo)
+        yield number, text

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import FileFormatError
-from sightword.io.files import Pathish, canonical_json, reading, sha256_file
+from sightword.io.files import Pathish, canonical_json, sha256_file
 from sightword.io.hdf5 import checked, created
+from sightword.io.opening import reading
 from sightword.messages import first_line
 
 FILE = "text.h5"

@@ -1,1 +1,1 @@
-"""The training run: batches, objective, learning rate, the loop, checkpoints, and the snapshots it keeps."""
+"""The engine that trains all systems: loop, checkpoint, curves, and several processes."""

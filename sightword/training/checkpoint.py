@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,41 +23,73 @@ import safetensors.torch
 import torch
 
 from sightword.errors import FileFormatError, TrainingError
-from sightword.io.files import Pathish, canonical_json, read_json, sha256_file, write_json
-from sightword.model.encoders import Encoders
-from sightword.model.saved import write_tensors
-from sightword.training.code_hash import code_hash
+from sightword.io.files import atomic_file, canonical_json, read_json, sha256_file, write_json
+from sightword.machine import threads
 from sightword.training.scratch import DAMAGED, take_folder
-from sightword.training.snapshots import file_name
 
 log = logging.getLogger(__name__)
 
-SCHEMA = 1
-SECONDS = 60.0
-"""Seconds between two checkpoints within an epoch; one more is written after each epoch."""
+SCHEMA = 2
 
 _INDEX = "checkpoint.json"
-_DAMAGE = (safetensors.SafetensorError, FileFormatError, OSError, KeyError, TypeError, ValueError, RuntimeError)
+_DAMAGE = (
+    *(safetensors.SafetensorError, FileFormatError, OSError, AttributeError),
+    *(KeyError, TypeError, ValueError, RuntimeError),
+)
+
+
+Columns = dict[str, list[tuple[int, float]]]
+"""Curves by name: (batches done, value) of each point."""
 
 
 @dataclass
 class Progress:
     """The progress of a training run."""
 
-    epoch: int = 0
-    """Number of epochs done."""
-    batches: int = 0
-    """Number of batches of the next epoch done."""
-    history: dict[str, list[Any]] = field(default_factory=dict)
-    stuck: int = 0
-    """Number of successive epochs, up to the last one done, that looked stuck."""
+    steps: int = 0
+    """Number of batches done."""
+    curves: dict[str, Columns] = field(default_factory=dict)
+    """The curves of each table, such as ``loss`` and ``dev``."""
+    best: float = -math.inf
+    """The best score on dev."""
+    best_step: int = 0
+    """Batches done at the best score."""
+    notes: dict[str, float] = field(default_factory=dict)
+    """Numbers that belong to the best weights, or to the run, such as a threshold."""
+
+    def curve(self, table: str, name: str) -> list[tuple[int, float]]:
+        """Return the points of a curve, an empty list at first."""
+        return self.curves.setdefault(table, {}).setdefault(name, [])
+
+    def add(self, table: str, name: str, value: float) -> None:
+        """Add a point to a curve."""
+        self.curve(table, name).append((self.steps, value))
+
+    def last(self, table: str, name: str) -> float:
+        """Return the value of a curve's last point."""
+        return self.curves[table][name][-1][1]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the progress as values that JSON has; curves keep their order."""
+        return asdict(self) | {"best": self.best if math.isfinite(self.best) else None}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Progress:
+        """Return the progress that :meth:`to_json` described."""
+        curves = {
+            table: {name: [(int(done), float(value)) for done, value in points] for name, points in columns.items()}
+            for table, columns in values["curves"].items()
+        }
+        best = -math.inf if values["best"] is None else float(values["best"])
+        return cls(values["steps"], curves, best, values["best_step"], values["notes"])
 
 
 class Checkpoint:
     """The folder of one training run, from :func:`open_checkpoint`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, held: contextlib.ExitStack | None = None) -> None:
         self.folder = folder
+        self._held = held or contextlib.ExitStack()
 
     def save(self, progress: Progress, tensors: dict[str, torch.Tensor]) -> None:
         """Write the whole state; the earlier checkpoint stays valid until the new one is complete.
@@ -64,9 +97,12 @@ class Checkpoint:
         Raises:
             OSError: the file system's error.
         """
-        path = self.folder / f"state-{progress.epoch:03d}-{progress.batches:06d}.safetensors"
-        write_tensors(path, tensors)
-        index = {"schema": SCHEMA, "file": path.name, "sha256": sha256_file(path), **asdict(progress)}
+        path = self.folder / f"state-{progress.steps:09d}.safetensors"
+        data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        index = {"schema": SCHEMA, "file": path.name, "sha256": sha256, **progress.to_json()}
         write_json(self.folder / _INDEX, index)
         for other in self.folder.glob("state-*.safetensors"):
             if other != path:
@@ -81,8 +117,7 @@ class Checkpoint:
             path = self.folder / index["file"]
             if index["schema"] != SCHEMA or sha256_file(path) != index["sha256"]:
                 raise ValueError("its sha256 is not the one that was written")
-            progress = Progress(**{name: index[name] for name in Progress.__dataclass_fields__})
-            return progress, safetensors.torch.load_file(path)
+            return Progress.from_json(index), safetensors.torch.load_file(path)
         except _DAMAGE as error:
             aside = self.folder.with_name(self.folder.name + DAMAGED)
             shutil.rmtree(aside, ignore_errors=True)
@@ -92,20 +127,14 @@ class Checkpoint:
             log.warning("the checkpoint is damaged (%s): set aside as %s, training starts afresh", error, aside)
             return None
 
-    def keep(self, epoch: int, encoders: Encoders) -> None:
-        """Write the snapshot of an epoch."""
-        write_tensors(self.folder / file_name(epoch), encoders.state_dict())
-
-    def copy_snapshots(self, folder: Path, epochs: int) -> list[int]:
-        """Copy the snapshots of a run of so many epochs into an existing folder; return the epochs of the snapshots."""
-        kept = [epoch for epoch in range(1, epochs + 1) if (self.folder / file_name(epoch)).exists()]
-        for epoch in kept:
-            shutil.copyfile(self.folder / file_name(epoch), folder / file_name(epoch))
-        return kept
-
     def done(self) -> None:
         """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def finished(self) -> Callable[[], None]:
+        """Return a function that deletes the folder; until it is called, no other process takes the folder."""
+        self._held.callback(self.done)
+        return self._held.pop_all().close
 
 
 def part(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
@@ -120,17 +149,45 @@ def restore(optimiser: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
-@contextlib.contextmanager
-def open_checkpoint(scratch: Pathish, inputs: dict[str, Any]) -> Iterator[Checkpoint]:
-    """Open the checkpoint, in a folder of scratch, of the training run with these inputs (settings and hashes).
+def unique(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the tensors of modules, those that several modules share once."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, value in tensors.items():
+        if value.data_ptr() not in seen or not value.numel():
+            found[name] = value
+            seen.add(value.data_ptr())
+    return found
 
-    The hash of the training code and the versions of torch and numpy are added to the inputs.
+
+@contextlib.contextmanager
+def open_checkpoint(
+    scratch: Path, stage: str, *, inputs: str, device: str, parameters: Mapping[str, Any]
+) -> Iterator[Checkpoint]:
+    """Open the checkpoint of one run of a stage, in a folder of scratch that a hash names.
+
+    Whatever can change an output is in the hash: a run of other code, data or parameters, by other versions of torch or
+    numpy, on another type of device or with another number of threads starts afresh.
+
+    Args:
+        scratch: the folder of all half-done work.
+        stage: the stage, a folder in there.
+        inputs: the hash of code and data that the stage reads (:func:`pipeline.lineage.inputs.inputs_hash`).
+        device: the type of the device.
+        parameters: the stage's parameters.
     """
-    versions = {"torch": torch.__version__, "numpy": np.__version__}
-    name = hashlib.sha256(canonical_json({**inputs, "code": code_hash(), **versions}).encode()).hexdigest()
-    with take_folder(Path(scratch) / "train", name[:32]) as folder:
+    # The number of threads is that of one process, so that a run goes on with another number of processes.
+    key = {
+        "inputs": inputs,
+        "parameters": dict(parameters),
+        "versions": [torch.__version__, np.__version__],
+        "machine": [device, threads()],
+    }
+    name = hashlib.sha256(canonical_json(key).encode()).hexdigest()
+    with contextlib.ExitStack() as held:
+        folder = held.enter_context(take_folder(scratch / stage, name[:32]))
         try:
-            yield Checkpoint(folder)
+            yield Checkpoint(folder, held)
         except TrainingError:
-            log.warning("train: the snapshots kept so far, if any, are in %s", folder)
+            log.warning("%s: what was kept before the error, if anything, is in %s", stage, folder)
             raise

@@ -1,17 +1,14 @@
-"""Several processes (ranks) of a training run, over torch.distributed: gloo on CPUs, NCCL on GPUs."""
+"""Several processes of a training run, over torch.distributed: gloo on CPUs, NCCL on GPUs."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -21,12 +18,9 @@ from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 from torch.distributed.rendezvous import rendezvous
 
 from sightword.errors import RanksError, TrainingError
-from sightword.features.pairs import Pairs
-from sightword.io.files import canonical_json
 from sightword.machine import Place
 from sightword.messages import first_line
-from sightword.training.ranks import Ranks, Rows
-from sightword.training.sharing import map_split, write_split
+from sightword.training.processes import Processes, Rows
 
 log = logging.getLogger(__name__)
 
@@ -39,30 +33,13 @@ MISSED = 30
 AGAIN = "The checkpoint is kept: the same command goes on from there."
 
 
-class Group(Ranks):
+class Group(Processes):
     """The ranks of a run, from :func:`group`."""
 
     def __init__(self, place: Place, store: Store, device: torch.device) -> None:
         self.place, self.store, self.device = place, store, device
         self.rank, self.count, self.first = place.rank, place.ranks, place.rank == 0
-
-    def share(self, own: tuple[Pairs, int] | None, hashes: Mapping[str, Any], scratch: Path) -> tuple[Pairs, int]:
-        """Return the training split in memory that all ranks of a machine share, and the number of ids."""
-        inputs = canonical_json(dict(hashes)).encode()
-        if self.from_first(inputs) != inputs and own is not None:
-            what = f"machine {self.place.node + 1} has other parameters, features or captions than machine 1"
-            raise TrainingError(what, todo="Run `dvc pull` there, or let all machines work in one folder.")
-        key = f"training/{self.place.node}"
-        with contextlib.ExitStack() as stack:
-            if own is not None:
-                (scratch / "train").mkdir(parents=True, exist_ok=True)
-                # A dot in the name marks what a killed process leaves behind, to be removed.
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ranks.", dir=scratch / "train"))
-                write_split(Path(folder), *own)
-                self.store.set(key, folder)
-            split, tokens = map_split(Path(self.store.get(key).decode()))
-            self.wait()
-        return (replace(split, image_ids=own[0].image_ids, texts=own[0].texts) if own else split), tokens
+        self.machine = place.node
 
     def cut(self, rows: Rows) -> tuple[Rows, slice]:
         """Return the rows of a batch in the order of the ranks; rank r has every count-th one, from the r-th on.
@@ -120,6 +97,13 @@ class Group(Ranks):
                 body.copy_(torch.from_numpy(np.frombuffer(data, np.uint8).copy()))
             dist.broadcast(body, 0)
         return body.cpu().numpy().tobytes()
+
+    def from_first_here(self, text: str) -> str:
+        """Return the text of the first process of this machine, in every process there; one call in a run."""
+        key = f"text/{self.machine}"
+        if text:
+            self.store.set(key, text)
+        return str(self.store.get(key).decode())
 
     def wait(self) -> None:
         """Wait until all ranks are here."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.comparison.bootstrap import resampled, resampled_differences
 from pipeline.comparison.dependent import steiger, williams
 from pipeline.comparison.systems import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
+from sightword.bootstrap import pearson_differences, resampled
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.statistics import fisher_interval, holm
@@ -73,7 +73,7 @@ def test_the_mean_is_over_sts_and_resampled_within_each_subtask(tables, found):
     assert found.mean.a == pytest.approx(np.mean([row.a for row in sts]))
     assert found.mean.difference == pytest.approx(np.mean([row.difference for row in sts]))
     draws = [
-        resampled_differences(
+        pearson_differences(
             tables[0].subtasks[key].gold,
             tables[0].subtasks[key].score,
             tables[1].subtasks[key].score,

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
-from sightword.errors import CorpusError, ParamsError
+from sightword.errors import CorpusError
 
 
 def write(folder: Path, name: str, images: dict[int, str], annotations: list[tuple[int, int, str]]) -> None:
@@ -59,9 +60,9 @@ def test_a_file_that_is_missing_empty_or_in_two_splits_is_reported(tmp_path: Pat
     small(tmp_path)
     with pytest.raises(CorpusError, match=r"has no captions_val2017\.json"):
         read(tmp_path, coco_dev=["captions_val2017.json"])
-    with pytest.raises(ParamsError, match="listed twice"):
+    with pytest.raises(ValidationError, match="listed twice"):
         read(tmp_path, coco_test=["captions_val2014.json"])
-    with pytest.raises(ParamsError, match="no file is listed"):
+    with pytest.raises(ValidationError, match="no file is listed"):
         read(tmp_path, coco_train=[], coco_dev=[])
     write(tmp_path, "captions_val2014.json", {7: "v7.jpg"}, [])
     with pytest.raises(CorpusError, match="holds no captions"):

@@ -31,10 +31,12 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def settings(form: str) -> CorpusSettings:
+    return CorpusSettings(format=form, path="data/raw/mine", pictures="data/raw/mine/pictures", require_pictures=False)
+
+
 def table() -> CorpusSettings:
-    return CorpusSettings(
-        format="table", path="data/raw/mine", pictures="data/raw/mine/pictures", require_pictures=False
-    )
+    return settings("table")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -88,7 +90,7 @@ def test_the_sample_is_written_whole(workspace: Path, repository: Path) -> None:
 
 def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subprocess.CompletedProcess[str]:
     """A stage as a process, in a project with its pictures and captions in ``data/raw/mine``."""
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["corpus"] |= {"path": "data/raw/mine", "pictures": "data/raw/mine/pictures", **corpus}
     document["resize"]["max_rejects"] = 1
     with (folder / "params.yaml").open("w") as stream:
@@ -153,7 +155,7 @@ def doubled_parquet() -> pa.Table:
         (doubled_parquet(), "my.parquet: has two columns caption; expected one of each name"),
         (
             "image,caption,split,caption\na.jpg,A,train,B\n",
-            "my.csv, line 1: has two columns caption (it has: image, caption, split, caption); expected one of",
+            "my.csv, line 1: has caption in 2 columns; expected one of each",
         ),
     ],
 )
@@ -169,5 +171,5 @@ def test_each_odd_data_file_gives_one_message(content: str | pa.Table, message: 
     else:
         (folder / "my.csv").write_text(content)
     with pytest.raises(SightwordError, match=re.escape(f"data/raw/mine/{message}")):
-        work(table().model_copy(update={"format": form}))
+        work(settings(form))
     assert not Path("data/corpus").exists()

@@ -9,7 +9,7 @@ import pytest
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
-from sightword.errors import CorpusError, FileFormatError
+from sightword.errors import CorpusError
 
 CAPTIONS = """a.jpg#1\tSecond of a .
 a.jpg#0\tFirst of a .
@@ -99,7 +99,7 @@ def test_a_missing_folder_list_or_folder_of_pictures_is_reported(tmp_path: Path)
     with pytest.raises(CorpusError, match="images: the folder of pictures does not exist"):
         read(tmp_path, require=True)
     (tmp_path / "Flickr_8k.testImages.txt").unlink()
-    with pytest.raises(FileFormatError, match=r"testImages\.txt: does not exist"):
+    with pytest.raises(CorpusError, match=r"testImages\.txt: does not exist"):
         read(tmp_path)
 
 

@@ -56,11 +56,11 @@ def test_csv_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no column image, caption, split"),
+        ("", "has no column image .it has: none."),
         ("image,text,split\n", r"has no column caption \(it has: image, text, split\)"),
         ("image,caption,split\n", "has no rows"),
         ("image,caption,split\na.jpg,A .,tset\n", r"line 2: unknown split 'tset'; expected one of train"),
-        ("image,caption,split\na.jpg,A dog, running .,test\n", "line 2: the row has 4 fields; expected 3"),
+        ("image,caption,split\na.jpg,A dog, running .,test\n", "line 2: has 4 cells; expected 3, as in the header"),
         ('image,caption,split\na.jpg,"A dog,test\n', "is not valid CSV"),
         ("image,caption,split\n../a.jpg,A .,test\n", "line 2: .*leaves the folder"),
         ("image,caption,split\n./a.jpg,A .,test\n", "not a plain file name"),

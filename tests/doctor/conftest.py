@@ -43,7 +43,7 @@ class Project:
 def project(repository: Path, tmp_path: Path) -> Project:
     folder = tmp_path / "project"
     folder.mkdir()
-    shutil.copy(repository / "recipes/sample.yaml", folder / "params.yaml")
+    shutil.copy(repository / "params.yaml", folder / "params.yaml")
     for name in ("dvc.yaml", "dvc.lock", "pyproject.toml", "constraints.txt"):
         shutil.copy(repository / name, folder / name)
     shutil.copytree(repository / "data/raw", folder / "data/raw")

@@ -13,8 +13,9 @@ import pytest
 from checkout import Checkout
 
 from pipeline.cli import main
-from pipeline.doctor.checks import CHECKS
+from pipeline.doctor.checks import checks
 
+CHECKS = checks(Path(__file__))
 MACHINE = {check.name for check in CHECKS if not check.needs_project}
 
 

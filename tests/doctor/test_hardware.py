@@ -138,7 +138,7 @@ def test_precisions_of_other_pipelines_are_told_of_and_one_that_nothing_uses_is_
     project.edit("params.yaml", "precomputed_ids: ''", "precomputed_ids: features.txt")
     todo = only(project.check(check_devices), "warning").todo
     assert "features.precision" not in todo
-    for name in ("train.precision", "skipthought.precision", "ground.common.precision"):
+    for name in ("train.precision", "skipthought.precision", "train.common.precision"):
         assert name in todo
 
 

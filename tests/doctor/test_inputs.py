@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from looks import only, states
 
-from pipeline.doctor.inputs import check_corpus, check_grounded, check_semantics, check_weights
+from pipeline.params import recipes, writing
+from stages.checks import check_corpus, check_semantics, check_weights
+from stages.grounded.system import check as check_grounded
 
 
 def flickr8k(project) -> Path:
@@ -63,7 +65,7 @@ def test_names_and_links_that_dvc_stops_at(project) -> None:
 
 def test_which_table_is_meant(project) -> None:
     folder = flickr8k(project)
-    project.edit("params.yaml", "format: flickr8k", "format: table")
+    project.edit("params.yaml", "format: flickr8k", "format: table\n  file: null")
     (folder / "images").mkdir(parents=True)
     (folder / "images/a.jpg").write_text("x")
     for name in ("a.csv", "b.csv"):
@@ -156,13 +158,14 @@ def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     assert project.check(check_grounded) == []  # the pipeline is not there
     shutil.copytree(repository / "grounded", project.folder / "grounded")
     assert states(project.check(check_grounded)) == {"ok"}
-    assert "data/corpus/senteval: the stage corpus makes it" in project.check(check_semantics)[-1].what
-    shutil.copy(repository / "recipes/grounded-flickr8k.yaml", project.folder / "grounded/params.yaml")
+    assert "data/corpus/senteval: the stage corpus makes it" in project.check(check_grounded)[1].what
+    text = writing.text(recipes.find("grounded-flickr8k", repository), repository)
+    (project.folder / "grounded/params.yaml").write_text(text)
     project.edit("grounded/params.yaml", "untrained: {start: scratch}", "untrained: {start: mine, text: 0.0}")
     found = [one.what for one in project.check(check_grounded) if one.state == "problem"]
     assert found[0].endswith("data/raw/text/books.txt.gz: does not exist")
-    assert found[1:] == [
-        "judge.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
-        "ground.scenarios.untrained.start: data/raw/encoders/mine does not exist",
+    assert "data/raw/senteval: has no folder downstream" in found[1]
+    assert found[2:] == [
+        "grounded/params.yaml:evaluate.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
+        "grounded/params.yaml:train.scenarios.untrained.start: data/raw/encoders/mine does not exist",
     ]
-    assert "data/raw/senteval: has no folder downstream" in project.check(check_semantics)[-1].what

@@ -50,7 +50,7 @@ PARAMS = {"a": {"size": 1, "raw": "data/raw/x"}, "b": {"n": 1}}
 
 def stale(status=None, stages=DESCRIBED, params=PARAMS, *, made="33", raw="11", tracked=None):
     lock = read_lock(LOCK.format(made=made, raw=raw))
-    found = lockfile.stale(status or {}, stages, params, lock, tracked or {})
+    found = lockfile.stale(status or {}, stages, {"params.yaml": params}, lock, tracked or {})
     return {name: [note.what for note in notes] for name, notes in found.items()}
 
 
@@ -100,7 +100,7 @@ def test_paths_that_only_one_of_both_has() -> None:
     more["c"] = {"cmd": "make c"}
     del more["b"]["deps"]
     lock = read_lock(LOCK.format(made=33, raw=11))
-    found = lockfile.stale({}, more, PARAMS, lock, {})
+    found = lockfile.stale({}, more, {"params.yaml": PARAMS}, lock, {})
     assert {name: states(notes) for name, notes in found.items()} == {
         "a": {"warning"},
         "b": {"problem", "warning"},

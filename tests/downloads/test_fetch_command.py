@@ -18,9 +18,8 @@ import torch
 
 from pipeline.cli import downloads, main
 from pipeline.downloads.sources import data_sets
-from sightword.corpus.coco import read_coco
-from sightword.corpus.flickr8k import read_flickr8k
-from sightword.corpus.karpathy import read_karpathy
+from pipeline.params import recipes, writing
+from sightword.corpus.settings import CorpusSettings
 from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_task
 from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS
 
@@ -71,12 +70,16 @@ def flickr8k_text() -> dict[str, bytes]:
     }
 
 
+def read(form, folder, **more):
+    return CorpusSettings(format=form, path=str(folder), pictures=str(folder), **more).read(None)
+
+
 def test_flickr8k_as_published_is_read(project, mirror, make_zip, capsys):
     mirror.add("flickr8k/Flickr8k_text.zip", make_zip(flickr8k_text()))
     pictures = {f"Flicker8k_Dataset/{name}": b"jpeg" for name in PICTURES}
     mirror.add("flickr8k/Flickr8k_Dataset.zip", make_zip({**pictures, "__MACOSX/Flicker8k_Dataset/._a.jpg": b"no"}))
     assert main(["fetch", "flickr8k"]) == 0
-    images, captions = read_flickr8k(project / "data/raw/flickr8k")
+    images, captions = read("flickr8k", project / "data/raw/flickr8k")
     assert (len(images), len(captions)) == (30, 150)
     assert {path.name for path in (project / "data/raw/flickr8k/images").iterdir()} == set(PICTURES)
     assert {path.name for path in (project / "data/raw/flickr8k").iterdir()} == {
@@ -114,10 +117,10 @@ def test_coco_and_flickr30k_as_published_are_read(project, mirror, make_zip, mak
     mirror.add("coco/annotations_trainval2014.zip", make_zip(annotations))
     assert main(["fetch", "coco", "--only", "karpathy", "captions"]) == 0
     coco = project / "data/raw/coco"
-    images, captions = read_karpathy(coco, None, "tokens")
+    images, captions = read("karpathy", coco, text="tokens")
     assert [image.split for image in images] == ["train", "train", "dev", "test"]
     assert captions[0].text == "a dog ."
-    images, captions = read_coco(coco, {"train": ["captions_train2014.json"], "dev": ["captions_val2014.json"]}, None)
+    images, captions = read("coco", coco)
     assert len(images) == len(captions) == 2
     assert sorted(path.name for path in (coco / "annotations").iterdir()) == [
         "captions_train2014.json",
@@ -129,7 +132,7 @@ def test_coco_and_flickr30k_as_published_are_read(project, mirror, make_zip, mak
     assert "https://forms.illinois.edu/sec/229675" in out
     assert "Put it at data/raw/downloads/flickr30k/flickr30k-images.tar.gz" in out
     assert "1 of 2 files are not there yet" in out
-    assert len(read_karpathy(project / "data/raw/flickr30k", None, "raw")[0]) == 3
+    assert len(read("karpathy", project / "data/raw/flickr30k")[0]) == 3
     by_hand = project / "data/raw/downloads/flickr30k/flickr30k-images.tar.gz"
     by_hand.write_bytes(make_tar({f"flickr30k-images/{number}.jpg": b"x" for number in range(300)}))
     assert main(["fetch", "flickr30k"]) == 1
@@ -241,7 +244,7 @@ def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
     ],
 )
 def test_the_weights_are_those_of_the_parameters(project, repository, mirror, capsys, monkeypatch, recipe, code, said):
-    text = (repository / f"recipes/{'sample' if recipe == 'random' else recipe}.yaml").read_text()
+    text = writing.text(recipes.find("sample" if recipe == "random" else recipe, repository), repository)
     if recipe == "random":
         text = re.sub(r"(?m)^  weights: .*", "  weights: random", text)
         text = re.sub(r"(?m)^  weights_sha256: .*", "  weights_sha256: ''", text)
@@ -273,7 +276,7 @@ def test_hashes_are_pinned_and_hold(project, mirror, site, make_zip, capsys, mon
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert main(["fetch", "flickr8k", "--only", "karpathy", "--again"]) == 1
     assert f", not {pinned.split()[0]}" in capsys.readouterr().err
-    assert read_karpathy(project / "data/raw/flickr8k", None, "raw")[0][0].split == "train"
+    assert read("karpathy", project / "data/raw/flickr8k")[0][0].split == "train"
 
 
 def test_a_hash_that_nobody_knew_is_offered_and_pinned(project, mirror, make_tar, capsys):

@@ -59,10 +59,10 @@ def test_flickr8k_is_what_its_reader_needs():
 
 
 def test_recipes_look_where_it_puts_things(repository):
-    from pipeline.params import params_file
+    from pipeline.params import overlay, recipes
 
     for recipe in ("flickr8k", "coco", "coco-order"):
-        sections = params_file.load(repository / f"recipes/{recipe}.yaml")
+        sections = overlay.resolve(recipes.find(recipe, repository), repository).sections
         corpus, semantics = sections["corpus"].model_dump(), sections["semantics"].model_dump()
         data_set = find(recipe.partition("-")[0])
         root = f"data/raw/{data_set.folder}"

@@ -1,4 +1,4 @@
-"""The stages sentence_pairs and entail on a small sample: outputs, equal bytes, the saved encoder, and recipes."""
+"""The stages pairs and entail on a small sample: outputs, equal bytes, the saved encoder, and recipes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from ruamel.yaml import YAML
 
-from pipeline.cli import main
 from sightword import SentenceEncoder
 from sightword.entailment.data.pairs import read_split
 from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.entailment.training.energies import pair_energies
 from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import FileFormatError, SemanticsError
-from stages import entail, sentence_pairs
+from stages.entailment import pairs, train
 
 ENTAIL = EntailSettings(embedding=12, hidden=16, epochs=2, batch=50, validate_every=4, rate=0.01)
 
@@ -40,8 +38,8 @@ def done(tmp_path_factory, repository):
     folder = tmp_path_factory.mktemp("entailment")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        sentence_pairs.work(sample_settings(repository))
-        entail.work(ENTAIL)()
+        pairs.work(sample_settings(repository))
+        train.work(ENTAIL)()
     return folder
 
 
@@ -54,16 +52,16 @@ def copy(done, tmp_path, monkeypatch):
 
 def test_the_same_inputs_give_the_same_bytes(done, copy, repository):
     shutil.rmtree(copy / "models")
-    sentence_pairs.work(sample_settings(repository))
-    entail.work(ENTAIL)()
+    pairs.work(sample_settings(repository))
+    train.work(ENTAIL)()
     assert files(copy) == files(done)
 
 
 @pytest.mark.parametrize("change", [{}, {"normalise": "none"}, {"energy": "symmetric"}, {"unit": "character"}])
 def test_the_saved_encoder_and_threshold_give_the_accuracy_on_dev(copy, change):
-    entail.work(ENTAIL.model_copy(update=change))()
+    train.work(ENTAIL.model_copy(update=change))()
     decision = json.loads((copy / "models/entailment/entail.json").read_text())
-    metrics = json.loads((copy / "metrics/entailment/entail.json").read_text())
+    metrics = json.loads((copy / "metrics/entailment/train.json").read_text())
     encoder = SentenceEncoder.load(copy / "models/entailment/encoder")
     dev = read_split(copy / "data/entailment/pairs", "dev")
     premises, hypotheses = encoder.encode(dev.premises), encoder.encode(dev.hypotheses)
@@ -100,21 +98,8 @@ def test_a_failure_leaves_the_earlier_outputs(copy, tmp_path):
         test=[Source(format="snli", path=str(tmp_path), part="test")],
     )  # fmt: skip
     with pytest.raises(SemanticsError, match=r"train of .* is absent .* Run `sightword fetch snli`"):
-        sentence_pairs.work(absent)
+        pairs.work(absent)
     assert files(copy) == before
     shutil.rmtree(copy / "data")
     with pytest.raises(FileFormatError, match=r"Run `make entailment` \(without make: `rm -f entailment/\.dvcignore"):
-        entail.work(ENTAIL)
-
-
-def test_each_recipe_belongs_to_this_pipeline(repository, tmp_path, capsys):
-    names = []
-    for path in sorted((repository / "recipes").glob("*.yaml")):
-        values = YAML(typ="safe", pure=True).load(path.read_text())
-        if "sentence_pairs" in values:
-            assert main(["recipe", path.stem, "--params", str(tmp_path / f"{path.stem}.yaml")]) == 0
-            names.append(path.stem)
-    assert sorted(names) == ["entailment-sample", "snli-small", "vendrov-snli", "vendrov-snli-symmetric"]
-    assert "Next: rm entailment/.dvcignore && dvc repro entailment/dvc.yaml" in capsys.readouterr().out
-    own = (repository / "entailment/params.yaml").read_bytes()
-    assert own == (repository / "recipes/entailment-sample.yaml").read_bytes()
+        train.work(ENTAIL)

@@ -20,7 +20,7 @@ from sightword.entailment.judging.settings import NetworkSettings
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.inputs import Inputs
 from sightword.evaluation.semantics.results import Seen
-from sightword.evaluation.semantics.text_files import read_lines
+from sightword.io.opening import lines
 
 E, N, C, U = "entailment", "neutral", "contradiction", "undecided"
 
@@ -93,7 +93,7 @@ def test_new_words_are_counted_once_without_case_and_signs():
 
 def snli(real_data, part):
     folder = real_data / "senteval/downstream/SNLI"
-    columns = (read_lines(folder / f"{name}.{part}") for name in ("s1", "s2", "labels"))
+    columns = ([line for _, line in lines(folder / f"{name}.{part}")] for name in ("s1", "s2", "labels"))
     return pairs_of(*zip(*columns, strict=True), source="SNLI")
 
 
@@ -107,8 +107,8 @@ def test_majority_and_new_words_on_snli(real_data):
 
 def test_premises_of_snli_that_are_training_captions_of_flickr8k(real_data):
     folder = real_data / "flickr8k"
-    train = set(read_lines(folder / "Flickr_8k.trainImages.txt"))
-    rows = (line.split("\t") for line in read_lines(folder / "Flickr8k.token.txt"))
+    train = {line for _, line in lines(folder / "Flickr_8k.trainImages.txt")}
+    rows = (line.split("\t") for _, line in lines(folder / "Flickr8k.token.txt"))
     seen = Seen([text for place, text in rows if place.partition("#")[0] in train])
     assert 100 * seen.mask(snli(real_data, "test").premises).mean() == pytest.approx(17.5, abs=0.1)
 

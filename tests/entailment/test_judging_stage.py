@@ -1,4 +1,4 @@
-"""The stage entailment on a small run: thresholds from dev, other encoders, the files, the page, and the messages."""
+"""The stage evaluate on a small run: thresholds from dev, other encoders, the files, the page, and the messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sightword.evaluation.binary.threshold import best_threshold
 from sightword.io.files import write_json, write_table, write_tsv
 from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
-from stages import entailment
+from stages.entailment import evaluate
 
 CPU = torch.device("cpu")
 SNLI = {
@@ -73,9 +73,9 @@ def done(tmp_path_factory):
     write_pairs(folder / "data/entailment/pairs", splits, counts_of(splits))
     encoder_of(0).save(folder / "models/entailment/encoder")
     write_json(folder / "models/entailment/entail.json", DECISION)
-    write_json(folder / "metrics/entailment/entail.json", TRAINING)
+    write_json(folder / "metrics/entailment/train.json", TRAINING)
     for name, column in (("loss", "loss"), ("dev", "accuracy")):
-        write_tsv(folder / f"plots/entailment/entail/{name}.tsv", ("batch", column), [(1, 2.0), (3, 1.0)])
+        write_tsv(folder / f"plots/entailment/train/{name}.tsv", ("batch", column), [(1, 2.0), (3, 1.0)])
     encoder_of(1, "cosine", members=2).save(folder / "others/seeing")
     texts = [*splits["test"].premises[:9], "a dog"]
     captions = {"image_id": ["x"] * 10, "caption": pa.array(range(10), pa.int32()), "text": texts}
@@ -84,12 +84,12 @@ def done(tmp_path_factory):
     (folder / "others/README.md").write_text("")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        entailment.work(EntailmentSettings(**SETTINGS))
+        evaluate.work(EntailmentSettings(**SETTINGS))
     return folder
 
 
 SIZES = {"train": 240, "dev": 80, "test": 90}
-OUTPUTS = ("data/entailment/scores", "plots/entailment/entailment", "report/entailment", "metrics/entailment")
+OUTPUTS = ("data/entailment/scores", "plots/entailment/evaluate", "report/entailment", "metrics/entailment")
 
 
 def files(folder):
@@ -98,14 +98,14 @@ def files(folder):
 
 
 def metrics_of(folder):
-    return json.loads((folder / "metrics/entailment/entailment.json").read_text())
+    return json.loads((folder / "metrics/entailment/evaluate.json").read_text())
 
 
 def test_the_same_inputs_give_the_same_bytes(done, monkeypatch):
     before = files(done)
     monkeypatch.chdir(done)
     monkeypatch.setenv("SIGHTWORD_THREADS", "2")
-    entailment.work(EntailmentSettings(**SETTINGS))
+    evaluate.work(EntailmentSettings(**SETTINGS))
     assert files(done) == before
 
 

@@ -113,13 +113,13 @@ def test_a_smaller_part_of_training_is_in_a_larger_one(tables):
 
 def test_a_split_of_undecided_pairs_is_one_message(tables):
     (tables / "train.tsv").write_text(HEADER + "A\tB\t-\nA\tC\t-\n")
-    with pytest.raises(SemanticsError, match=r"all pairs of the split train are undecided.*sentence_pairs.undecided"):
+    with pytest.raises(SemanticsError, match=r"all pairs of the split train are undecided.*pairs.undecided"):
         split_pairs(settings_of(tables))
 
 
 def test_a_split_of_one_class_is_one_message(tables):
     (tables / "test.tsv").write_text(HEADER + "A\tB\tneutral\nA\tC\tcontradiction\n")
-    with pytest.raises(SemanticsError, match=r"the split test has no pair that is entailed; .* sentence_pairs.test"):
+    with pytest.raises(SemanticsError, match=r"the split test has no pair that is entailed; .* pairs.test"):
         split_pairs(settings_of(tables))
     with pytest.raises(SemanticsError, match="hold_out = 40 takes all 40 training pairs"):
         split_pairs(settings_of(tables, hold_out=40))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from dataclasses import replace
 
 import pytest
@@ -91,7 +93,8 @@ def test_a_project_in_a_folder_of_its_repository(build):
         check(project)
 
 
-def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_reads(project):
+def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_reads(project, monkeypatch):
+    monkeypatch.setitem(sys.modules, "stages.second.report", importlib.import_module("stages.report"))
     first, _, report = STAGES.partition("  report:\n")
     second = "stages:\n  report:\n    wdir: ..\n" + report.replace("[metrics.json]", "[metrics.json, second.py]")
     params = (project.folder / "params.yaml").read_text()
@@ -109,10 +112,10 @@ def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_rea
         baseline.find_baseline(project.folder, "second").check_inputs(further, committed=False)
 
     check_further()
-    named = {"corpus", "features", "captions", "train", "report"}
+    named = {"corpus", "features", "captions", "train", "second/dvc.yaml:report"}
     assert baseline.find_baseline(project.folder, "second").executed([], further[0].params) == named
     first_alone, settings = baseline.find_baseline(project.folder), runs(project)[0].params
-    assert first_alone.executed([], settings) == named - {"report"}
+    assert first_alone.executed([], settings) == named - {"second/dvc.yaml:report"}
     assert first_alone.executed(["captions"], settings) == {"corpus", "captions"}
     project.write("second.py", "changed")
     check(project)  # the first pipeline does not read it

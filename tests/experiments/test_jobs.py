@@ -21,7 +21,7 @@ CHAIN = {"corpus": "corpus", "features": "corpus features", "captions": "corpus 
 
 @pytest.fixture(scope="module")
 def base(repository):
-    return (repository / "recipes/sample.yaml").read_text()
+    return (repository / "params.yaml").read_text()
 
 
 @pytest.fixture(scope="module")

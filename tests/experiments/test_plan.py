@@ -19,7 +19,7 @@ from sightword.errors import ParamsError
 
 @pytest.fixture(scope="module")
 def base(repository):
-    return (repository / "recipes/sample.yaml").read_text()
+    return (repository / "params.yaml").read_text()
 
 
 def expand(base, **values):
@@ -82,14 +82,14 @@ def test_what_is_written_is_read_as_it_was_checked(base, rates, title):
         text = plan.written(base, run)
         sections = params_file.check(YAML(typ="safe", pure=True).load(text))
         assert {name: section.model_dump() for name, section in sections.items()} == run.params
-        assert "# states of each direction" in text
+        assert "# States of each direction" in text
 
 
 def test_only_the_lines_that_differ_are_written_anew(base):
     (run,) = expand(base, blocks=[{"train.hidden": [8], "train.clip_images": [0.5]}])
     before, after = base.splitlines(), plan.written(base, run).splitlines()
     assert [line.split() for line, other in zip(after, before, strict=True) if line.split() != other.split()] == [
-        ["hidden:", "8", "#", "states", "of", "each", "direction"],
+        ["hidden:", "8"],
         ["clip_images:", "0.5"],
     ]
 

@@ -49,14 +49,13 @@ def copy(repository, tmp_path):
 
 @pytest.mark.full
 def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy, tmp_path):
-    """The killed sweep is on a cluster of Ray, and goes on without."""
     command = ["-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2", "--metric", "dev_r10.*"]
     machine = {"SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
     environment = {**copy.environment, **machine}
     logs = copy.folder / ".dvc/tmp/sweeps/g/logs"
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
-            [sys.executable, *command, "--engine", "ray"], cwd=copy.folder, env=environment, stdout=said, stderr=said
+            [sys.executable, *command], cwd=copy.folder, env=environment, stdout=said, stderr=said
         )
         limit = time.monotonic() + 300
         log = logs / "g-lstm-batch8.log"

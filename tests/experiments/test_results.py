@@ -134,12 +134,12 @@ def test_another_parameter_than_the_seed_may_differ(recorded):
 def test_the_seed_and_the_summary_are_those_of_the_pipeline_that_was_varied(recorded):
     for place, name in enumerate(("seed-2", "seed-3", "max", "size-5")):
         data = of(recorded, name)
-        params = {"embed": {"seed": place % 2, "margin": 1.0 + place // 2}}
+        params = {"train": {"seed": place % 2, "margin": 1.0 + place // 2}}
         data["params"] = {**of(recorded, "seed-1")["params"], "hypernyms/params.yaml": {"data": params}}
         data["metrics"]["metrics/hypernyms/summary.json"] = {"data": {"accuracy": 90.0 + place}}
     every = [one for one in results.read(recorded).experiments if one.name in ("seed-2", "seed-3", "max", "size-5")]
     found = results.groups(every)
-    assert [group.varied["embed.margin"] for group in found] == [1.0, 2.0]
+    assert [group.varied["hypernyms/params.yaml:train.margin"] for group in found] == [1.0, 2.0]
     assert [group.metrics for group in found] == [{"accuracy": [90.0, 91.0]}, {"accuracy": [92.0, 93.0]}]
     assert [group.names for group in found] == [["seed-2", "seed-3"], ["max", "size-5"]]
 

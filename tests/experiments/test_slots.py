@@ -103,48 +103,6 @@ def test_the_processes_of_an_experiment_share_its_cores(machine, monkeypatch, co
     assert set(of(found, "SIGHTWORD_WORKERS")) == {str(cores // count)}
 
 
-@pytest.mark.parametrize(
-    ("wanted", "experiments", "count"), [(None, 9, 9), (4, 9, 4), (20, 9, 9), (None, 1000, slots.MOST)]
-)
-def test_on_a_cluster_there_are_slots_for_all_experiments(wanted, experiments, count):
-    assert [slot.number for slot in slots.on_nodes(wanted, experiments)] == [*range(1, count + 1)]
-
-
-@pytest.mark.parametrize(
-    ("cpus", "gpus", "ranks", "threads", "device"),
-    [
-        ("1", "", "1", "1", "cpu"),
-        ("8", "0.5", "1", "8", "cuda"),
-        ("8", "2", "2", "4", "cuda"),
-        ("7", "0", "2", "3", "cpu"),
-    ],
-)
-def test_on_a_cluster_the_size_of_an_experiment_decides(monkeypatch, cpus, gpus, ranks, threads, device):
-    given = {"RAY_CPUS": cpus, "RAY_GPUS": gpus, "RANKS": ranks, "THREADS": "5", "DEVICE": "auto", "ENGINE": "ray"}
-    for name, value in given.items():
-        monkeypatch.setenv(f"SIGHTWORD_{name}", value)
-    found = slots.on_nodes(None, 2)
-    assert of(found, "SIGHTWORD_THREADS") == [threads] * 2
-    assert of(found, "SIGHTWORD_DEVICE") == [device] * 2
-    assert of(found, "SIGHTWORD_ENGINE") == ["local"] * 2
-    assert of(found, "SIGHTWORD_WORKERS") == [cpus] * 2
-
-
-@pytest.mark.parametrize(
-    ("cpus", "gpus", "message"),
-    [
-        ("1", "0", "SIGHTWORD_RANKS=2: an experiment has 1 CPU. Set SIGHTWORD_RAY_CPUS=2."),
-        ("4", "0.5", "SIGHTWORD_RANKS=2: an experiment has 0.5 GPUs. Set SIGHTWORD_RAY_GPUS=2."),
-    ],
-)
-def test_more_processes_than_an_experiment_has_room_for_are_refused(monkeypatch, cpus, gpus, message):
-    for name, value in {"RAY_CPUS": cpus, "RAY_GPUS": gpus, "RANKS": "2"}.items():
-        monkeypatch.setenv(f"SIGHTWORD_{name}", value)
-    with pytest.raises(SetupError) as caught:
-        slots.on_nodes(None, 2)
-    assert str(caught.value) == message
-
-
 def test_what_the_user_has_set_stays(machine, monkeypatch, tmp_path):
     machine(cores=8)
     monkeypatch.chdir(tmp_path)

@@ -106,14 +106,14 @@ def test_shared_stages_run_first_and_are_no_experiment(project):
 
 
 def test_what_waits_for_shared_stages_that_fail_fails_with_their_reason(project, capsys):
-    text = "  - {train.margin: [0.2, 0.3], corpus.text: [tokens]}\n"
+    text = "  - {train.margin: [0.2, 0.3], corpus.require_pictures: [false]}\n"
     assert sweep(project, "0.1, 0.5", "--slots", "2", more=text) == 1
     assert set(project.experiments()) == {"g-margin0.1", "g-margin0.5"}
     said = capsys.readouterr().err
     assert "FAILED   g.shared-2" in said
-    assert "2 failed: g-margin0.2-tokens, g-margin0.3-tokens" in said
+    assert "2 failed: g-margin0.2-require_pictures-false, g-margin0.3-require_pictures-false" in said
     assert "the stages it shares with others failed" in said
-    assert "g-margin0.2-tokens" not in [call["begun"] for call in project.calls("begun")]
+    assert "g-margin0.2-require_pictures-false" not in [call["begun"] for call in project.calls("begun")]
 
 
 def test_a_held_lock_is_waited_for(project, monkeypatch, capsys):

@@ -16,7 +16,6 @@ from sightword.features.distributed import Job, Pieces, Worker, pictures_of
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.images.shards import (
     Group,
     ResizedPicture,
@@ -28,6 +27,7 @@ from sightword.images.shards import (
     write_shard,
 )
 from sightword.machine import Machine
+from sightword.storage.store import Store
 
 SIDE = 32
 

@@ -14,16 +14,16 @@ from PIL import Image
 import sightword
 from sightword.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
 from sightword.features import api, compute, extractor
-from sightword.features import store as store_module
 from sightword.features.api import extract
 from sightword.features.compute import Part, ResizedCorpus, Summary, parse_part
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.features.table import read_features
 from sightword.features.vision import models
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import sha256_file, write_table
+from sightword.storage import store as store_module
+from sightword.storage.store import Store
 
 SMALL = FeaturesSettings(backbone="squeezenet1_1", weights="random", weights_seed=1, crop=48)
 RESIZE = ResizeSettings(side=56, shards=3)

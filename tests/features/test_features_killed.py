@@ -133,7 +133,7 @@ def segments(store: Path) -> list[Path]:
 def project(repository, sources, tmp_path_factory) -> Project:
     folder = tmp_path_factory.mktemp("project")
     prepare(folder, sources[:PICTURES])
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["resize"] |= {"side": SIDE, "shards": SHARDS}
     document["features"] |= {"backbone": "shufflenet_v2_x0_5", "weights": "random", "weights_sha256": "", "crop": SIDE}
     with (folder / "params.yaml").open("w") as stream:

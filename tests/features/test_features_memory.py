@@ -28,7 +28,7 @@ def project(repository: Path, folder: Path, count: int, side: int, **settings: o
     nothing = pa.array([], pa.string())
     write_table(resized / "rejects.parquet", pa.table({"image_id": nothing, "reason": nothing, "detail": nothing}))
     write_table(folder / "data/corpus/images.parquet", pa.table({"image_id": names}))
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["resize"]["side"] = side
     document["features"] |= {"weights": "random", "weights_sha256": "", **settings}
     with (folder / "params.yaml").open("w") as stream:

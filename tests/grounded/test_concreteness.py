@@ -26,8 +26,10 @@ def test_words_are_folded_and_tokens_count_as_often_as_they_occur(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"Word\tMean\ndog\t4\n", "line 1: has no column Conc.M; expected columns separated by tabs"),
-        (b"Word\tConc.M\tConc.M\n", "line 1: has the column Conc.M twice"),
+        (
+            b"Word\tMean\ndog\t4\n",
+            "line 1: has no column Conc.M .it has: Word, Mean.. The published file has",
+        ),
         (
             b"Word\tConc.M\ndog\t4\nDog\t3\n",
             "line 3: the word 'dog' stands twice, with the rating 4.0 .*, line 2. and the rating 3.0",
@@ -36,26 +38,17 @@ def test_words_are_folded_and_tokens_count_as_often_as_they_occur(tmp_path):
         (b"Word\tConc.M\ndog\t0.9\n", "the rating is '0.9'"),
         (b"Word\tConc.M\ndog\tnan\n", "the rating is 'nan'"),
         (b"Word\tConc.M\ndog\tmuch\n", "the rating is 'much'"),
-        (b"Word\tConc.M\ndog\n", "line 2: has 1 columns; expected 2"),
-        (b"Word\tConc.M\n\t3\n", "line 2: has no word"),
-        (b"Word\tConc.M\n", "has no rating"),
+        (b"Word\tConc.M\ndog\n", "line 2: has 1 cell; expected 2"),
+        (b"Word\tConc.M\n\t3\n", "line 2: Word is empty"),
+        (b"Word\tConc.M\n", "has no rows"),
         (b"", "has no column Word"),
-        (b"Word\tConc.M\ncaf\xe9\t3\n", "line 2: is not UTF-8"),
+        (b"Word\tConc.M\ncaf\xe9\t3\n", "line 2: byte 0xe9 is not UTF-8"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(tmp_path, content, message):
     (tmp_path / "ratings.txt").write_bytes(content)
     with pytest.raises(SemanticsError, match=message):
         read_ratings(tmp_path / "ratings.txt")
-
-
-def test_a_missing_file_and_a_broken_archive_are_refused(tmp_path):
-    with pytest.raises(SemanticsError, match="No such file"):
-        read_ratings(tmp_path / "none.txt")
-    whole = gzip.compress((HEAD + "dog\t0\t5\n" * 1000).encode())
-    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SemanticsError, match="cannot be read"):
-        read_ratings(tmp_path / "cut.gz")
 
 
 def test_published_pairs_and_ratings_give_the_papers_means(real_data):

@@ -1,4 +1,4 @@
-"""The stages judge and grounded on a small project: their files, equal bytes, and messages."""
+"""The stages evaluate and report on a small project: their files, equal bytes, and messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from grounded_project import encoder, write_project
 from pipeline.cli import main
 from sightword.errors import FileFormatError, ReportError
 from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.grounded.judging.comparing import compare
+from sightword.grounded.judging.results import KEYS, read_runs
 from sightword.grounded.judging.settings import JudgeSettings
-from sightword.grounded.page.comparing import compare
-from sightword.grounded.page.results import KEYS, read_runs
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.io.files import read_json
-from stages import grounded, judge
+from stages.grounded import evaluate, report
 
 
 def files(folder):
@@ -48,10 +48,10 @@ def project(tmp_path_factory, settings):
 def test_judge_writes_the_scores_and_the_tables_of_one_encoder(project):
     found = files(project / "data/grounded/cg-pg-0")
     tables = ("neighbours", "pairs", "points", "relatedness", "structure", "transfer")
-    assert set(found) == {"judge.json", *(f"{name}.parquet" for name in tables)}
-    metrics = read_json(project / "metrics/grounded/cg-pg-0/judge.json")
+    assert set(found) == {"evaluate.json", *(f"{name}.parquet" for name in tables)}
+    metrics = read_json(project / "metrics/grounded/cg-pg-0/evaluate.json")
     assert (metrics["scenario"], metrics["seed"], metrics["judged"]) == ("cg-pg", 0, "grounded")
-    assert json.loads(found["judge.json"]) == metrics
+    assert json.loads(found["evaluate.json"]) == metrics
     assert set(metrics["spaces"]["grounded"]["structure"]) == {"dev", "test"}
     subtasks = read_pairs(project / "data/grounded/cg-pg-0/pairs.parquet").subtasks
     assert list(subtasks) == [("STSBenchmark", "cosine"), ("SICKRelatedness", "cosine")]
@@ -63,7 +63,7 @@ def test_the_summary_has_each_scenario_and_measure(project):
     assert names == {f"{scenario}.{name}" for scenario in ("t", "cg-pg") for name in KEYS}
     assert len(found) == 2 * len(names)
     scores = [
-        read_json(project / f"metrics/grounded/t-{seed}/judge.json")["spaces"]["sentence"]["structure"]["dev"][
+        read_json(project / f"metrics/grounded/t-{seed}/evaluate.json")["spaces"]["sentence"]["structure"]["dev"][
             "c_inter"
         ]
         for seed in (0, 1)
@@ -83,8 +83,8 @@ def test_the_tables_and_plots_are_there(project):
 
 def test_the_same_inputs_give_the_same_bytes(project, settings):
     before = files(project)
-    judge.work(settings, scenario="cg-pg", seed=1)
-    grounded.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
+    evaluate.work(settings, scenario="cg-pg", seed=1)
+    report.work(GroundedSettings(resamples=100), run=["t", "cg-pg"], seeds=[0, 1])
     assert files(project) == before
 
 
@@ -118,7 +118,7 @@ def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypat
     table = pd.read_parquet(points)
     table.assign(image_id="other.png").to_parquet(points)  # as many pictures, and others
     assert main(["compare", "ours", "theirs"]) == 1
-    assert "the two were judged on other captions of judge.groups" in capsys.readouterr().err
+    assert "the two were judged on other captions of evaluate.groups" in capsys.readouterr().err
     points.write_bytes(before)
     for scenario in ("t-0", "cg-pg-0", "cg-pg-1"):
         (tmp_path / f"theirs/data/grounded/{scenario}").rename(tmp_path / f"theirs/data/grounded/other-{scenario}")
@@ -132,17 +132,19 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     with pytest.raises(ReportError, match="no scenario was run"):
         read_runs("data/grounded", [], [0])
     encoder("t", 7).save("models/grounded/t-7")
-    judge.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
+    evaluate.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
-    judge.work(settings.model_copy(update={"resamples": 0}), scenario="t", seed=7)
+    evaluate.work(settings.model_copy(update={"resamples": 0}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of resamples than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
-    judge.work(settings.model_copy(update={"seed": 5}), scenario="t", seed=7)
+    evaluate.work(settings.model_copy(update={"seed": 5}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other settings than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
-    (project / "data/grounded/t-7/judge.json").write_text("{}")
-    with pytest.raises(ReportError, match=r"t-7/judge.json: has no result of the stage judge\. Run the stage judge"):
+    (project / "data/grounded/t-7/evaluate.json").write_text("{}")
+    with pytest.raises(
+        ReportError, match=r"t-7/evaluate.json: has no result of the stage evaluate\. Run the stage evaluate"
+    ):
         read_runs("data/grounded", ["t"], [0, 7])
 
 

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 import sightword
 from sightword.errors import ScoringError, SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
-from sightword.grounded.judging.judging import judge, read
+from sightword.grounded.judging.measuring import measure, read
 from sightword.grounded.judging.relatedness import read_parts
 from sightword.grounded.judging.settings import JudgeSettings
 
@@ -39,7 +39,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def found(settings, splits, encoder):
-    return judge(encoder, read(settings, splits, ["A red ball."]), settings)
+    return measure(encoder, read(settings, splits, ["A red ball."]), settings)
 
 
 def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, senteval):
@@ -49,7 +49,7 @@ def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, sente
     first = StandIn()
     settings = JudgeSettings(k=3, resamples=0, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"],
                              transfer=[], neighbours=["a red dog runs"])  # fmt: skip
-    judge(first, read(settings, splits, None), settings)
+    measure(first, read(settings, splits, None), settings)
     assert first.read == len(texts)
 
 
@@ -60,7 +60,7 @@ def test_the_number_of_numpys_threads_changes_no_digit(senteval):
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            found.append(judge(encoder, read(settings, splits, None), settings).metrics)
+            found.append(measure(encoder, read(settings, splits, None), settings).metrics)
     assert found[0] == found[1]
 
 
@@ -107,17 +107,17 @@ def test_examples_that_are_right_give_the_accuracy(found):
 
 
 def test_resamples_are_paired_over_encoders(found, settings, splits):
-    other = judge(StandIn(seed=1), read(settings, splits, None), settings).tables["structure"].to_pandas()
+    other = measure(StandIn(seed=1), read(settings, splits, None), settings).tables["structure"].to_pandas()
     own = found.tables["structure"].to_pandas()
     assert list(own.columns) == ["space", "split", "resample", "mnno", "rho_vis", "c_inter", "c_intra"]
     assert (own[["space", "split", "resample"]] == other[["space", "split", "resample"]]).all(axis=None)
     assert len(own) == 2 * 2 * 100
     longer = StandIn()
     longer.scale = 2.0  # the same directions, so that the measures are equal where the draws are
-    alike = judge(longer, read(settings, splits, None), settings).tables["structure"].to_pandas()
+    alike = measure(longer, read(settings, splits, None), settings).tables["structure"].to_pandas()
     np.testing.assert_allclose(alike.iloc[:, 3:], own.iloc[:, 3:], atol=1e-6)
     redrawn = settings.model_copy(update={"seed": 5})
-    moved = judge(StandIn(), read(redrawn, splits, None), redrawn).tables["structure"].to_pandas()
+    moved = measure(StandIn(), read(redrawn, splits, None), redrawn).tables["structure"].to_pandas()
     assert (moved.c_inter != own.c_inter).all()
 
 
@@ -145,7 +145,7 @@ def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
 def test_the_first_captions_and_the_sample_of_captions(settings, splits):
     plain = settings.model_copy(update={"tasks": [], "transfer": [], "groups": [], "neighbours": []})
     by_kind = {
-        kind: judge(StandIn(), read(other, splits, None), other).metrics["spaces"]["sentence"]["structure"]["dev"]
+        kind: measure(StandIn(), read(other, splits, None), other).metrics["spaces"]["sentence"]["structure"]["dev"]
         for kind in ("each", "first", "sample_1000")
         for other in [plain.model_copy(update={"captions": kind})]
     }
@@ -163,7 +163,7 @@ def test_undefined_structure_names_the_space_and_the_split(settings, splits):
     flat = StandIn()
     flat.scale = 0.0
     with pytest.raises(ScoringError, match=r"space sentence, split dev: sentences: .* undefined.* Look at"):
-        judge(flat, read(settings, splits, None), settings)
+        measure(flat, read(settings, splits, None), settings)
 
 
 def test_a_group_without_captions_is_refused(settings, splits):

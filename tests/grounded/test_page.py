@@ -12,10 +12,10 @@ from stand_in import sentences
 from visible_text import check_text
 
 from sightword.grounded.judging import subtasks
+from sightword.grounded.judging.result_tables import Number, structure_table, transfer_table
+from sightword.grounded.judging.results import read_runs
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.page.page import render
-from sightword.grounded.page.result_tables import Number, structure_table, transfer_table
-from sightword.grounded.page.results import read_runs
 from sightword.grounded.page.scenarios import CONTROLS, GROUNDED, OTHERS, TEXT, Scenario, chosen, in_groups
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.grounded.page.tables import Findings, stars
@@ -73,7 +73,7 @@ def part(page, name):
 
 
 def test_the_table_has_the_numbers_of_the_metrics_with_intervals_in_groups(project, page):
-    entry = read_json(project / "metrics/grounded/cg-pg-0/judge.json")["spaces"]["grounded"]["structure"]["dev"]
+    entry = read_json(project / "metrics/grounded/cg-pg-0/evaluate.json")["spaces"]["grounded"]["structure"]["dev"]
     text = part(page, "table1")
     low, high = entry["mnno_ci95"]
     assert f"{100 * entry['mnno']:.1f}" in text

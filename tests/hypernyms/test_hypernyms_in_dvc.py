@@ -12,12 +12,12 @@ from pipeline.pipelines import Pipeline
 GRID = """\
 name: g
 base: hypernyms/params.yaml
-set: {embed.epochs: 1}
+set: {train.epochs: 1}
 blocks:
-  - embed.margin: [1.0]
-    embed.seed: [0, 1]
-  - embed.margin: [2.0]
-    embed.seed: [0]
+  - train.margin: [1.0]
+    train.seed: [0, 1]
+  - train.margin: [2.0]
+    train.seed: [0]
 """
 
 
@@ -38,7 +38,7 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"vouched for"}
     assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout
 
-    change = ("-n", "narrow", "-S", "hypernyms/params.yaml:embed.dimension=20")
+    change = ("-n", "narrow", "-S", "hypernyms/params.yaml:train.dimension=20")
     assert "narrow" in clone.run("dvc", "exp", "run", *change, "hypernyms/dvc.yaml").stdout
     clone.run("git", "checkout", "-q", ".")
 

@@ -1,15 +1,12 @@
-"""Scores, baselines and reconstruction, against plain loops, scikit-learn and the counts of published splits."""
+"""Scores, baselines and reconstruction, against plain loops and the counts of published splits."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
 from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from sightword.errors import EncoderError
 from sightword.hypernyms.data import scenes
@@ -19,28 +16,9 @@ from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.split import split
 from sightword.hypernyms.data.taxonomy import closure
 from sightword.hypernyms.data.wordnet import read_wordnet
-from sightword.hypernyms.judging.judging import area, average_precision, groups, judge, mcnemar
+from sightword.hypernyms.judging.judging import groups, judge
 from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.training.concepts import Concepts
-
-labelled = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30).filter(
-    lambda pairs: len({label for _, label in pairs}) == 2
-)
-
-
-@given(labelled)
-def test_area_and_average_precision_are_scikit_learns(pairs):
-    energies = np.array([value for value, _ in pairs], np.float32)
-    labels = np.array([label for _, label in pairs])
-    assert area(energies, labels) == pytest.approx(roc_auc_score(labels, -energies))
-    assert average_precision(energies, labels) == pytest.approx(average_precision_score(labels, -energies))
-
-
-def test_mcnemar_counts_the_pairs_that_only_one_gets_right():
-    first, second = np.array([True] * 9 + [False] * 3), np.array([True] + [False] * 8 + [True, False, False])
-    tail = sum(math.comb(9, k) for k in (0, 1)) / 2**9
-    assert mcnemar(first, second) == (8, 1, pytest.approx(2 * tail))
-    assert mcnemar(first, first) == (0, 0, 1.0)
 
 
 def pairs_of(rows):

@@ -19,17 +19,12 @@ IDS = {"dog": 0, "animal": 1, "thing": 2}
     [
         ("hyponym,hypernym\na,b\nb,c\nc,a\n", "has a cycle: a -> b -> c -> a"),
         ("hyponym,hypernym\na,a\n", "a is its own hypernym"),
-        ("hyponym,hypernym\n", "has no edges"),
+        ("hyponym,hypernym\n", "has no rows"),
         ("", "has no column hyponym"),
         ("hyponym,word\na,b\n", "has no column hypernym"),
-        ("hyponym,hypernym,hyponym\na,b,c\n", r"edges.csv, row 1: has two columns hyponym"),
-        ("hyponym,hypernym\na\n", "row 2 has 1 cells; expected 2"),
-        ("hyponym,hypernym,relation,relation\na,b,c,d\n", r"edges.csv, row 1: has two columns relation"),
-        ("hyponym,hypernym\n,b\n", r"edges.csv: row 2 has an empty cell 1"),
-        ("hyponym,hypernym\na,b\n\na, \n", "row 4 has an empty cell 2"),
-        ('hyponym,hypernym\na,"b\nb,c\n', r"edges.csv, row 2: is not valid CSV \(unexpected end of data\)"),
-        ("hyponym,hypernym\ra,b\r", "line 1: ends in CR, as on old Macs"),
-        ("hyponym,hypernym\na,b\xff\n", "is not UTF-8 text"),
+        ("hyponym,hypernym\na\n", "line 2: has 1 cell; expected 2"),
+        ("hyponym,hypernym\n,b\n", r"edges.csv, line 2: hyponym is empty"),
+        ("hyponym,hypernym\na,b\n\na, \n", "line 4: hypernym is empty"),
     ],
 )
 def test_a_wrong_table_is_one_message(tmp_path, text, message):
@@ -50,21 +45,6 @@ def test_blanks_and_quotation_marks_around_a_name_are_no_part_of_it(tmp_path, te
     (tmp_path / "edges.csv").write_bytes(text.encode())
     taxonomy = read_edges(tmp_path, BOTH)
     assert (taxonomy.names, len(closure(taxonomy)[0])) == (["animal", "dog", "puppy"], 3)
-
-
-def test_other_line_separators_of_unicode_are_part_of_a_name(tmp_path):
-    (tmp_path / "edges.csv").write_text("hyponym,hypernym\na\u2028b,c\x85d\nc\x85d,e\x0cf\n", encoding="utf-8")
-    assert read_edges(tmp_path, BOTH).names == ["a\u2028b", "c\x85d", "e\x0cf"]
-
-
-def test_a_damaged_packed_table_is_one_message(tmp_path):
-    whole = bytearray(gzip.compress(b"hyponym,hypernym\n" + b"".join(b"%d,%d\n" % (x, x * x) for x in range(2, 999))))
-    for name, data in (("cut", whole[:200]), ("flipped", whole[:20] + bytes([0xFF] * 8) + whole[28:])):
-        (tmp_path / f"{name}.csv.gz").write_bytes(data)
-        with pytest.raises(CorpusError, match=rf"{name}.csv.gz: cannot be read \(.*\)$"):
-            read_edges(tmp_path / f"{name}.csv.gz", BOTH)
-        with pytest.raises(CorpusError, match="cannot be read"):
-            read_pairs(tmp_path / f"{name}.csv.gz", IDS)
 
 
 def test_lists_of_pairs_in_three_layouts(tmp_path):
@@ -88,12 +68,11 @@ def test_lists_of_pairs_in_three_layouts(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "row 2: no concept cat"),
-        ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "row 2 has the label '2'; expected 1 or 0"),
-        ("hyponym\thypernym\tlabel\ndog\tanimal\n", "row 2 has 2 cells; expected 3"),
-        ("hyponym\thypernym\tlabel\ndog\t \t1\n", "row 2 has an empty cell 2"),
-        ("hyponym\thypernym\tlabel\tlabel\ndog\tanimal\t1\t0\n", "row 1: has two columns label"),
-        (f"hyponym\thypernym\tlabel\n{'x' * 10**5}\tanimal\t1\n", r"row 2: no concept x{76} \.\.\.$"),
+        ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "line 2: no concept cat"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "line 2: the label is '2'; expected 1 or 0"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\n", "line 2: has 2 cells; expected 3"),
+        ("hyponym\thypernym\tlabel\ndog\t \t1\n", "line 2: hypernym is empty"),
+        (f"hyponym\thypernym\tlabel\n{'x' * 10**5}\tanimal\t1\n", r"line 2: no concept x{76} \.\.\.$"),
     ],
 )
 def test_a_wrong_list_is_one_message(tmp_path, text, message):
@@ -113,7 +92,7 @@ def test_pairs_labelled_true_and_false_are_kept_with_a_warning(tmp_path, caplog)
     (tmp_path / "list.tsv").write_text(f"hyponym\thypernym\tlabel\n{rows}")
     assert read_pairs(tmp_path / "list.tsv", IDS).labels.tolist() == [True, False, False]
     text = "2 of 3 rows have a pair that is labelled both true and false, first dog -> animal, "
-    assert f"{text}{tmp_path / 'list.tsv'}, row 2" in caplog.text
+    assert f"{text}{tmp_path / 'list.tsv'}, line 2" in caplog.text
 
 
 def test_a_vocabulary_is_read_by_its_numbers(tmp_path):
@@ -129,11 +108,14 @@ def test_a_vocabulary_is_read_by_its_numbers(tmp_path):
     for text, message in (
         (
             "7\tdog\n3\tanimal\n7\tthing\n",
-            r"vocab, row 3: the number '7' stands twice, with the name 'dog' \(.*, row 1\)",
+            r"vocab, line 3: the number '7' stands twice, with the name 'dog' \(.*, line 1\)",
         ),
-        ("7\tdog\n3\tanimal\n0\tdog\n", "vocab, row 3: the name 'dog' stands twice, with the number '7'"),
-        ("dog\nanimal\n", r"vocab, row 1: is \['dog'\]; expected a number and a name"),
-        ("7\tdog\n3\tanimal\n", r"test_neg, row 1: is \['7', '0'\]; expected two numbers of the vocabulary"),
+        ("7\tdog\n3\tanimal\n0\tdog\n", "vocab, line 3: the name 'dog' stands twice, with the number '7'"),
+        ("dog\nanimal\n", r"vocab, line 1: has 1 cell; expected 2: number, name"),
+        (
+            "7\tdog\n3\tanimal\n",
+            r"test_neg, line 1: '0' is not in the vocabulary; expected two numbers",
+        ),
     ):
         vocabulary.write_text(text)
         with pytest.raises(CorpusError, match=message):
@@ -142,5 +124,5 @@ def test_a_vocabulary_is_read_by_its_numbers(tmp_path):
     false.write_text("3\t7\n")
     assert read_pairs(true, IDS).labels.tolist() == [True, False]
     true.write_text("3\t7\n3\tx\n")
-    with pytest.raises(CorpusError, match=r"test, row 2: is \['3', 'x'\]"):
+    with pytest.raises(CorpusError, match=r"test, line 2: 'x' is not in the vocabulary"):
         read_pairs(true, IDS)

@@ -10,8 +10,8 @@ import pytest
 from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
+from pipeline.params import overlay, recipes
 from sightword.errors import CorpusError
 from sightword.hypernyms.data import scenes
 from sightword.hypernyms.data.corruption import PairSet, corrupt, corruptible
@@ -95,6 +95,15 @@ def test_a_pair_that_nothing_corrupts_is_an_error_and_not_a_hang():
         corrupt(*np.array([[0], [2]], np.int32), true, 3, np.random.default_rng(0))
     with pytest.raises(CorpusError, match="the closure has 2 pairs to draw from"):
         split(taxonomy, TaxonomySettings(dev=1, test=1))
+
+
+def test_closure_by_paths_of_many_diamonds_is_refused_before_it_is_built():
+    edges = [edge for n in range(40) for side in "ab" for edge in ((f"{n + 1}", f"{n}{side}"), (f"{n}{side}", f"{n}"))]
+    names = sorted({name for edge in edges for name in edge})
+    taxonomy = build(names, [(low, high, "hypernym") for low, high in edges], "edges.csv")
+    with pytest.raises(CorpusError, match=r"more than 50000000 paths\. Set taxonomy\.closure to distinct"):
+        closure(taxonomy, paths=True)
+    assert len(closure(taxonomy)[0]) == sum(3 * n for n in range(1, 41)) + 2 * sum(3 * n + 1 for n in range(40))
 
 
 def test_as_drawn_keeps_the_first_draw():
@@ -323,8 +332,8 @@ def test_wordnet_has_its_counts_and_names(wordnet, real_data):
 
 @pytest.mark.full
 def test_the_released_split_of_wordnet_is_one_draw_of_many(wordnet, real_data, repository):
-    recipe = YAML(typ="safe", pure=True).load((repository / "recipes/vendrov-released.yaml").read_text())["taxonomy"]
-    drawn = split(wordnet, TaxonomySettings(**recipe))[1]["draws"]
+    recipe = overlay.resolve(recipes.find("vendrov-released", repository), repository)
+    drawn = split(wordnet, recipe.sections["taxonomy"])[1]["draws"]
     assert drawn["number"] == 40
     page = (repository / "docs/hypernyms.md").read_text()
     for name in ("in_training", "mislabelled", "mislabelled_hyponym", "ceiling", "closure"):
@@ -362,6 +371,6 @@ def test_published_splits(wordnet, real_data, tmp_path):
 def test_the_recipes_name_concepts_of_wordnet(wordnet, repository):
     names = set(wordnet.names)
     for recipe in ("vendrov", "vendrov-margin", "li2019", "ganea2018-0"):
-        values = YAML(typ="safe", pure=True).load((repository / f"recipes/{recipe}.yaml").read_text())
-        assert set(values["plane"]["concepts"]) <= names
-        assert len(values["plane"]["concepts"]) == 30
+        concepts = overlay.resolve(recipes.find(recipe, repository), repository).values["plane"]["concepts"]
+        assert set(concepts) <= names
+        assert len(concepts) == 30

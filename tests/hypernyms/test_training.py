@@ -226,7 +226,7 @@ def test_a_run_learns_and_gives_the_same_bytes_whatever_the_threads(prepared):
     assert runs[0].progress == runs[1].progress
     assert runs[0].progress.best > 70
     assert (runs[0].vectors >= 0).all()
-    assert len(runs[0].progress.dev) == 2 * 673 // 50 + 1
+    assert len(runs[0].progress.curves["dev"]["accuracy"]) == 2 * 673 // 50 + 1
 
 
 @pytest.mark.parametrize("name", [name for name in ENERGIES if name != "order"])
@@ -236,7 +236,7 @@ def test_each_energy_learns(prepared, name):
     assert np.isfinite(found.vectors).all()
     assert found.progress.best > 51
     if name != "symmetric_as_released":
-        assert found.progress.loss[-1][1] < found.progress.loss[0][1]
+        assert found.progress.last("loss", "loss") < found.progress.curves["loss"]["loss"][0][1]
 
 
 def test_the_loss_of_the_exact_embedding_is_zero(prepared):
@@ -250,42 +250,6 @@ def test_the_loss_of_the_exact_embedding_is_zero(prepared):
     assert best_threshold(energy.scores(low, high, {}), part.labels) == (0.5, 100.0)
 
 
-class KilledError(Exception):
-    """The process ends here."""
-
-
-@pytest.mark.parametrize("name", ["order", "bilinear"])
-def test_a_killed_run_goes_on_to_the_bit(prepared, tmp_path, monkeypatch, caplog, name):
-    settings = SMALL.model_copy(update={"energy": name, "batch": 400})
-    caplog.set_level("INFO")
-    whole = small_run(prepared, settings)
-    monkeypatch.setattr(training, "SECONDS", 0.0)
-    save, saved = training.Run.save, []
-
-    def and_die(run):
-        save(run)
-        saved.append(run.progress.batches)
-        if len(saved) in (37, 120):
-            raise KilledError
-
-    monkeypatch.setattr(training.Run, "save", and_die)
-    for _ in range(2):
-        with pytest.raises(KilledError):
-            small_run(prepared, settings, checkpoint=tmp_path / "state")
-        assert (tmp_path / "state").is_file()
-    monkeypatch.setattr(training, "SECONDS", 60.0)
-    found = small_run(prepared, settings, checkpoint=tmp_path / "state")
-    assert "goes on after batch 120 of an earlier run" in caplog.text
-    assert found.vectors.tobytes() == whole.vectors.tobytes()
-    assert {key: value.tobytes() for key, value in found.weights.items()} == {
-        key: value.tobytes() for key, value in whole.weights.items()
-    }
-    assert found.progress.dev == [tuple(point) for point in whole.progress.dev]
-    (tmp_path / "state").write_bytes(b"damaged")
-    small_run(prepared, settings.model_copy(update={"epochs": 1}), checkpoint=tmp_path / "state")
-    assert "the checkpoint is damaged" in caplog.text
-
-
 def test_a_loss_that_is_not_finite_and_a_batch_that_is_too_large(prepared):
     huge, message = SMALL.model_copy(update={"init": 1e30}), "the loss is not a finite number between batch 0 and 50"
     with pytest.raises(TrainingError, match=message), np.errstate(all="ignore"):
@@ -293,7 +257,7 @@ def test_a_loss_that_is_not_finite_and_a_batch_that_is_too_large(prepared):
     far = SMALL.model_copy(update={"energy": "cone", "pretrain": 1, "pretrain_rate": 1e300})
     with pytest.raises(TrainingError, match=r"Lower embed\.pretrain_rate"), np.errstate(all="ignore"):
         small_run(prepared, far)
-    with pytest.raises(TrainingError, match=r"embed.batch = 100000 takes 50000 true pairs, and 33605"):
+    with pytest.raises(TrainingError, match=r"train.batch = 100000 takes 50000 true pairs, and 33605"):
         small_run(prepared, SMALL.model_copy(update={"batch": 100_000}))
 
 
@@ -302,7 +266,7 @@ def test_the_threshold_never_sees_test(prepared):
     once = small_run(prepared)
     order = np.random.default_rng(0).permutation(len(pairs["test"].labels))
     again = small_run((taxonomy, {**pairs, "test": pairs["test"].where(order)}))
-    assert once.progress.threshold == again.progress.threshold
+    assert once.progress.notes["threshold"] == again.progress.notes["threshold"]
 
 
 @pytest.mark.full
@@ -319,21 +283,21 @@ def test_wordnet_scores_as_a_plain_script(real_data, name, corrupted, least, mos
     found = training.train(settings, pairs["train"], pairs["dev"], len(taxonomy.names))
     test = pairs["test"]
     energies = ENERGIES["order"](50).scores(found.vectors[test.hyponyms], found.vectors[test.hypernyms], {})
-    accuracy = 100 * ((energies <= found.progress.threshold) == test.labels).mean()
+    accuracy = 100 * ((energies <= found.progress.notes["threshold"]) == test.labels).mean()
     assert least <= accuracy <= most
 
 
 def test_the_margin_grows_over_the_first_half(prepared):
     settings = SMALL.model_copy(update={"margin": 5.0, "margin_start": 1.0, "epochs": 8})
     taxonomy, pairs = prepared
-    run = training.Run(settings, pairs["train"], pairs["dev"], len(taxonomy.names), None)
+    run = training.ConceptsTask(settings, pairs["train"], pairs["dev"], len(taxonomy.names))
     assert [run._margin(epoch) for epoch in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
-    plain = training.Run(SMALL, pairs["train"], pairs["dev"], len(taxonomy.names), None)
+    plain = training.ConceptsTask(SMALL, pairs["train"], pairs["dev"], len(taxonomy.names))
     assert [plain._margin(epoch) for epoch in range(2)] == [1, 1]
 
 
 def test_training_ends_when_patience_is_over(prepared):
     patient = SMALL.model_copy(update={"rate": 1e-30, "patience": 3})  # the first validation stays the best
     done = small_run(prepared, patient).progress
-    assert (done.best_batch, done.batches, len(done.dev)) == (50, 200, 4)
-    assert small_run(prepared, patient.model_copy(update={"patience": 0, "epochs": 1})).progress.batches == 673
+    assert (done.best_step, done.steps, len(done.curves["dev"]["accuracy"])) == (50, 200, 4)
+    assert small_run(prepared, patient.model_copy(update={"patience": 0, "epochs": 1})).progress.steps == 673

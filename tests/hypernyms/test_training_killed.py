@@ -33,14 +33,14 @@ def test_killed_and_killed_again_it_ends_with_the_same_bytes(repository, tmp_pat
     before = b""
     for _ in range(2):
         process = start(broken, repository)
-        while not (broken / "state").is_file() or (broken / "state").read_bytes() == before:
+        while not (broken / "checkpoint.json").is_file() or (broken / "checkpoint.json").read_bytes() == before:
             assert process.poll() is None
             time.sleep(0.005)
         time.sleep(draw.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-        before = (broken / "state").read_bytes()
+        before = (broken / "checkpoint.json").read_bytes()
     said = finish(start(broken, repository))
     assert "goes on after batch" in said
     assert "epochs of Poincare" not in said

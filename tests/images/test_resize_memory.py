@@ -45,7 +45,7 @@ def project(repository: Path, folder: Path, count: int) -> Path:
     for path in paths:
         Image.fromarray(rng.integers(0, 256, (24, 32, 3), np.uint8)).save(folder / path, compress_level=0)
     write_table(folder / "data/corpus/images.parquet", pa.table({"image_id": paths, "path": paths}))
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["resize"] |= {"side": 48, "encoding": "raw", "shards": 1}
     document["features"]["crop"] = 32
     with (folder / "params.yaml").open("w") as stream:

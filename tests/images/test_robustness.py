@@ -298,7 +298,7 @@ def test_duplicates_share_their_sha256(tmp_path) -> None:
 
 def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> subprocess.CompletedProcess[str]:
     """The stage as a process, in a project with these pictures."""
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["resize"] |= {"side": 256, "exif": False, "max_rejects": max_rejects}
     with (folder / "params.yaml").open("w") as stream:
         YAML().dump(document, stream)

@@ -356,7 +356,7 @@ def test_a_difference_shows_the_summary_and_counts_the_other_numbers(project):
     assert project.audit("--diff", "HEAD~1", "HEAD", "--full").stdout.count("metrics/third.json:") == 20
 
 
-@pytest.mark.parametrize("what", ["fourth", "metrics/fourth.json:total", "data/fourth/text", "the-text"])
+@pytest.mark.parametrize("what", ["extra/dvc.yaml:fourth", "metrics/fourth.json:total", "data/fourth/text", "the-text"])
 def test_an_audit_where_nothing_ran_names_the_pipeline_that_makes_the_target(project, what):
     project.add_second_pipeline()
     project.write("extra/.dvcignore", "dvc.yaml\n")

@@ -146,7 +146,7 @@ def test_an_undefined_correlation(project):
 def test_an_encoder_in_the_output_of_a_stage_has_no_scores_of_another(project):
     lock = project / "dvc.lock"
     lock.write_text(f"""{lock.read_text()}  entail:
-    cmd: python -m stages entail
+    cmd: python -m stages train
     outs:
     - path: models/entailment
       md5: {ENCODER}

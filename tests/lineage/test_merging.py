@@ -11,8 +11,7 @@ from dvc.utils.serialize import dumps_yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lineage.lock import read_lock
-from pipeline.lineage.merging import merge_locks
+from pipeline.lineage.lock import merge_locks, read_lock
 from sightword.errors import LineageError
 
 STAGES = ("first", "second@1", "third")

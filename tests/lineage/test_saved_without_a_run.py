@@ -15,6 +15,7 @@ from sightword.errors import EncoderError
 KEY = "metrics/third.json:test.r10"
 WHOLE = "all inputs unchanged"
 STAGES = ("first", "second", "third")
+FOURTH = "extra/dvc.yaml:fourth"
 
 
 @pytest.fixture
@@ -165,14 +166,14 @@ def test_an_old_value_with_the_outputs_of_a_new_one_is_contradicted_and_both_run
 def test_a_stage_of_another_pipeline_whose_outputs_are_partly_of_another_run_was_never_seen_to_run(known):
     known.add_second_pipeline()
     known.do("dvc", "repro", "-q", "extra/dvc.yaml")
-    keep(known, "fourth")
+    keep(known, FOURTH)
     known.edit("extra/params.yaml", "factor: 7", "factor: 8")
     known.edit("metrics/fourth.json", "21.0", "24.0")
     known.do("dvc", "commit", "-q", "-f", "extra/dvc.yaml:fourth")
-    found = record(known, "fourth", "fourth")
+    found = record(known, FOURTH, FOURTH)
     assert found["verdict"] == "never seen to run"
     assert "its outputs data/fourth are those of another run" in found["why"]
-    assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
+    assert "extra/params.yaml:fourth.factor 7 there, 8 in dvc.lock" in found["why"]
 
 
 def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
@@ -181,14 +182,14 @@ def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
     known.edit("stages/fourth.py", '{"total": number}', '{"total": 21}')
     known.edit("stages/fourth.py", ".read_text())\npathlib", ".read_text() + str(number))\npathlib")
     known.do("dvc", "repro", "-q", "extra/dvc.yaml")
-    keep(known, "fourth")
+    keep(known, FOURTH)
     known.edit("extra/params.yaml", "factor: 7", "factor: 8")
     known.do("dvc", "repro", "-q", "extra/dvc.yaml")
     known.commit("a run without facts")
-    found = record(known, "fourth", "fourth")
+    found = record(known, FOURTH, FOURTH)
     assert (found["verdict"], found["against"]) == ("saved by DVC", False)
     assert "another run" not in found["why"]
-    said = known.audit("fourth").stdout
+    said = known.audit(FOURTH).stdout
     assert "no record of such a run" not in said
     listed = known.run("sightword", "experiments", "--metric", "total")
     assert (listed.returncode, listed.stderr) == (0, "")
@@ -201,13 +202,13 @@ def test_a_run_with_some_equal_outputs_of_many_is_a_named_doubt(known):
     text = (known.folder / "stages/fourth.py").read_text()
     known.write("stages/fourth.py", text + 'pathlib.Path("data/other").write_text(str(number))\n')
     known.do("dvc", "repro", "-q", "extra/dvc.yaml")
-    keep(known, "fourth")
+    keep(known, FOURTH)
     known.edit("extra/params.yaml", "factor: 7", "factor: 8")
     known.do("dvc", "repro", "-q", "extra/dvc.yaml")
-    found = record(known, "fourth", "fourth")
+    found = record(known, FOURTH, FOURTH)
     assert (found["verdict"], found["against"]) == ("saved by DVC", True)
     assert "its outputs data/fourth are those of another run, runs/" in found["why"]
-    assert "fourth.factor 7 there, 8 in dvc.lock" in found["why"]
+    assert "extra/params.yaml:fourth.factor 7 there, 8 in dvc.lock" in found["why"]
 
 
 def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):

@@ -4,7 +4,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from pipeline.experiments import grid, plan, sweep
-from pipeline.params import params_file, recipes, reference
+from pipeline.params import overlay, params_file, recipes, reference
 from pipeline.pipelines import Pipeline, expanded
 from sightword.errors import ParamsError
 
@@ -18,28 +18,20 @@ def message(values):
 @pytest.fixture
 def values(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    return YAML(typ="safe", pure=True).load((repository / "recipes/grounded-sample.yaml").read_text())
+    return YAML(typ="safe", pure=True).load((repository / "grounded/params.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", ["grounded-sample", "grounded-flickr8k", "bordes"])
-def test_every_recipe_is_whole_and_belongs_to_this_pipeline(repository, name):
-    recipe = recipes.find(name, repository)
-    found = params_file.load(recipe.path)
-    assert list(found) == list(Pipeline(repository, "grounded").stages)
-    assert recipes.target(recipe, repository) == repository / "grounded/params.yaml"
-    assert set(found["ground"].run) == set(found["ground"].scenarios)
-    assert found["grounded"].baseline in found["ground"].run
-
-
-def test_the_project_has_the_samples_recipe(repository):
-    own = (repository / "grounded/params.yaml").read_bytes()
-    assert own == (repository / "recipes/grounded-sample.yaml").read_bytes()
+def test_every_recipe_runs_all_of_its_scenarios(repository, name):
+    found = overlay.resolve(recipes.find(name, repository), repository).sections
+    assert set(found["train"].run) == set(found["train"].scenarios)
+    assert found["report"].baseline in found["train"].run
 
 
 def test_the_published_values_are_the_defaults_and_the_recipe(repository):
-    found = params_file.load(repository / "recipes/bordes.yaml")
+    found = overlay.resolve(recipes.find("bordes", repository), repository).sections
     assert found["skipthought"] == type(found["skipthought"])()
-    common = found["ground"].common
+    common = found["train"].common
     assert common == type(common)()
 
 
@@ -52,43 +44,43 @@ def test_the_published_values_are_the_defaults_and_the_recipe(repository):
         ),
         ({"cg": {"cluster": -1.0}}, "scenarios.cg.cluster"),
         ({"cg": {"cluster": "much"}}, "scenarios.cg.cluster"),
-        ({"cg": {"cluster": [1.0]}}, "ground.scenarios.cg.cluster"),
-        ({"cg": 1.0}, "ground.scenarios.cg = 1.0"),
+        ({"cg": {"cluster": [1.0]}}, "train.scenarios.cg.cluster"),
+        ({"cg": 1.0}, "train.scenarios.cg = 1.0"),
         ({"a-b-c": {}}, "scenarios.'a-b-c'"),
     ],
 )
 def test_a_mistake_inside_a_scenario_is_named(values, change, said):
-    values["ground"]["scenarios"] |= change
+    values["train"]["scenarios"] |= change
     assert said in message(values)
 
 
 def test_mistakes_in_the_nested_keys_of_all_scenarios_are_named(values):
-    del values["ground"]["common"]["margin"]
-    values["ground"]["common"]["marginn"] = 0.5
-    values["ground"]["run"] += ["nothing"]
+    del values["train"]["common"]["margin"]
+    values["train"]["common"]["marginn"] = 0.5
+    values["train"]["run"] += ["nothing"]
     found = message(values)
-    assert "ground.common.margin: the key is missing; its published value is 0.5" in found
-    assert "ground.common.marginn: no such key (did you mean 'margin'?)" in found
-    values["ground"]["common"] = {**values["ground"]["common"], "margin": 0.5}
-    del values["ground"]["common"]["marginn"]
+    assert "train.common.margin: the key is missing; its published value is 0.5" in found
+    assert "train.common.marginn: no such key (did you mean 'margin'?)" in found
+    values["train"]["common"] = {**values["train"]["common"], "margin": 0.5}
+    del values["train"]["common"]["marginn"]
     assert "no scenario is called 'nothing'" in message(values)
 
 
 def test_a_baseline_that_is_no_scenario_is_named_before_anything_runs(values):
-    values["grounded"]["baseline"] = "cg-gp"
-    assert "grounded.baseline = cg-gp: no such scenario (did you mean 'cg-pg'?); known: t, cg, pg" in message(values)
-    values["grounded"]["baseline"], values["ground"]["run"] = "t", ["cg-pg"]
+    values["report"]["baseline"] = "cg-gp"
+    assert "report.baseline = cg-gp: no such scenario (did you mean 'cg-pg'?); known: t, cg, pg" in message(values)
+    values["report"]["baseline"], values["train"]["run"] = "t", ["cg-pg"]
     params_file.check(values)
 
 
 def test_the_reference_explains_nested_settings(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    (margin,) = reference.explain("ground.common.margin")
-    assert (margin.name, margin.default) == ("ground.common.margin", 0.5)
+    (margin,) = reference.explain("train.common.margin")
+    assert (margin.name, margin.default) == ("grounded/params.yaml:train.common.margin", 0.5)
     assert "Bordes et al. 2019, equation 2" in margin.text
-    (seeds,) = reference.explain("ground.seeds")
+    (seeds,) = reference.explain("train.seeds")
     assert seeds.accepted == "list of whole number, at least 0, at most 4294967295, not empty"
-    (scenarios,) = reference.explain("ground.scenarios")
+    (scenarios,) = reference.explain("train.scenarios")
     assert scenarios.accepted.startswith("mapping of text to mapping of text to ")
 
 
@@ -101,4 +93,4 @@ def test_the_sweep_of_alpha_changes_one_scenario(repository, monkeypatch):
     described = Pipeline(repository, "grounded").stages
     for run in runs:
         entries = expanded(described, run.params, "grounded/dvc.yaml")
-        assert [name for name in entries if "@" in name] == ["ground@cg-pg-0", "judge@cg-pg-0"]
+        assert [name for name in entries if "@" in name] == ["train@cg-pg-0", "evaluate@cg-pg-0"]

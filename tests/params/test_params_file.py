@@ -3,8 +3,7 @@
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.params import params_file
-from pipeline.pipelines import Pipeline
+from pipeline.params import overlay, params_file, recipes
 from sightword.errors import ParamsError
 from sightword.vse.training.settings import TrainSettings
 
@@ -14,7 +13,7 @@ def edited(repository, tmp_path):
     """A function that writes the sample recipe with changes, and gives its path."""
 
     def write(change):
-        values = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+        values = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
         change(values)
         with (tmp_path / "params.yaml").open("w") as file:
             YAML().dump(values, file)
@@ -30,34 +29,13 @@ def message(path):
 
 
 def test_a_section_comes_typed(repository):
-    settings = params_file.section(repository / "recipes/flickr8k.yaml", "train")
-    assert settings.hidden == 1024
+    settings = params_file.section(repository / "params.yaml", "train")
+    assert settings.hidden == 96
     assert settings.margin == 0.2
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "sample",
-        "flickr8k",
-        "flickr8k-part",
-        "flickr8k-squashed",
-        "flickr8k-precomputed",
-        "flickr8k-infonce",
-        "flickr8k-ngrams",
-        "flickr8k-order",
-        "flickr8k-vsepp",
-        "coco",
-        "coco-order",
-        "coco-vsepp",
-    ],
-)
-def test_every_recipe_is_valid_and_whole(repository, name):
-    assert list(params_file.load(repository / f"recipes/{name}.yaml")) == list(Pipeline(repository).stages)
-
-
 def test_the_published_values_are_the_defaults_and_the_recipe(repository):
-    found = params_file.load(repository / "recipes/flickr8k.yaml")["train"]
+    found = overlay.resolve(recipes.find("flickr8k", repository), repository).sections["train"]
     assert found == TrainSettings()
 
 

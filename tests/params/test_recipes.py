@@ -1,4 +1,4 @@
-"""Recipes: nothing of the user's is lost, nothing wrong is written."""
+"""Recipes: bases, whole parameter files, nothing of the user's is lost, nothing wrong is written."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from hypothesis import given, strategies
+from pydantic import Field
 
-from pipeline.params import params_file, recipes
-from sightword.errors import ParamsError
+from pipeline.params import overlay, params_file, recipes, writing
+from pipeline.pipelines import pipelines
+from sightword.errors import FileFormatError, ParamsError
+from sightword.io import yaml_reader
+from sightword.report.settings import ReportSettings
+from sightword.settings import Settings
 
-TEXT = (
-    "# One.\nreport:\n  title: One\n  gallery: 12\n  thumbnail: 128\n  published: true\n"
-    "  attention: 8\n  regularities: 6\n  points: 3000\n  worst: 20\n"
-)
+TEXT = "# One.\n\nreport:\n  title: One\n  thumbnail: 128\n"
 
 
 @pytest.fixture
@@ -36,7 +40,19 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def write(project: Path, name: str = "two", **options: bool) -> bool:
-    return recipes.write(recipes.find(name, project), project / "params.yaml", project, **options)
+    return writing.write(recipes.find(name, project), project / "params.yaml", project, **options)
+
+
+def whole(project: Path, name: str = "two") -> str:
+    return writing.text(recipes.find(name, project), project)
+
+
+def resolved(project: Path, name: str, text: str = "") -> dict[str, Any]:
+    """The section of a recipe, which is written first if it has a text."""
+    if text:
+        (project / "recipes" / f"{name}.yaml").write_text(text)
+    values: dict[str, Any] = overlay.resolve(recipes.find(name, project), project).values["report"]
+    return values
 
 
 def test_one_recipe_replaces_another(project: Path) -> None:
@@ -46,7 +62,7 @@ def test_one_recipe_replaces_another(project: Path) -> None:
 
 
 def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
-    (project / "params.yaml").write_text(TEXT.replace("12", "7"))
+    (project / "params.yaml").write_text(whole(project).replace("gallery: 12", "gallery: 7"))
     with pytest.raises(ParamsError, match="would be lost"):
         write(project)
     git(project, "init")
@@ -58,17 +74,17 @@ def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
 
 
 def test_edits_after_the_commit_are_kept(project: Path) -> None:
-    (project / "params.yaml").write_text(TEXT)
+    (project / "params.yaml").write_text(whole(project))
     git(project, "init")
     git(project, "add", "params.yaml")
     git(project, "commit", "-m", "my settings")
-    (project / "params.yaml").write_text(TEXT.replace("12", "7"))
+    (project / "params.yaml").write_text(whole(project).replace("gallery: 12", "gallery: 7"))
     with pytest.raises(ParamsError, match="gallery: 7"):
         write(project)
 
 
 def test_a_comment_of_the_users_is_an_edit(project: Path) -> None:
-    (project / "params.yaml").write_text((project / "recipes/one.yaml").read_text() + "# remember: try 24\n")
+    (project / "params.yaml").write_text(whole(project, "one") + "# remember: try 24\n")
     with pytest.raises(ParamsError, match="comments or layout"):
         write(project)
 
@@ -88,7 +104,7 @@ def test_many_edits_are_cut_short(project: Path) -> None:
 
 def test_a_wrong_recipe_is_not_written(project: Path) -> None:
     (project / "recipes" / "two.yaml").write_text(TEXT.replace("128", "-1"))
-    (project / "params.yaml").write_bytes((project / "recipes" / "one.yaml").read_bytes())
+    write(project, "one")
     with pytest.raises(ParamsError, match="thumbnail"):
         write(project)
     assert "one" in (project / "params.yaml").read_text()
@@ -102,29 +118,166 @@ def test_a_recipe_may_be_a_path(project: Path, tmp_path: Path) -> None:
         recipes.find("gone.yaml", project)
 
 
-def test_line_ends_and_bytes_stay(project: Path) -> None:
-    (project / "recipes" / "two.yaml").write_bytes(TEXT.replace("\n", "\r\n").encode())
-    write(project)
-    assert b"\r\n" in (project / "params.yaml").read_bytes()
+def test_base_lies_below_the_keys_that_differ(project: Path) -> None:
+    assert resolved(project, "one") == ReportSettings().model_dump() | {"title": "one"}
+    assert resolved(project, "three", "base: one\nreport: {gallery: 3}\n")["title"] == "one"
+    found = resolved(project, "four", "base: three\nreport: {title: Four}\n")
+    assert found == ReportSettings().model_dump() | {"title": "Four", "gallery": 3}
 
 
-def test_the_projects_own_recipes_are_right_and_say_what_they_are(repository: Path) -> None:
-    found = recipes.list_recipes(repository)
-    assert {recipe.name for recipe in found} >= {"sample", "flickr8k", "coco"}
-    for recipe in found:
-        params_file.load(recipe.path)
-        assert recipe.summary
+def test_mapping_below_is_merged_and_list_replaced() -> None:
+    below = {"run": [1, 2], "common": {"steps": 9, "rate": 1.0}, "scenarios": {"a": {"steps": 1}}}
+    above = {"run": [3], "common": {"rate": 2.0}, "scenarios": {"a": {"rate": 3.0}, "b": {}}}
+    assert overlay.merged(below, above) == {
+        "run": [3],
+        "common": {"steps": 9, "rate": 2.0},
+        "scenarios": {"a": {"steps": 1, "rate": 3.0}, "b": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("base: won\n", "two.yaml: base: no such recipe: 'won' (did you mean 'one'?); expected one of one, three"),
+        ("base: [one]\n", "two.yaml: base: no such recipe: ['one']"),
+        (f"base: {'x' * 200}\n", f"no such recipe: '{'x' * 75} ...;"),
+        ("base: two\n", "two.yaml: base: is a loop: two -> two"),
+        ("base: three\n", "three.yaml: base: is a loop: two -> three -> two"),
+        ("base: one\nreport: {galery: 3}\n", "report.galery: no such key (did you mean 'gallery'?)"),
+        ("base: one\nreprot: {gallery: 3}\n", "reprot: no such section (did you mean 'report'?)"),
+        ("base: one\nreport: 3\n", "report = 3: not a section"),
+        ("pipeline: reprot\n", "two.yaml: pipeline: no such pipeline: 'reprot'"),
+        ("base: one\nreport:\n  gallery: [3\n", "two.yaml, line 4, column 1: is not valid YAML"),
+        ("[one]\n", "two.yaml: has no sections"),
+    ],
+)
+def test_wrong_base_or_key_is_one_message(project: Path, text: str, said: str) -> None:
+    (project / "recipes/three.yaml").write_text("base: two\n")
+    (project / "recipes/two.yaml").write_text(text)
+    with pytest.raises((ParamsError, FileFormatError)) as caught:
+        write(project)
+    assert said in str(caught.value)
+    assert not (project / "params.yaml").exists()
+
+
+def test_pipeline_of_a_recipe_is_the_one_that_its_base_names(repository: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("# Mine.\n\nbase: bordes\n")
+    assert overlay.resolve(recipes.find(str(mine), repository), repository).pipeline.folder == "grounded"
+    mine.write_text("# Mine.\n\npipeline: groundde\n")
+    with pytest.raises(ParamsError, match=r"mean 'grounded'\?\); expected one of entailment, grounded, hypernyms"):
+        overlay.resolve(recipes.find(str(mine), repository), repository)
+
+
+def test_recipe_elsewhere_may_have_the_name_of_its_base(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    mine = tmp_path / "mine/one.yaml"
+    mine.write_text("# Mine.\n\nbase: one\nreport: {gallery: 3}  # few\n", encoding="utf-8")
+    found = overlay.resolve(recipes.find(str(mine), project), project)
+    assert (found.values["report"]["title"], found.values["report"]["gallery"]) == ("one", 3)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\x85", "\u2028"])
+def test_comment_is_found_behind_each_line_end_of_yaml(project: Path, end: str) -> None:
+    text = f"report:\n  title: 'a{end}  b'  # two\n  worst: 6  # six\n"
+    assert overlay.notes_of(text)["report", "worst"] == overlay.Note([], "six")
+
+
+def test_chain_of_too_many_bases_is_refused(project: Path) -> None:
+    for number in range(overlay.DEEPEST + 1):
+        (project / f"recipes/r{number}.yaml").write_text(f"base: r{number + 1}\n" if number < overlay.DEEPEST else TEXT)
+    assert resolved(project, "r1")["title"] == "One"
+    with pytest.raises(ParamsError, match="is a chain of more than"):
+        resolved(project, "r0")
+
+
+def test_comment_of_a_recipe_lasts_until_its_key_is_set_again(project: Path) -> None:
+    (project / "recipes/one.yaml").write_text(
+        "# One.\nreport:\n  # No pictures are at hand.\n  gallery: 0\n  worst: 5  # enough\n  points: 1  # few\n"
+    )
+    (project / "recipes/two.yaml").write_text("# Two.\n\nbase: one\nreport:\n  worst: 6\n  points: 2  # fewer\n")
+    lines = whole(project).splitlines()
+    assert lines[:2] == ["# Two.", "#"]
+    assert lines[2].startswith("# Written by `sightword recipe two`;")
+    assert lines[lines.index("  gallery: 0") - 1] == "  # No pictures are at hand."
+    assert "  points: 2                   # fewer" in lines
+    assert "enough" not in whole(project)
+    assert "The number of listed pairs with the largest disagreement" in whole(project)
+
+
+def test_key_without_comment_has_the_first_sentence_and_the_other_choices(project: Path, monkeypatch) -> None:
+    class Toy(Settings):
+        """A toy. Its second sentence is not written."""
+
+        cell: Literal["gru", "lstm"] = "gru"
+        """The cell of Figure 2, by Hochreiter et al. (1997). It is published."""
+        rate: float = 1e-8
+        """Rate of ``cell``."""
+        words: list[str] = Field(default=["no", "a, b", "", "1", "two words", "ö"])
+
+    monkeypatch.setattr(params_file, "settings_class", lambda _pipeline, name: Toy)
+    (project / "recipes/two.yaml").write_text("# Two.\nreport: {}\n")
+    assert whole(project).splitlines()[3:] == [
+        "",
+        "report:                       # A toy",
+        "  cell: gru                   # The cell of Figure 2, by Hochreiter et al. (1997); or lstm",
+        "  rate: 0.00000001            # Rate of cell",
+        """  words: [no, "a, b", '', "1", two words, ö]""",
+    ]
+    assert yaml_reader.parse(whole(project), "")["report"] == Toy().model_dump()
+
+
+@given(
+    strategies.recursive(
+        strategies.text() | strategies.integers() | strategies.floats(allow_nan=False, allow_infinity=False)
+        | strategies.booleans() | strategies.none(),
+        lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.just("key"), inner),
+    )
+)  # fmt: skip
+def test_value_on_one_line_is_read_as_it_was(value: Any) -> None:
+    assert yaml_reader.parse(f"key: {writing.spelt(value)}  # comment", "") == {"key": value}
+
+
+def test_written_file_is_a_recipe_that_writes_itself(repository: Path, tmp_path: Path) -> None:
+    for one in recipes.list_recipes(repository):
+        path = tmp_path / f"{one.name}.yaml"
+        path.write_text(writing.text(one, repository))
+        values = yaml_reader.parse(path.read_text(), path)
+        assert values == overlay.resolve(one, repository).values
+        assert writing.text(recipes.find(str(path), repository), repository) == path.read_text()
+
+
+def test_parameter_files_in_git_are_what_the_samples_recipes_write(repository: Path) -> None:
+    for one in pipelines(repository):
+        name = f"{one.folder}-sample" if one.folder else "sample"
+        if (repository / one.params).read_text() != writing.text(recipes.find(name, repository), repository):
+            pytest.fail(f"{one.params} is not what its recipe writes: run `sightword recipe {name}`", pytrace=False)
+
+
+def test_each_recipe_belongs_to_a_pipeline_and_says_what_it_is(repository: Path) -> None:
+    found: dict[str, list[str]] = {}
+    for one in recipes.list_recipes(repository):
+        assert one.summary
+        found.setdefault(overlay.resolve(one, repository).pipeline.folder, []).append(one.name)
+    assert {folder: len(names) for folder, names in found.items()} == {
+        "": 13,
+        "entailment": 4,
+        "grounded": 3,
+        "hypernyms": 10,
+    }
 
 
 def test_recipe_path_of_raw_data_is_told(repository: Path) -> None:
     """A reader who puts the data where the pages, or the recipe's comments, say can run every recipe."""
     pages = [*repository.glob("docs/*.md"), *(repository / "data").rglob("*.md")]
     told = "\n".join(page.read_text() for page in pages)
-    missing = {
-        f"{recipe.name}: {path}"
-        for recipe in (repository / "recipes").glob("*.yaml")
-        for path in re.findall(r"\bdata/raw/[\w./-]*\w", recipe.read_text())
-        if not (repository / path).exists()
-        and not re.search(rf"{re.escape(path)}(?![\w-])", told + "".join(re.findall("#.*", recipe.read_text())))
-    }
+    missing = set()
+    for recipe in recipes.list_recipes(repository):
+        text = writing.text(recipe, repository)
+        comments = "".join(re.findall("#.*", text))
+        missing |= {
+            f"{recipe.name}: {path}"
+            for path in re.findall(r"\bdata/raw/[\w./-]*\w", text)
+            if not (repository / path).exists() and not re.search(rf"{re.escape(path)}(?![\w-])", told + comments)
+        }
     assert not missing

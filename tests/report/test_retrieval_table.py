@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sightword.report import published
-from sightword.report.retrieval_table import chance, tables
+from sightword.evaluation.published.rows import PublishedRow, published
+from sightword.report.retrieval_table import DIRECTIONS, FOLDS, OLDER, QUERIES, chance, tables
 from sightword.report.tables import Row, Table
 from sightword.statistics import interval_text, proportion_interval
 
@@ -90,25 +90,29 @@ def test_chance_stays_out_where_the_candidates_are_not_known() -> None:
     assert [row.kind for row in right.rows] == ["ours", "chance"]
 
 
+SCORES = ("r1", "r5", "r10", "median_rank", "mean_rank")
+
+
+def side_of(row: PublishedRow, direction: str) -> list[float | None]:
+    return [row.scores.get(f"{direction} {name}") for name in SCORES]
+
+
 def test_published_rows_are_consistent() -> None:
-    keys = [(row.system, row.data) for row in published.ROWS]
+    keys = [(row.system, row.setting) for row in published("retrieval")]
     assert len(set(keys)) == len(keys)
-    for row in published.ROWS:
-        for scores in (row.caption_to_image, row.image_to_caption):
-            if scores is not None:
-                recalls = [value for value in (scores.r1, scores.r5, scores.r10) if value is not None]
-                assert recalls == sorted(recalls)
-                assert 0 < recalls[0] < recalls[-1] <= 100
-                assert scores.median_rank is None or scores.median_rank >= 1
+    for row in published("retrieval"):
+        for direction in DIRECTIONS:
+            *recalls, median, _ = side_of(row, direction)
+            if known := [value for value in recalls if value is not None]:
+                assert known == sorted(known)
+                assert 0 < known[0] < known[-1] <= 100
+                assert median is None or median >= 1
 
 
 def test_a_larger_test_set_is_harder_in_the_papers_too() -> None:
-    by_key = {(row.system, row.data): row for row in published.ROWS}
+    r10 = {(row.system, row.setting): row.scores.get("caption_to_image r10", 0) for row in published("retrieval")}
     for system in ("char-GRU", "order-embeddings", "VSE++ (fine-tuned ResNet-152)"):
-        small, large = by_key[system, "COCO 1k"], by_key[system, "COCO 5k"]
-        assert small.caption_to_image is not None
-        assert large.caption_to_image is not None
-        assert (small.caption_to_image.r10 or 0) > (large.caption_to_image.r10 or 0)
+        assert r10[system, "COCO 1k"] > r10[system, "COCO 5k"] > 0
 
 
 def test_a_table_has_the_published_rows_of_its_protocol() -> None:
@@ -130,33 +134,30 @@ def test_a_table_has_the_published_rows_of_its_protocol() -> None:
 
 
 def test_rows_of_merkx_and_frank_have_their_recalls_medians_and_intervals() -> None:
-    rows = {(row.data, row.system): row for row in published.ROWS}
+    rows = {(row.setting, row.system): row for row in published("retrieval")}
     for data, system, *sides in printed(MERKX_TABLE_2):
         row = rows.get((data, system))
         assert row is not None, (data, system)
         for direction, side in zip(("caption_to_image", "image_to_caption"), sides, strict=True):
-            scores = getattr(row, direction)
-            assert (scores is None) == (not side), (data, system)
-            if scores is not None:
+            scores = side_of(row, direction)
+            assert any(scores) == bool(side), (data, system)
+            if side:
                 assert [*scores[:4]] == [*side[:6:2], side[6]], (data, system, direction)
-                queries = published.QUERIES[data][direction]
+                queries = QUERIES[data][direction]
                 found = [one and interval_text(proportion_interval(one, queries)) for one in scores[:3]]
                 assert found == [half and f"± {half}" for half in side[1:6:2]], (data, system, direction)
 
 
 def test_rows_of_vendrov_et_al_are_those_of_their_table() -> None:
-    names = {"1k": published.FOLDS, "1k earlier": published.OLDER, "5k": "COCO 5k"}
+    names = {"1k": FOLDS, "1k earlier": OLDER, "5k": "COCO 5k"}
     expected = {
-        (system, names[data]): (
-            published.Direction(there[0], None, *there[1:]),
-            published.Direction(back[0], None, *back[1:]),
-        )
+        (system, names[data]): tuple([side[0], None, *side[1:]] for side in (there, back))
         for data, system, back, there in printed(VENDROV_TABLE_2)
     }
     found = {
-        (row.system, row.data): (row.caption_to_image, row.image_to_caption)
-        for row in published.ROWS
-        if row.source.endswith(published.VENDROV)
+        (row.system, row.setting): tuple(side_of(row, direction) for direction in DIRECTIONS)
+        for row in published("retrieval")
+        if row.source.endswith("Vendrov et al. 2016")
     }
     assert found == expected
 
@@ -164,19 +165,19 @@ def test_rows_of_vendrov_et_al_are_those_of_their_table() -> None:
 def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     (found,) = every({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
-    (row,) = (row for name, rows in found.groups for row in rows if published.OLDER in name and row.name == "MNLM")
+    (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
     assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016"
     assert spelt(row) == [("31.0",), ("–",), ("79.9",), ("3",)]
 
 
 def test_the_page_on_coco_has_the_published_rows(repository: Path) -> None:
-    rows = {(row.system, row.data): row for row in published.ROWS}
+    rows = {(row.system, row.setting): row for row in published("retrieval")}
     lines = re.findall(
         r"^\| (.+) \| ([15]k) \| (.+) \| (.+) \|$", (repository / "docs/coco.md").read_text(), re.MULTILINE
     )
     assert len(lines) == 9
     for system, protocol, *sides in lines:
         row = rows[system.replace(" et al. (2018), characters too", " 2018"), f"COCO {protocol}"]
-        for scores, side in zip((row.caption_to_image, row.image_to_caption), sides, strict=True):
+        for direction, side in zip(DIRECTIONS, sides, strict=True):
             numbers = [None if word == "-" else float(word) for word in re.split(r" / |, ", side)]
-            assert list(scores or ()) == numbers + [None] * (5 - len(numbers)), system
+            assert side_of(row, direction) == numbers + [None] * (5 - len(numbers)), system

@@ -14,13 +14,13 @@ from search_world import EVIL
 
 from sightword.errors import SearchError
 from sightword.features.extractor import Extractor
-from sightword.features.store import Store
 from sightword.images import resized
 from sightword.search import collection
 from sightword.search.collection import read_collection
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import list_pictures
 from sightword.search.searcher import Searcher
+from sightword.storage.store import Store
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.store import Store
 from sightword.search.catalogue import Caption
 from sightword.search.embeddings import KeptEmbeddings, caption_key, kind_of
 from sightword.search.searcher import PictureHit, Searcher
+from sightword.storage.store import Store
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["models/encoder", "--collection", "none", "a"], "none: there is no such folder"),
         (["models/encoder", "--collection", "models", "a"], "models: holds no picture files"),
         (["models/encoder", "--like", "scene-004.png", "--weights", "no"], "no: there is no such file of weights"),
-        (["models/encoder", "a", "--features", "none.h5"], "none.h5: does not exist. Run the stage features first"),
+        (["models/encoder", "a", "--features", "none.h5"], "none.h5: there are no features of pictures to search"),
         (["models/encoder", "a", "--captions", "none.parquet"], "none.parquet: does not exist"),
         (["models/encoder", "--picture", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--picture", str(tmp_path / "text.txt")], "the picture cannot be used: it begins like no"),

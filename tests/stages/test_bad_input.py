@@ -39,10 +39,18 @@ def change(folder, **values):
     path = folder / "params.yaml"
     document = YAML(typ="safe", pure=True).load(path.read_text())
     for name, value in values.items():
-        section, key = name.split("__")
-        document[section][key] = value
+        section, _, key = name.partition("__")
+        if key:
+            document[section][key] = value
+        else:
+            document[section] = value
     with path.open("w") as stream:
         YAML().dump(document, stream)
+
+
+def corpus(folder, form, **own):
+    paths = {"path": str(RAW), "pictures": str(RAW / "pictures")}
+    change(folder, corpus={"format": form, **paths, "require_pictures": True, **own})
 
 
 def contents(folder):
@@ -60,8 +68,8 @@ def prepared(repository, tmp_path_factory):
         Image.new("RGB", (60, 40), (90 * number, 20, 200)).save(folder / RAW / f"pictures/{number}.png")
         rows.append(f"{number}.png,a picture,{split}")
     (folder / RAW / "captions.csv").write_text("\n".join(rows) + "\n")
-    (folder / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
-    change(folder, corpus__format="table", corpus__path=str(RAW), corpus__pictures=str(RAW / "pictures"))
+    (folder / "params.yaml").write_text((repository / "params.yaml").read_text())
+    corpus(folder, "table", file=None)
     change(folder, resize__side=40, features__crop=32, features__weights="random", features__weights_sha256="")
     for stage in ("corpus", "resize", "features"):
         done = run_here(repository, folder, stage)
@@ -74,7 +82,7 @@ def missing_folder(folder):
 
 
 def flickr8k(folder, text):
-    change(folder, corpus__format="flickr8k")
+    corpus(folder, "flickr8k")
     (folder / RAW / "Flickr8k.token.txt").write_text(text)
     for number, split in enumerate(("train", "dev", "test")):
         (folder / RAW / f"Flickr_8k.{split}Images.txt").write_text(f"{number}.png\n")
@@ -89,7 +97,7 @@ def line_without_a_tab(folder):
 
 
 def half_a_json(folder):
-    change(folder, corpus__format="karpathy")
+    corpus(folder, "karpathy", file=None, text="raw", restval="train")
     whole = json.dumps({"images": [{"filename": "0.png", "split": "train", "sentences": [{"raw": "a"}]}]})
     (folder / RAW / "dataset_own.json").write_text(whole[: len(whole) // 2])
 

@@ -16,8 +16,8 @@ from small_project import PICTURES, write_corpus, write_pictures
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, SetupError, TrainingError
 from sightword.io.files import sha256_file
-from sightword.training import curves
 from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training import curves
 from sightword.vse.training.settings import TrainSettings
 from stages import select, train
 

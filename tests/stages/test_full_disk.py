@@ -31,7 +31,7 @@ def prepare(folder: Path) -> None:
     shutil.copy(REPOSITORY / "dvc.yaml", "dvc.yaml")
     stages = ", ".join(f"{name}: {{cmd: x}}" for name in ("features", "train", "select"))  # they ran before
     Path("dvc.lock").write_text(f"schema: '2.0'\nstages: {{{stages}}}\n")
-    document = YAML(typ="safe", pure=True).load((REPOSITORY / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((REPOSITORY / "params.yaml").read_text())
     for section, entries in PARAMS.items():
         document[section] |= entries
     with Path("params.yaml").open("w") as stream:

@@ -24,7 +24,7 @@ def start(repository, folder, name, *arguments, **environment):
 
 @pytest.fixture
 def project(repository, tmp_path):
-    (tmp_path / "params.yaml").write_text((repository / "recipes/sample.yaml").read_text())
+    (tmp_path / "params.yaml").write_text((repository / "params.yaml").read_text())
     return tmp_path
 
 
@@ -129,30 +129,37 @@ def test_after_ctrl_c_the_outputs_of_the_last_run_are_back(repository, project, 
 
 
 def test_a_stage_with_a_matrix_runs_for_one_item(repository, tmp_path):
-    done = start(repository, repository, "ground", "--scenario", "t")
+    done = start(repository, repository, "grounded", "train", "--scenario", "t")
     assert done.returncode == 2
-    message = "one run of ground is for one item: give --scenario and --seed; items are t-0, cg-0, pg-0, cg-pg-0"
+    message = "one run of train is for one item: give --scenario and --seed; items are t-0, cg-0, pg-0, cg-pg-0"
     assert message in done.stderr
-    done = start(repository, repository, "ground", "--scenario", "cgg", "--seed", "0")
+    done = start(repository, repository, "grounded", "train", "--scenario", "cgg", "--seed", "0")
     assert done.returncode == 1
-    assert "ground: ground: no scenario is called 'cgg' (did you mean 'cg'?)" in done.stderr
+    assert "grounded/dvc.yaml:train: train: no scenario is called 'cgg' (did you mean 'cg'?)" in done.stderr
     for folder in ("grounded", ".dvc"):
         (tmp_path / folder).mkdir()
     for file in ("dvc.yaml", "params.yaml", "grounded/dvc.yaml", "grounded/params.yaml"):
         (tmp_path / file).write_bytes((repository / file).read_bytes())
-    entry = "ground@cg-pg-0"
+    entry = "train@cg-pg-0"
     (tmp_path / "grounded/dvc.lock").write_text(f"schema: '2.0'\nstages: {{{entry}: {{cmd: x}}}}\n")
     done = start(
-        repository, tmp_path, "ground", "--scenario", "cg-pg", "--seed", "0", DVC_STAGE=f"grounded/dvc.yaml:{entry}"
+        repository,
+        tmp_path,
+        "grounded",
+        "train",
+        "--scenario",
+        "cg-pg",
+        "--seed",
+        "0",
+        DVC_STAGE=f"grounded/dvc.yaml:{entry}",
     )
     assert done.returncode == 1
     commands = (
         "`dvc checkout models/grounded/cg-pg-0 plots/grounded/cg-pg-0` and "
-        "`git checkout -- metrics/grounded/cg-pg-0/training.json`"
+        "`git checkout -- metrics/grounded/cg-pg-0/train.json`"
     )
-    assert (
-        f"{entry}: DVC removed this stage's earlier outputs before it ran. To have them back: {commands}" in done.stderr
-    )
+    removed = "DVC removed this stage's earlier outputs before it ran. To have them back"
+    assert f"grounded/dvc.yaml:{entry}: {removed}: {commands}" in done.stderr
 
 
 def test_another_interpreter_is_reported_in_one_line(repository, tmp_path):

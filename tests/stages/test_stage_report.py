@@ -17,7 +17,7 @@ from sightword.report import page
 
 def start(folder: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(repository)}
-    recipe = str(repository / "recipes" / "sample.yaml")
+    recipe = str(repository / "params.yaml")
     command = [fork_server.python(), "-m", "stages", "report", "--params", recipe, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -28,7 +28,7 @@ def test_the_stage_writes_the_librarys_page_and_logs_the_fallbacks(tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert "report: random weights: for demonstration" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("report: report/index.html")
-    page.write(places, params_file.section(repository / "recipes" / "sample.yaml", "report"), tmp_path / "same.html")
+    page.write(places, params_file.section(repository / "params.yaml", "report"), tmp_path / "same.html")
     assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()
     assert (tmp_path / "report" / "plots" / "scatter.svg").read_text().startswith("<?xml")
     assert json.loads((tmp_path / "metrics" / "summary.json").read_text())["dev_r10"] == 61.5
@@ -39,7 +39,7 @@ def test_damaged_input_leaves_the_earlier_page(tmp_path: Path, repository: Path)
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "index.html").write_text("earlier")
     places.top.write_bytes(places.top.read_bytes()[:100])
-    done = run_here(repository, tmp_path, "report", "--params", str(repository / "recipes" / "sample.yaml"))
+    done = run_here(repository, tmp_path, "report", "--params", str(repository / "params.yaml"))
     assert done.returncode == 1
     assert done.stderr.startswith("report: data/retrieval/top.parquet: is not a whole Parquet file")
     assert "Traceback" not in done.stderr

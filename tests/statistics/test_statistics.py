@@ -14,11 +14,11 @@ from scipy import stats
 from sightword.statistics import (
     clustered_half_width,
     clustered_interval,
-    clustered_mcnemar,
     fisher_interval,
     holm,
     interval_ends,
     interval_text,
+    mcnemar,
     mean_ranks,
     pearson,
     proportion_interval,
@@ -102,10 +102,17 @@ def test_intervals_over_clusters_have_the_size_of_a_bootstrap_over_clusters():
     assert clustered_half_width(right, clusters) == pytest.approx(1.96 * means.std(), rel=0.05)
 
 
+def test_mcnemar_without_clusters_is_the_exact_test():
+    first, second = np.array([True] * 9 + [False] * 3), np.array([True] + [False] * 8 + [True, False, False])
+    tail = sum(math.comb(9, k) for k in (0, 1)) / 2**9
+    assert mcnemar(first, second) == (8, 1, pytest.approx(2 * tail))
+    assert mcnemar(first, first) == (0, 0, 1.0)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_with_a_case_in_each_cluster_the_test_is_mcnemars(rows):
     first, second = np.array(rows, bool).T
-    one, other, p = clustered_mcnemar(first, second, range(len(rows)))
+    one, other, p = mcnemar(first, second, range(len(rows)))
     assert (one, other) == ((first & ~second).sum(), (second & ~first).sum())
     assert p == pytest.approx(stats.chi2.sf((one - other) ** 2 / (one + other), 1) if one + other else 1.0)
 
@@ -115,7 +122,7 @@ def test_over_clusters_of_one_size_it_is_the_test_of_durkalski(rows):
     first, second = np.array(rows[: len(rows) // 3 * 3], float).reshape(-1, 3, 2).transpose(2, 0, 1)
     shares = (first - second).mean(axis=1)
     wanted = stats.chi2.sf(shares.sum() ** 2 / (shares @ shares), 1) if shares.any() else 1.0
-    _, _, p = clustered_mcnemar(first.ravel(), second.ravel(), np.arange(len(shares)).repeat(3))
+    _, _, p = mcnemar(first.ravel(), second.ravel(), np.arange(len(shares)).repeat(3))
     assert p == pytest.approx(wanted)
 
 
@@ -124,7 +131,7 @@ def test_the_test_over_clusters_keeps_its_level_where_mcnemars_does_not():
     clusters, found = np.arange(100).repeat(3), []
     for _ in range(600):
         better = random.random(100).repeat(3) < 0.5  # the pairs of a cluster are alike
-        found.append([clustered_mcnemar(better, ~better, groups)[2] < 0.05 for groups in (clusters, np.arange(300))])
+        found.append([mcnemar(better, ~better, groups)[2] < 0.05 for groups in (clusters, np.arange(300))])
     clustered, single = np.mean(found, axis=0)
     assert clustered < 0.08
     assert single > 0.15

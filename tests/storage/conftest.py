@@ -10,8 +10,8 @@ import s3_front
 import s3fs
 import servers
 
-from sightword.features.store import Store
 from sightword.storage import requests
+from sightword.storage.store import Store
 
 
 @pytest.fixture(scope="session")

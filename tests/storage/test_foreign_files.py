@@ -9,9 +9,9 @@ import pytest
 from foreign_files import MANIFESTS, SEGMENTS, manifest_of, segment_of
 from kept_features import KIND, as_bytes, read, some, write
 
-from sightword.features import maintenance
-from sightword.features.store import Store
+from sightword.storage import maintenance
 from sightword.storage.manifests import DIGITS
+from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -17,10 +17,9 @@ from kept_features import KIND, as_bytes, read, some, write
 
 from sightword import machine
 from sightword.errors import SetupError, SightwordError, StoreError
-from sightword.features import maintenance
-from sightword.features import store as module
-from sightword.features.store import Store
-from sightword.storage import requests
+from sightword.storage import maintenance, requests
+from sightword.storage import store as module
+from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
 

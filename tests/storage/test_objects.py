@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kept_features import DIMENSION, KIND, as_bytes, read, some, write
 
-from sightword.features import maintenance
-from sightword.features import store as module
-from sightword.features.store import Store
+from sightword.storage import maintenance
+from sightword.storage import store as module
+from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Check, examine
 from pipeline.doctor.store import check_store
 from sightword.errors import StoreError
-from sightword.features.store import Store
+from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from kept_features import KIND, OTHER, as_bytes, read, some, write
 
 from pipeline import cli
 from sightword.errors import StoreError
-from sightword.features import maintenance
-from sightword.features import store as module
-from sightword.features.store import Store
+from sightword.storage import maintenance
+from sightword.storage import store as module
+from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sightword.storage import segments
 from sightword.storage.folder import FolderFile, FolderKind
-from sightword.storage.segments import KEY_LENGTH, SUFFIX, Array, Segment, read_segment
+from sightword.storage.segments import KEY_LENGTH, SUFFIX, Array, StoredFile, read_segment
 
 DIMENSION = 4
 
@@ -42,7 +42,7 @@ def read(path: Path, wanted=None, dimension: int | None = DIMENSION) -> tuple[di
     said: Complaints = []
     found: dict[bytes, bytes] = {}
 
-    def complain(segment: Segment, lost: int, why: str) -> None:
+    def complain(segment: StoredFile, lost: int, why: str) -> None:
         said.append((Path(str(segment)), lost, why))
 
     for keys, values in read_segment(FolderFile(path), dimension, wanted, complain):

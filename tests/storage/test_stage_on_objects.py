@@ -20,10 +20,10 @@ from pipeline.doctor.findings import Check, Finding, examine
 from pipeline.doctor.store import check_store
 from sightword.features.compute import Part, ResizedCorpus
 from sightword.features.settings import FeaturesSettings
-from sightword.features.store import Store
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import write_table
+from sightword.storage.store import Store
 
 PICTURES = 9
 SMALL = {"backbone": "squeezenet1_1", "weights": "random", "weights_seed": 1, "crop": 48}
@@ -42,7 +42,7 @@ def project(repository, tmp_path_factory) -> Path:
     table = {"image_id": [source.image_id for source in sources], "path": [source.path for source in sources]}
     write_table(folder / "data/corpus/images.parquet", pa.table(table))
     write_resized(folder / "data/resized", sources, ResizeSettings(**RESIZE))
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["resize"] |= RESIZE
     document["features"] |= SMALL | {"weights_sha256": ""}
     with (folder / "params.yaml").open("w") as stream:

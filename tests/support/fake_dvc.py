@@ -1,9 +1,8 @@
 """Stands in for ``dvc`` in tests of sweeps: the same commands, git references and exit codes, and no pipeline.
 
 What an experiment does is told by its ``train.margin``: 0.9 fails, 0.8 takes a minute, 0.7 finds a lock held twice, 0.6
-leaves nothing, between 0.5 and 0.6 waits for another to begin, between 0.4 and 0.5 for a file ``go`` in the folder
-``DVC_FAKE``, others take a moment. ``corpus.text: tokens`` fails in the stage ``corpus``. Each call is noted in that
-folder.
+leaves nothing, between 0.5 and 0.6 waits for another to begin, others take a moment. ``corpus.require_pictures: false``
+fails in the stage ``corpus``. Each call is noted in the folder ``DVC_FAKE``.
 """
 
 from __future__ import annotations
@@ -40,17 +39,13 @@ def _begun() -> int:
 def experiment(name: str, stages: list[str]) -> int:
     params = yaml.load(Path("params.yaml").read_text(), yaml.CSafeLoader)
     began = time.time()
-    environment = {
-        name: value for name, value in os.environ.items() if name.startswith(("CUDA_VISIBLE", "SIGHTWORD_", "RAY_"))
-    }
+    environment = {name: value for name, value in os.environ.items() if name.startswith(("CUDA_VISIBLE", "SIGHTWORD_"))}
     sleeper = subprocess.Popen(["sleep", "60" if params["train"]["margin"] == 0.8 and not stages else "0.2"])
     note(begun=name, process=os.getpid(), child=sleeper.pid, folder=os.getcwd(), **environment)
     say(f"Running {name}")
     sleeper.wait()
     limit = time.monotonic() + 60
     while 0.5 < params["train"]["margin"] < 0.6 and not stages and time.monotonic() < limit and _begun() < 2:
-        time.sleep(0.05)
-    while 0.4 < params["train"]["margin"] < 0.5 and not stages and not (Path(os.environ["DVC_FAKE"]) / "go").exists():
         time.sleep(0.05)
     if params["train"]["margin"] == 0.7:
         held = Path(os.environ["DVC_FAKE"]) / "held"
@@ -59,7 +54,7 @@ def experiment(name: str, stages: list[str]) -> int:
         if times < 2:
             say("ERROR: Unable to acquire lock. Most likely another DVC process is running")
             return 255
-    if (params["train"]["margin"] == 0.9 and not stages) or params["corpus"]["text"] == "tokens":
+    if (params["train"]["margin"] == 0.9 and not stages) or not params["corpus"]["require_pictures"]:
         say("train: the loss explodes\nERROR: failed to reproduce 'train'")
         return 255
     if os.environ.get("DVC_FAKE_FACTS"):

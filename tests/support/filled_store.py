@@ -6,9 +6,9 @@ import numpy as np
 
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store
 from sightword.storage.folder import entries
 from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.store import Store
 
 DIMENSION = 8
 

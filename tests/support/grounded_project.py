@@ -1,4 +1,4 @@
-"""A small project of the grounded space, up to the stage judge: random encoders, drawn pictures, scores."""
+"""A small project of the grounded space, up to the stage evaluate: random encoders, drawn pictures, scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sightword.images.encoding import encode
 from sightword.io.files import write_json, write_text, write_tsv
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.shape import Shape
-from stages import grounded, judge
+from stages.grounded import evaluate, report
 
 SCENARIOS = {"t": {}, "cg-pg": {"cluster": 0.01, "perceptual": 0.01, "judged": "grounded"}}
 FEATURES = {"backbone": "resnet152", "weights": "random:0", "origin": "extracted"}
@@ -37,7 +37,7 @@ def encoder(scenario, seed, training=None):
 
 
 def write_project(settings, summing_up, *, scenarios=SCENARIOS, seeds=(0, 1)):
-    """Write the inputs and run judge and grounded, in the working folder."""
+    """Write the inputs and run evaluate and report, in the working folder."""
     names = [f"{number:02}.png" for number in range(36)]
     images = [Image(name, name, ("train", "dev", "test")[n % 3]) for n, name in enumerate(names)]
     said = zip(np.repeat(names, 2), np.tile(["0", "1"], 36), sentences(72, 3), strict=True)
@@ -49,7 +49,7 @@ def write_project(settings, summing_up, *, scenarios=SCENARIOS, seeds=(0, 1)):
     drawn = [(name, encode(Picture.new("RGB", (9, 6), (7 * n, 90, 90)), "png")) for n, name in enumerate(names)]
     rows = [shards.ResizedPicture(name, "", 9, 6, *one) for name, one in drawn]
     shards.write_shard(shards.shard_path("data/resized", 0), rows, {})
-    write_text("grounded/params.yaml", f"ground: {{run: [{', '.join(scenarios)}], seeds: {list(seeds)}}}\n")
+    write_text("grounded/params.yaml", f"train: {{run: [{', '.join(scenarios)}], seeds: {list(seeds)}}}\n")
     counts = {"format": "sample", "sentences": 5000, "captions": {"train": {"captions": 24}}}
     write_json("metrics/grounded/text.json", counts)
     write_json("metrics/grounded/skipthought.json", {"objective": "skipthought", "held_out_perplexity": 42.5})
@@ -57,7 +57,7 @@ def write_project(settings, summing_up, *, scenarios=SCENARIOS, seeds=(0, 1)):
     for name, training in scenarios.items():
         for seed in seeds:
             encoder(name, seed, training).save(f"models/grounded/{name}-{seed}")
-            judge.work(settings, scenario=name, seed=seed)
+            evaluate.work(settings, scenario=name, seed=seed)
             chosen = Scenario(**training)
             parts = [part for part in ("text", "cluster", "perceptual") if chosen.trains and getattr(chosen, part)]
             lines = [(batch, *(1.0 / batch for _ in parts)) for batch in (20, 40, 60)]
@@ -65,4 +65,4 @@ def write_project(settings, summing_up, *, scenarios=SCENARIOS, seeds=(0, 1)):
                 write_tsv(f"plots/grounded/{name}-{seed}/{table}.tsv", ("batch", *parts), lines if parts else [])
             norms = [(20, 0.5, 0.01), (40, 0.25, 0.02)] if parts else []
             write_tsv(f"plots/grounded/{name}-{seed}/norms.tsv", ("batch", "text", "grounded"), norms)
-    grounded.work(summing_up, run=list(scenarios), seeds=list(seeds))
+    report.work(summing_up, run=list(scenarios), seeds=list(seeds))

@@ -14,9 +14,9 @@ from sightword.features.table import Origin, read_features, write_features
 from sightword.io.files import atomic_folder, sha256_file
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
-from sightword.training.snapshots import Snapshots, file_name
-from sightword.training.validation import validate
 from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.snapshots import Snapshots, file_name
+from sightword.vse.training.validation import validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
 EPOCHS = [2, 4]

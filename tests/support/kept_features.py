@@ -8,7 +8,7 @@ import numpy as np
 
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.store import Store
+from sightword.storage.store import Store
 
 DIMENSION = 8
 TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)

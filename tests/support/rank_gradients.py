@@ -15,9 +15,9 @@ import safetensors.torch
 import torch
 
 from sightword.features.pairs import Pairs
-from sightword.training.ranks import Ranks
+from sightword.training.processes import Processes
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import Run
+from sightword.vse.training.task import CaptionTask
 
 CASES = {
     "hinge": {},
@@ -52,16 +52,16 @@ def pairs() -> Pairs:
     return Pairs(names, features, [""] * 40, ids, numbers, owners)
 
 
-def gradients(ranks: Ranks) -> Iterator[tuple[str, torch.Tensor]]:
+def gradients(processes: Processes) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the loss and the norms of a step, and the gradients that reach the optimiser, by case, size and name."""
     none = {"clip_images": None, "clip_captions": None}
     for case, change in CASES.items():
         for size in SIZES:
             settings = TrainSettings(embedding=5, hidden=6, attention=4, batch=size, epochs=4, **{**none, **change})
-            run = Run(settings, pairs(), TOKENS, torch.device("cpu"), None, ranks)
+            run = CaptionTask(settings, pairs(), TOKENS, torch.device("cpu"), processes=processes)
             run.encoders.double()
             run.objective.double()
-            loss = run.step(np.arange(size), 1e-3, 0)
+            loss = run.learn(np.arange(size), 1e-3, 0)
             norms = run.watch._unread[-1][1]
             named = [*run.encoders.named_parameters(), *run.objective.named_parameters()]
             for name, value in [("loss", loss), ("norms", norms), *((name, one.grad) for name, one in named)]:
@@ -70,13 +70,13 @@ def gradients(ranks: Ranks) -> Iterator[tuple[str, torch.Tensor]]:
 
 def main() -> None:
     from sightword import machine
-    from sightword.training.ranks import joined
+    from sightword.vse.training.sharing import joined
 
     torch.set_num_threads(1)
     place = machine.place()
-    with joined(place, torch.device("cpu")) as ranks:
-        found = dict(gradients(ranks))
-    if ranks.first:
+    with joined(place, torch.device("cpu")) as processes:
+        found = dict(gradients(processes))
+    if processes.first:
         safetensors.torch.save_file(found, Path(sys.argv[1], f"{place.ranks}.safetensors"))
 
 

@@ -121,7 +121,7 @@ class Project:
         table = {"image_id": names, "path": [f"pictures/{name}" for name in names]}
         write_table(folder / "data/corpus/images.parquet", pa.table(table))
         shutil.copy(repository / "dvc.yaml", folder)
-        document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+        document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
         document["resize"] |= {"side": 64, "shards": 4, "encoding": "raw", "max_rejects": 1}
         document["features"] |= {"backbone": backbone, "weights": "random", "weights_sha256": "", "crop": 64}
         with (folder / "params.yaml").open("w") as stream:

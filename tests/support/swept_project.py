@@ -64,7 +64,7 @@ class Project:
         for name in ("recipes", ".dvc", "data/raw/sample"):
             (self.folder / name).mkdir(parents=True)
         for name in ("params.yaml", "recipes/sample.yaml"):
-            self.write(name, sections((repository / "recipes/sample.yaml").read_text(), STAGES))
+            self.write(name, sections((repository / "params.yaml").read_text(), STAGES))
         self.write(".dvc/.gitignore", "/tmp\n/config.local\n/cache\n")
         self.write(".gitignore", "/data/raw/own\n/runs/\n")
         self.write("data/raw/sample/scenes.yaml", "")
@@ -103,10 +103,10 @@ class Project:
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [line for line in lines if kind in line]
 
-    def start(self, *arguments: str, before: str = "pass") -> subprocess.Popen[str]:
-        """The command in a process of its own, after some lines of Python."""
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """The command in a process of its own."""
         code = (
-            f"import sys; {before}; from pipeline.cli import main; from pipeline.experiments import clones; "
+            "import sys; from pipeline.cli import main; from pipeline.experiments import clones; "
             f"clones.DVC[:] = {[sys.executable, fake_dvc.__file__]!r}; sys.exit(main(sys.argv[1:]))"
         )
         return subprocess.Popen(

@@ -37,7 +37,7 @@ def write_project(repository: Path, **settings: object) -> None:
     from stages.captions import work
 
     work(CaptionsSettings())
-    document = YAML(typ="safe", pure=True).load((repository / "recipes/sample.yaml").read_text())
+    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["train"] |= {"hidden": 96, "epochs": 8, "cycle": 2, "batch": 16, "loss": "infonce", "dropout_states": 0.2}
     document["train"] |= settings
     with Path("params.yaml").open("w") as stream:

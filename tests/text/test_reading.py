@@ -54,22 +54,22 @@ def test_books_begin_where_the_table_says(tmp_path):
     with pytest.raises(CorpusError, match=r"books\.csv: has a book whose first_line is 5, but text\.txt has 4 lines"):
         read(tmp_path)
     table.write_text("title,first_line\nA,1\nB,\n")
-    with pytest.raises(CorpusError, match=r"books\.csv, line 3: has the first_line ''"):
+    with pytest.raises(CorpusError, match=r"books\.csv, line 3: first_line is empty"):
         read(tmp_path)
     for wrong in ("0", "two", "٣", "9" * 5000):
         table.write_text(f"first_line\n{wrong}\n")
-        with pytest.raises(CorpusError, match=r"books\.csv, line 2: has the first_line .*; expected a line's number"):
+        with pytest.raises(CorpusError, match=r"books\.csv, line 2: first_line is .*; expected a whole number from 1"):
             read(tmp_path)
     for wrong in ("first_line\r1\r", f'first_line\n"{"1" * 200_000}"\n'):
         table.write_bytes(wrong.encode())
-        with pytest.raises(CorpusError, match=r"books\.csv: is not valid CSV"):
+        with pytest.raises(CorpusError, match=r"books\.csv, line [12]: (is not valid CSV|ends in CR)"):
             read(tmp_path)
     table.write_text("first_line,first_line\n1,2\n")
-    with pytest.raises(CorpusError, match=r"books\.csv, line 1: has two columns first_line"):
+    with pytest.raises(CorpusError, match=r"books\.csv, line 1: has first_line in 2 columns"):
         read(tmp_path)
     table.write_text("title,first_line\nA,1\n")
     (tmp_path / "more.txt").write_text("four\nfive\n")
-    with pytest.raises(CorpusError, match=r"names the file None; expected a column file: more\.txt, text\.txt"):
+    with pytest.raises(CorpusError, match=r"names the file ; expected a column file: more\.txt, text\.txt"):
         read(tmp_path)
     table.write_text("file,first_line\nmore.txt,2\n")
     assert read(tmp_path)[:3] == [("four", BOOK), ("five", BOOK), ("one", BOOK)]
@@ -88,7 +88,10 @@ def test_the_books_have_their_stated_counts(real_data):
         (b"one\ntwo \xff\n", r"text\.txt, line 2: byte 0xff is not UTF-8. Save the file as UTF-8"),
         (b"one\nt\0o\n", r"text\.txt, line 2: has a NUL; expected plain text"),
         (b"one\n" + b"x" * (LONGEST + 1), rf"line 2: has more than {LONGEST} characters; expected one sentence a line"),
-        (b"one\n\n" + "é".encode() * 50 * LONGEST, rf"text\.txt, line 3: has more than {LONGEST} characters"),
+        (
+            b"one\n\n" + "é".encode() * 50 * LONGEST,
+            rf"text\.txt, line 3: has more than {4 * LONGEST} bytes",
+        ),
         (b"<p>one</p>\ntwo\n", r"text\.txt, line 1: has markup \(1 of the first 2 lines do\); expected plain text"),
         (b"one\nR&amp;B\n", r"text\.txt, line 2: has markup"),
         (
@@ -154,9 +157,7 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     file = tmp_path / "text.txt.gz"
     for raw in (whole[:-20], whole[: len(whole) // 2], whole[:200] + bytes(50) + whole[250:], b"plain text\n"):
         file.write_bytes(raw)
-        with pytest.raises(
-            CorpusError, match=r"text\.txt\.gz: cannot be read after line \d+ \(.+\)\. It may have been"
-        ):
+        with pytest.raises(CorpusError, match=r"text\.txt\.gz: cannot be read \(.+\)\. It may have been"):
             read(file)
     with pytest.raises(CorpusError, match=r"absent: does not exist. Put the text there, one sentence a line"):
         read(tmp_path / "absent")
@@ -164,5 +165,5 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     with pytest.raises(CorpusError, match=r"has no text file; expected \.txt or \.txt\.gz"):
         read(tmp_path)
     (tmp_path / "text.txt").mkdir()
-    with pytest.raises(CorpusError, match="cannot be read after line 0"):
+    with pytest.raises(CorpusError, match="has no text file"):
         read(tmp_path)

@@ -24,7 +24,7 @@ from sightword.text.holding_out import blocks, held_out
 from sightword.text.settings import TextSettings
 from sightword.text.storage import Text
 from sightword.text.stories import stories
-from stages.text import work
+from stages.grounded.text import work
 
 CAPTIONS = {"a.jpg": ("train", "A dog's frisbee ."), "b.jpg": ("dev", "a star"), "c.jpg": ("test", "Two stars !")}
 

@@ -96,7 +96,7 @@ def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Ma
 
 
 def read_split(folder: Pathish, split: str) -> SentencePairs:
-    """Read the pairs of one split from the folder that the stage sentence_pairs wrote.
+    """Read the pairs of one split from the folder that the stage pairs wrote.
 
     Raises:
         FileFormatError: the file is missing, damaged, or lacks a column.

@@ -1,4 +1,4 @@
-"""The section ``sentence_pairs`` of ``entailment/params.yaml``."""
+"""The section ``pairs`` of ``entailment/params.yaml``."""
 
 from __future__ import annotations
 

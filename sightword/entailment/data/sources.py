@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from sightword.corpus.sample.sentences import sick_pair
 from sightword.corpus.sample.world import load_world
 from sightword.entailment.data.pairs import LABELS
 from sightword.entailment.data.settings import Source
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.text_files import (
-    SICK_FILES,
-    check_partners,
-    numbered,
-    read_columns,
-    read_lines,
-    read_sick,
-)
-from sightword.io.files import parse_json
-from sightword.messages import and_more, quote
+from sightword.evaluation.semantics.text_files import SICK, SICK_FILES, read_parallel
+from sightword.io.json_records import json_lines, member
+from sightword.io.tables import Table
+from sightword.messages import quote
 
 Row = tuple[str, str, str, str]
 """The place of a pair for messages, its premise, its hypothesis, and its label as the file spells it."""
@@ -30,8 +22,7 @@ Row = tuple[str, str, str, str]
 COLUMNS = (("premise", "sentence1"), ("hypothesis", "sentence2"), ("label", "gold_label"))
 """The accepted names of the columns of a table."""
 _UNDECIDED = ("-", "undecided")
-_SNLI_COLUMNS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse", "sentence2_parse",
-                 "sentence1", "sentence2")  # fmt: skip
+_TABLE = Table(COLUMNS, SemanticsError)
 _MULTINLI = {"train": "train", "matched": "dev_matched", "mismatched": "dev_mismatched"}
 _FETCH = {
     "snli": "Run `sightword fetch snli`.",
@@ -107,48 +98,36 @@ def _present(files: Sequence[Path], source: Source) -> Sequence[Path]:
 
 
 def _senteval(files: Sequence[Path]) -> Iterator[Row]:
-    labels = list(numbered(files[0]))
-    texts = [list(numbered(file)) for file in files[1:]]
-    for file, lines in zip(files[1:], texts, strict=True):
-        check_partners(file, len(lines), files[0], len(labels), "one sentence for each label")
-    for (where, label), (of_premise, premise), (of_hypothesis, hypothesis) in zip(labels, *texts, strict=True):
-        yield where, _filled(premise, "premise", of_premise), _filled(hypothesis, "hypothesis", of_hypothesis), label
-
-
-def _columns(file: Path) -> Iterator[Row]:
-    expected = f"{', '.join(_SNLI_COLUMNS)}, .., separated by tabs"
-    for where, row in read_columns(file, len(_SNLI_COLUMNS), expected, header=_SNLI_COLUMNS, or_more=True):
-        yield where, row[5], row[6], row[0]
+    for number, (label, *pair) in read_parallel(files, "one sentence for each label"):
+        premise, hypothesis = (
+            _filled(text, which, f"{file}, line {number}")
+            for text, which, file in zip(pair, ("premise", "hypothesis"), files[1:], strict=True)
+        )
+        yield f"{files[0]}, line {number}", premise, hypothesis, label
 
 
 def _jsonl(file: Path) -> Iterator[Row]:
-    for where, line in numbered(file):
-        if not line.strip():
-            continue
-        try:
-            record = parse_json(line, SemanticsError, where)
-        except (ValueError, RecursionError):
-            raise SemanticsError("is not JSON", where=where, expected="an object on each line") from None
-        yield _record(record if isinstance(record, dict) else {}, where)
+    for where, record in json_lines(file, SemanticsError):
+        texts = []
+        for names in COLUMNS:
+            found = [name for name in names if name in record]
+            if len(found) > 1:
+                what = f"has the {names[0]} under two keys: {' and '.join(found)}"
+                raise SemanticsError(what, where=where, expected="one of them")
+            if not found:
+                raise SemanticsError(f"has no {' or '.join(names)}", where=where)
+            texts.append(member(record, found[0], str, where, SemanticsError))
+        yield where, texts[0], texts[1], texts[2]
 
 
-def _record(record: dict[str, Any], where: str) -> Row:
-    found = []
-    for names in COLUMNS:
-        name = _only(names, list(record), where)
-        value = None if name is None else record[name]
-        if not isinstance(value, str):
-            raise SemanticsError(f"has no text {' or '.join(names)}", where=where)
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            todo = "Write the whole character, or delete the half."
-            raise SemanticsError(f"has half a character in {names[0]} (\\ud800 to \\udfff)", where=where, todo=todo)
-        found.append(value)
-    return where, found[0], found[1], found[2]
+def _columns(file: Path) -> Iterator[Row]:
+    for where, (premise, hypothesis, label) in _TABLE.rows(file):
+        yield where, premise, hypothesis, label
 
 
 def _sick(file: Path) -> Iterator[Row]:
-    for where, row in read_sick(file, 5):
-        yield where, row[1], row[2], row[4]
+    for where, (_, premise, hypothesis, _, label) in SICK.rows(file):
+        yield where, premise, hypothesis, label
 
 
 def _sample(folder: Path, part: str, count: int) -> Iterator[Row]:
@@ -163,47 +142,7 @@ def _table(file: Path) -> Iterator[Row]:
     if not file.is_file():
         todo = "Put the table there (data/raw/entailment/README.md has its columns), or correct the path."
         raise SemanticsError("does not exist", where=file, todo=todo)
-    if file.suffix == ".jsonl":
-        yield from _jsonl(file)
-        return
-    if file.suffix not in (".csv", ".tsv"):
-        raise SemanticsError(f"ends in {file.suffix or 'nothing'}", where=file, expected=".csv, .tsv or .jsonl")
-    rows = (_tabs if file.suffix == ".tsv" else _commas)(file)
-    _, header = next(rows, ("", []))
-    names = [_only(accepted, header, f"{file}, line 1") for accepted in COLUMNS]
-    if None in names:
-        missing = " or ".join(COLUMNS[names.index(None)])
-        raise SemanticsError(f"has no column {missing} (it has: {and_more(header, 20)})", where=f"{file}, line 1")
-    places = [header.index(str(name)) for name in names]
-    for where, row in rows:
-        if len(row) != len(header):
-            raise SemanticsError(f"has {len(row)} columns", where=where, expected=str(len(header)))
-        yield where, row[places[0]], row[places[1]], row[places[2]]
-
-
-def _only(accepted: Sequence[str], header: Sequence[str], where: str) -> str | None:
-    """Return the name among the accepted ones that a header or an object has; SemanticsError for two columns."""
-    found = [name for name in header if name in accepted]
-    if len(found) > 1:
-        what = f"has the {accepted[0]} in two columns: {' and '.join(found)}"
-        raise SemanticsError(what, where=where, expected="one of them", todo="Delete or rename the other column.")
-    return found[0] if found else None
-
-
-def _tabs(file: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the cells of each line; quotation marks are signs of the sentences."""
-    for where, line in numbered(file):
-        if line:
-            yield where, line.split("\t")
-
-
-def _commas(file: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the cells of each row; a cell in quotation marks can have several lines."""
-    reader = csv.reader((f"{line}\n" for line in read_lines(file)), strict=True)
-    try:
-        for row in reader:
-            if row:
-                yield f"{file}, line {reader.line_num}", row
-    except csv.Error as error:
-        what, todo = f"is not valid CSV ({error})", "Look for a quotation mark without its partner."
-        raise SemanticsError(what, where=f"{file}, line {reader.line_num}", todo=todo) from None
+    ending = Path(file.name.removesuffix(".gz")).suffix
+    if ending not in (".csv", ".tsv", ".jsonl"):
+        raise SemanticsError(f"ends in {ending or 'nothing'}", where=file, expected=".csv, .tsv or .jsonl")
+    return _jsonl(file) if ending == ".jsonl" else _columns(file)

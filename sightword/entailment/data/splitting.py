@@ -58,7 +58,7 @@ def hold_out(pairs: SentencePairs, count: int) -> tuple[SentencePairs, SentenceP
     of_dev = np.array([key in held for key in keys], bool)
     if of_dev.all():
         what = f"hold_out = {count} takes all {len(pairs)} training pairs"
-        raise SemanticsError(what, todo="Lower sentence_pairs.hold_out.")
+        raise SemanticsError(what, todo="Lower pairs.hold_out.")
     return pairs.where(~of_dev), pairs.where(of_dev)
 
 
@@ -72,7 +72,7 @@ def _join(sources: list[Source], settings: SentencePairsSettings, undecided: Cou
                     continue
             rows.append((premise, hypothesis, label, source.name))
     if sources and not rows:
-        todo = f"Look at sentence_pairs.{split}, or set sentence_pairs.undecided to not_entailed."
+        todo = f"Look at sentence_pairs.{split}, or set pairs.undecided to not_entailed."
         raise SemanticsError(f"all pairs of the split {split} are undecided, and are left out", todo=todo)
     return SentencePairs.of(rows)
 
@@ -81,7 +81,7 @@ def _some(pairs: SentencePairs, size: int) -> SentencePairs:
     """Return the first pairs by their hash, in the order they had; a smaller size gives a part of a larger one."""
     if size > len(pairs):
         what = f"size = {size} is more than the {len(pairs)} training pairs"
-        raise SemanticsError(what, todo="Lower sentence_pairs.size, or set it to null.")
+        raise SemanticsError(what, todo="Lower pairs.size, or set it to null.")
     hashes = [_hash(f"{one}\t{other}") for one, other in zip(pairs.premises, pairs.hypotheses, strict=True)]
     chosen = sorted(range(len(pairs)), key=lambda place: (hashes[place], place))[:size]
     return pairs.where(np.array(sorted(chosen)))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sightword.entailment.data.pairs import LABELS, SentencePairs
 from sightword.entailment.judging.baselines import words
+from sightword.evaluation.binary.scores import score
 from sightword.evaluation.binary.threshold import best_threshold
-from sightword.hypernyms.judging.judging import score
-from sightword.statistics import clustered_interval, clustered_mcnemar, holm, rounded
+from sightword.statistics import clustered_interval, holm, mcnemar, rounded
 
 Array = NDArray[Any]
 Masks = dict[str, dict[str, Array]]
@@ -75,8 +75,7 @@ def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clus
         clusters: (N,) the premise of each pair, intervals take the pairs of one premise as one.
 
     Returns:
-        ``accuracy`` with its 95 % interval, ``f1``, ``auc`` and the like
-        (:func:`sightword.hypernyms.judging.judging.score`); and by each property and value ``accuracy``,
+        The scores of :func:`sightword.evaluation.binary.scores.score`; and by each property and value ``accuracy``,
         ``accuracy_ci95`` and ``pairs``, such as ``found["class"]["neutral"]["accuracy"]``.
     """
     right = (energies <= threshold) == entailed
@@ -106,7 +105,7 @@ def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict
         judges as labelled (``only_first``, ``only_second``), ``p`` and ``holm``.
     """
     twos = list(combinations(rights, 2))
-    tests = [clustered_mcnemar(rights[one], rights[other], clusters) for one, other in twos]
+    tests = [mcnemar(rights[one], rights[other], clusters) for one, other in twos]
     corrected = holm([p for _, _, p in tests])
     return {
         f"{one}_vs_{other}": {

@@ -21,10 +21,9 @@ from sightword.entailment.judging.encoders import Other, energies_by, energy_of,
 from sightword.entailment.judging.judging import Array, System, judge, parts, significance
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.entailment.training.energies import ENERGIES, pair_energies
+from sightword.evaluation.binary.scores import histogram, mistakes, score
 from sightword.evaluation.semantics.encoding import Embeddings, embed
 from sightword.evaluation.semantics.inputs import inputs_of
-from sightword.hypernyms.judging.judging import score
-from sightword.report.energies import histogram
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class _Judges:
 
     def _system(self, name: str, energies: Sequence[Array]) -> System:
         dev, found = energies
-        log.info("entailment: %s is judged", name)
+        log.info("evaluate: %s is judged", name)
         return System.chosen(name, dev, found, self.splits["dev"].entailed, self.criterion)
 
     def baselines(self) -> list[System]:
@@ -198,8 +197,7 @@ def _percent(mask: Array) -> float:
 
 def _mistakes(pairs: SentencePairs, energies: Array, threshold: float, number: int) -> pa.Table:
     """Return the wrong pairs, farthest from the threshold first."""
-    wrong = np.flatnonzero((energies <= threshold) != pairs.entailed)
-    rows = wrong[np.argsort(-np.abs(energies[wrong] - threshold), kind="stable")][:number]
+    rows = mistakes(energies, pairs.entailed, threshold, number)
     part = pairs.where(rows)
     return pa.table({**_texts(part), "accepted": energies[rows] <= threshold, "energy": energies[rows]})
 

@@ -1,4 +1,4 @@
-"""The section ``entailment`` of ``entailment/params.yaml``."""
+"""The section ``evaluate`` of ``entailment/params.yaml``."""
 
 from __future__ import annotations
 

@@ -1,31 +1,18 @@
-"""Drawings of the page: curves of the training run, and accuracy by the length of a sentence."""
+"""Draws the accuracy by the length of a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from sightword.report.drawing import BLUE, GREY, ORANGE, WIDTH, Drawing, drawing_style, line
-from sightword.report.inputs import numbers, read_tsv
+from sightword.report.drawing import BLUE, GREY, ORANGE, WIDTH, Drawing, drawing_style
 from sightword.report.number_formats import FEW
 from sightword.statistics import interval_ends
 
 LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREY, "^"))
-
-
-def curve(path: Path, column: str, title: str) -> Drawing:
-    """Draw a column of a table with tabs over its column ``batch``; the drawing has the name of the file.
-
-    Raises:
-        FileFormatError: the table lacks a column, or a cell is not a number.
-    """
-    columns = read_tsv(path)
-    rows = list(zip(*(numbers(columns, name, where=path) for name in ("batch", column)), strict=True))
-    return line(path.stem, rows, ("batches", column), title)
 
 
 def lengths(name: str, systems: Mapping[str, Mapping[str, Any]], xlabel: str) -> Drawing:

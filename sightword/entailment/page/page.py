@@ -8,8 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.entailment.judging.measuring import IN_PARTS
-from sightword.entailment.judging.published import ROWS, SOURCE, differences
+from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings
+from sightword.evaluation.published.rows import published
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import FEW, NONE, count, counted, p_value, percent, signed, tile
@@ -72,9 +73,9 @@ def render(
     """Return the text of the page.
 
     Args:
-        metrics: the content of ``metrics/entailment/entailment.json``.
+        metrics: the content of ``metrics/entailment/evaluate.json``.
         counts: of ``pairs.json``.
-        training: of ``metrics/entailment/entail.json``.
+        training: of ``metrics/entailment/train.json``.
         drawings: those named in :data:`CAPTIONS`.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
@@ -88,7 +89,7 @@ def render(
     )
     columns = ("system", "accuracy", *_classes(scores[energy]), "F1", "AUC", "average precision")
     caption = f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}"
-    command = f"sightword audit metrics/entailment/entailment.json:{settings.split}.{energy}.accuracy"
+    command = f"sightword audit metrics/entailment/evaluate.json:{settings.split}.{energy}.accuracy"
     shown = [
         html.Section(
             "scores",
@@ -122,7 +123,7 @@ def render(
         settings.title,
         [*shown, html.Section("data", "Data", [html.facts(data)])],
         top=html.text("{}", _story(counts, training), style="story"),
-        footer=html.made_by("entailment"),
+        footer=html.made_by("entailment/dvc.yaml:evaluate"),
         notes=_notes(metrics, counts, gaps, scores, energy, settings),
         headlines=_headlines(scores, energy),
     )
@@ -218,13 +219,17 @@ def _rows(scores: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
 def _published_beside(own: Mapping[str, Any]) -> list[Row]:
     """Return the published rows of the table of scores, whose pairs they share."""
     blank = [NONE] * (len(_classes(own)) + 3)
-    return [Row(name, [percent(value), *blank], "published", f"{SOURCE}, published") for name, value in ROWS]
+    return [
+        Row(row.system, [percent(row.scores["accuracy"]), *blank], "published", f"{row.source}, published")
+        for row in published("entailment")
+    ]
 
 
 def _published_apart() -> Table:
     """Return the published rows as a table of their own."""
-    rows = [Row(name, [percent(value)], "published") for name, value in ROWS]
-    return Table(f"{SOURCE}, SNLI", ("system", "accuracy"), rows, style="narrow")
+    found = published("entailment")
+    rows = [Row(row.system, [percent(row.scores["accuracy"])], "published") for row in found]
+    return Table(f"{found[0].source}, SNLI", ("system", "accuracy"), rows, style="narrow")
 
 
 def _encoder(

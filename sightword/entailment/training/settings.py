@@ -1,4 +1,4 @@
-"""The section ``entail`` of ``entailment/params.yaml``."""
+"""The section ``train`` of ``entailment/params.yaml``."""
 
 from __future__ import annotations
 

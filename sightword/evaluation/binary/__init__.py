@@ -1,1 +1,1 @@
-"""Binary decisions: thresholds and scores."""
+"""Binary decisions by energies: threshold, scores, mistakes."""

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.bootstrap import Doubles, draws, ends
+
 RESAMPLES = 1000
 SEED = 0
 DEPTHS = (1, 5, 10)
@@ -24,7 +26,7 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 def intervals(
     directions: Sequence[Sequence[Fold]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> list[dict[str, list[float]]]:
-    """Return 95 % percentile intervals of recalls and median ranks (Efron & Tibshirani 1993, chapter 13).
+    """Return 95 % percentile intervals of recalls and median ranks.
 
     From each fold as many pictures as it has are drawn with replacement, each with all its queries. The numbers of a
     resample are defined as in the metrics: recalls over the queries of all folds, the mean of the folds' median ranks.
@@ -38,27 +40,26 @@ def intervals(
     Returns:
         For each direction ``r1``, ``r5``, ``r10`` in percent, and ``median_rank``: each [low, high].
     """
-    random = np.random.default_rng(seed)
     sides = [[_Fold(ranks, picture) for ranks, picture in folds] for folds in directions]
-    sizes = [fold.pictures for fold in sides[0]]
-    at_once = max(1, _NUMBERS // max(len(ranks) for folds in directions for ranks, _ in folds))
-    drawn: list[list[list[NDArray[np.float64]]]] = [[] for _ in sides]
-    for start in range(0, resamples, at_once):
-        times = [np.empty((min(at_once, resamples - start), size)) for size in sizes]
-        for resample in zip(*times, strict=True):
-            for row, size in zip(resample, sizes, strict=True):
-                row[:] = np.bincount(random.integers(0, size, size), minlength=size)
-        for found, folds in zip(drawn, sides, strict=True):
-            found.append([fold.numbers(rows) for fold, rows in zip(folds, times, strict=True)])
-    return [_ends(np.concatenate(found, axis=1)) for found in drawn]
+    queries = max(len(ranks) for folds in directions for ranks, _ in folds)
+    at_once = max(1, _NUMBERS // queries)
+    drawn = [
+        draws(fold.pictures, resamples, seed, f"fold {number}", block=at_once * fold.pictures)
+        for number, fold in enumerate(sides[0])
+    ]
+    found: list[list[list[Doubles]]] = [[] for _ in sides]
+    for times in zip(*drawn, strict=True):
+        for numbers, folds in zip(found, sides, strict=True):
+            numbers.append([fold.numbers(rows) for fold, rows in zip(folds, times, strict=True)])
+    return [_intervals(np.concatenate(numbers, axis=1)) for numbers in found]
 
 
-def _ends(numbers: NDArray[np.float64]) -> dict[str, list[float]]:
+def _intervals(numbers: Doubles) -> dict[str, list[float]]:
     """Return the intervals of one direction from (folds, resamples, 5) numbers of :meth:`_Fold.numbers`."""
     found = numbers.sum(axis=0)
-    of_all = np.column_stack([100.0 * found[:, :3] / found[:, 3:4], numbers[:, :, 4].mean(axis=0)])
-    ends = np.quantile(of_all, [0.025, 0.975], axis=0).T.tolist()
-    return dict(zip([*(f"r{k}" for k in DEPTHS), "median_rank"], ends, strict=True))
+    of_all = [*(100.0 * found[:, :3] / found[:, 3:4]).T, numbers[:, :, 4].mean(axis=0)]
+    names = [*(f"r{k}" for k in DEPTHS), "median_rank"]
+    return {name: ends(values) or [] for name, values in zip(names, of_all, strict=True)}
 
 
 class _Fold:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Literal
 
@@ -9,11 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import CorpusError, ScoringError
+from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.io.files import Pathish, read_table
+
+log = logging.getLogger(__name__)
 
 FOLDS = 5
 FOLD_SIZE = 1000
 PICTURES = FOLDS * FOLD_SIZE
+
+Folds = list[NDArray[np.int64]]
+"""The picture rows of each fold."""
 
 
 def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
@@ -46,3 +53,26 @@ def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], se
         raise ScoringError(f"{len(order)} pictures are too few for five folds", expected=f"at least {PICTURES}")
     rows = order if how == "contiguous" else np.random.default_rng(seed).permutation(len(order))
     return [np.sort(fold) for fold in rows[:PICTURES].reshape(FOLDS, FOLD_SIZE).astype(np.int64)]
+
+
+def choose_folds(settings: RetrievalSettings, image_ids: Sequence[str], images: Pathish) -> tuple[Folds | None, str]:
+    """Return the folds, if the protocol five_fold_1k is asked for, and the reason why it is left out.
+
+    Args:
+        settings: of the stage.
+        image_ids: the pictures of the split.
+        images: the corpus's table of pictures, which has their order.
+
+    Raises:
+        ScoringError: there are too few pictures, and no other protocol is asked for.
+    """
+    if "five_fold_1k" not in settings.protocols:
+        return None, ""
+    if len(image_ids) >= PICTURES:
+        return fold_rows(corpus_order(images, image_ids), settings.folds, settings.fold_seed), ""
+    few = f"the split {settings.split} has {len(image_ids)} pictures, five folds need {PICTURES}"
+    if settings.protocols == ["five_fold_1k"]:
+        what, todo = f"{few}, and no other protocol is asked for", "Add full to retrieval.protocols."
+        raise ScoringError(what, where="retrieval.protocols", todo=todo)
+    log.warning("protocol five_fold_1k left out: %s", few)
+    return None, few

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.retrieval.best import Top
 from sightword.evaluation.retrieval.ranks import Part, Ranks, Scoring
+from sightword.evaluation.top_k import Top
 
 SECONDS = 5.0
 """The most work of a part by cosines, on one core, unless a tile has more."""

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from sightword.evaluation.retrieval.best import Best, Top
 from sightword.evaluation.retrieval.inputs import Embeddings, embeddings, owners
 from sightword.evaluation.retrieval.similarity import Similarity
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
+from sightword.evaluation.top_k import Best, Top
 
 _BLOCK_BYTES = 1 << 26
 """Memory for one block of pictures; with several blocks, the captions are prepared anew for each."""
@@ -163,8 +163,8 @@ def rank_part(
     )
     to_image = torch.ones(count, dtype=torch.int64, device=alike.device)
     to_caption = torch.zeros(pictures, dtype=torch.int64, device=alike.device)
-    top_images = Best(count, pictures, top, alike) if top else None
-    top_captions = Best(pictures, count, top, alike, least) if top else None
+    top_images = Best(count, pictures, top, alike.ties, alike.device) if top else None
+    top_captions = Best(pictures, count, top, alike.ties, alike.device, least) if top else None
     with torch.inference_mode():
         for captions, columns, scores in tiles(alike, part, progress=progress):
             rows = slice(captions.start - part.start, captions.stop - part.start)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.inputs import Embeddings, Which, rows_at_once
+from sightword.evaluation.top_k import PRODUCTS, SQUARES, Ties
 from sightword.model.penalty import Kernel, compiled, errors
 from sightword.model.similarity import tie_width
 
@@ -27,9 +28,7 @@ NAMES = ("cosine", "dot", "order", "reversed_order")
 LONGEST = 1e140
 """Rows of this length can be squared, and the square multiplied, in float64."""
 
-_GRID = 2.0**32
 _SAFE = (1e-200, 1e200)
-_SPLIT = 2.0**29 + 1
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,9 @@ class Similarity(ABC):
         device: the device that computes the scores of blocks.
         unit: the value of a score of 1 for the embeddings as given; a power of two.
     """
+
+    ties: Ties
+    """Which scores are equal in lists of the best candidates."""
 
     def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
         self._images, self._captions, self.device, self.unit = images, captions, device, unit
@@ -97,22 +99,11 @@ class Similarity(ABC):
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the lowest score that is tied with each of these scores."""
 
-    @abstractmethod
-    def rounded(self, scores: torch.Tensor) -> torch.Tensor:
-        """Round scores so coarsely that tied ones are equal, for lists of the best candidates."""
-
-    @abstractmethod
-    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """Lower rounded scores by less than two of them can differ, and by more, the larger ``place`` is.
-
-        Args:
-            rounded: (n, m), from :meth:`rounded`.
-            place: (m,) whole numbers below 2**20; no two scores of a row are equal afterwards.
-        """
-
 
 class _Products(Similarity):
     """The products of rows of length 1 or less; all ties are as wide as the error for the longest rows."""
+
+    ties = PRODUCTS
 
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
         found: NDArray[np.float64] = np.einsum("nd,nd->n", captions, images)
@@ -124,19 +115,14 @@ class _Products(Similarity):
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         return score - self.tie
 
-    def rounded(self, scores: torch.Tensor) -> torch.Tensor:
-        """Round to multiples of 2**-32, so to within 1.2e-10."""
-        return torch.round(scores * _GRID) / _GRID
-
-    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        return rounded - place * 2.0**-52
-
 
 class _Order(Similarity):
     """The order similarity ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, equation 2, no root taken).
 
     The error of a sum of squares is a share of the sum, so the width of a tie is a share of the score.
     """
+
+    ties = SQUARES
 
     @cached_property
     def _fused(self) -> Kernel | None:
@@ -154,15 +140,6 @@ class _Order(Similarity):
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         return score - self.tie * np.abs(score)
-
-    def rounded(self, scores: torch.Tensor) -> torch.Tensor:
-        """Round to 24 bits, so to a share of 6e-8 (Veltkamp's splitting)."""
-        larger = scores * _SPLIT
-        return larger - (larger - scores)
-
-    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """Lower by a share of the score, since scores have any size, and where it is 0, by next to nothing."""
-        return rounded * (1.0 + place * 2.0**-46) - place * 1e-300
 
 
 def similarity(name: str, images: Embeddings, captions: Embeddings, device: torch.device) -> Similarity:

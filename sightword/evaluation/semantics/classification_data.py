@@ -16,16 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.text_files import (
-    SICK_COLUMNS,
-    SICK_FILES,
-    check_partners,
-    numbered,
-    read_columns,
-    read_lines,
-    read_sick,
-    sentence,
-)
+from sightword.evaluation.semantics.text_files import SICK, SICK_FILES, read_parallel, sentence
+from sightword.io.opening import lines
+from sightword.io.tables import Table
 from sightword.messages import quote
 
 Features = Literal["vector", "compared", "directed", "all"]
@@ -84,23 +77,27 @@ class ClassificationTask:
         return (self.train if self.test is None else self.test).sentences()
 
 
+_SST2 = Table(("sentence", "0 or 1"), SemanticsError, header=False, empty=("sentence",), separator="\t")
+_MRPC = Table(("Quality", "#1 String", "#2 String"), SemanticsError, empty=("#1 String", "#2 String"), separator="\t")
+
 _Row = tuple[str, list[str], list[str], str]
 """The place of an example for messages, the tokens of its sentences (none for a missing second), and its class."""
 
 
 def _read_binary(files: Sequence[Path]) -> Iterator[_Row]:
     for file in files:
-        for where, line in numbered(file, "latin-1"):
-            yield where, line.split(), [], file.name
+        for number, line in lines(file, SemanticsError, encoding="latin-1"):
+            yield f"{file}, line {number}", line.split(), [], file.name
 
 
 def _read_sst2(files: Sequence[Path]) -> Iterator[_Row]:
-    for where, (text, label) in read_columns(files[0], 2, "a sentence and 0 or 1, separated by a tab", strip=True):
+    for where, (text, label) in _SST2.rows(files[0]):
         yield where, text.split(), [], label
 
 
 def _read_trec(files: Sequence[Path]) -> Iterator[_Row]:
-    for where, line in numbered(files[0], "latin-1"):
+    for number, line in lines(files[0], SemanticsError, encoding="latin-1"):
+        where = f"{files[0]}, line {number}"
         label, colon, rest = line.strip().partition(":")
         _, space, question = rest.partition(" ")
         if not colon or not space:
@@ -109,14 +106,13 @@ def _read_trec(files: Sequence[Path]) -> Iterator[_Row]:
 
 
 def _read_mrpc(files: Sequence[Path]) -> Iterator[_Row]:
-    expected = "Quality, #1 ID, #2 ID, #1 String, #2 String, separated by tabs"
-    for where, columns in read_columns(files[0], 5, expected, header=("Quality",), strip=True):
-        yield where, columns[3].split(), columns[4].split(), columns[0]
+    for where, (label, first, second) in _MRPC.rows(files[0]):
+        yield where, first.split(), second.split(), label
 
 
 def _read_sick(files: Sequence[Path]) -> Iterator[_Row]:
-    for where, columns in read_sick(files[0], len(SICK_COLUMNS)):
-        yield where, columns[1].split(), columns[2].split(), columns[4].strip()
+    for where, (_, first, second, _, label) in SICK.rows(files[0]):
+        yield where, first.split(), second.split(), label
 
 
 def _read_snli(files: Sequence[Path]) -> Iterator[_Row]:
@@ -124,13 +120,10 @@ def _read_snli(files: Sequence[Path]) -> Iterator[_Row]:
 
     Tokens end at ASCII white space only, since half a letter read as Latin-1 may look like a no-break space.
     """
-    labels = list(numbered(files[0]))
-    texts = [read_lines(file, "latin-1") for file in files[1:]]
-    for file, lines in zip(files[1:], texts, strict=True):
-        check_partners(file, len(lines), files[0], len(labels), "one sentence for each label")
-    for (where, label), *pair in zip(labels, *texts, strict=True):
+    encodings = ("utf-8", "latin-1", "latin-1")
+    for number, (label, *pair) in read_parallel(files, "one sentence for each label", encodings):
         first, second = (re.findall(r"[^ \t\r\x0b\x0c]+", line) for line in pair)
-        yield where, first, second, label.strip()
+        yield f"{files[0]}, line {number}", first, second, label.strip()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ single spaces; a sentence without tokens is ``.``, as in SentEval's own examples
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +17,9 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import FILES, ClassificationTask, read_classification
-from sightword.evaluation.semantics.text_files import (
-    SICK_FILES,
-    check_partners,
-    read_columns,
-    read_lines,
-    read_sick,
-    sentence,
-)
+from sightword.evaluation.semantics.text_files import BENCHMARK, SICK, SICK_FILES, check_partners, sentence
+from sightword.io.opening import lines
+from sightword.io.tables import Table, number
 from sightword.messages import quote
 
 SUBTASKS = {
@@ -44,6 +38,14 @@ _SUPERVISED = {
     "STSBenchmark": ("STS/STSBenchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv")),
     "SICKRelatedness": ("SICK", SICK_FILES),
 }
+_SUBTASK = Table(
+    ("first sentence", "second sentence"),
+    SemanticsError,
+    header=False,
+    empty=("first sentence", "second sentence"),
+    separator="\t",
+)
+
 _Row = tuple[str, str, float]
 """Both sentences as in the file, and the score."""
 
@@ -154,25 +156,30 @@ def _subtask(inputs: Path) -> str:
 
 
 def _read_subtask(inputs: Path, gold: Path) -> Pairs:
-    rows = list(read_columns(inputs, 2, "two sentences, separated by a tab"))
-    scores = read_lines(gold)
+    rows = list(_SUBTASK.rows(inputs))
+    scores = list(lines(gold, SemanticsError))
     check_partners(gold, len(scores), inputs, len(rows), "one line for each pair (blank where a pair has no score)")
     found = [
-        (first, second, _number(score, f"{gold}, line {number}"))
-        for number, ((_, (first, second)), score) in enumerate(zip(rows, scores, strict=True), start=1)
+        (first, second, number(score.strip(), f"{gold}, line {line}", "the score", SemanticsError))
+        for (_, (first, second)), (line, score) in zip(rows, scores, strict=True)
         if score.strip()  # pairs without people's score are left out (most of STS15 and STS16)
     ]
     return _pairs(found, gold)
 
 
 def _read_benchmark(file: Path) -> list[_Row]:
-    expected = "genre, file, year, id, score, two sentences, separated by tabs"
-    rows = read_columns(file, 7, expected, or_more=True)  # as on some lines of the original distribution
-    return [(row[5], row[6], _number(row[4], where, low=0)) for where, row in rows]
+    # The classes of the trained head need scores from 0 to 5.
+    return [
+        (first, second, number(score, where, "the score", SemanticsError, low=0, high=5))
+        for where, (*_, score, first, second) in BENCHMARK.rows(file)
+    ]
 
 
 def _read_relatedness(file: Path) -> list[_Row]:
-    return [(row[1], row[2], _number(row[3], where, low=1)) for where, row in read_sick(file, 4)]
+    return [
+        (first, second, number(score, where, "the score", SemanticsError, low=1, high=5))
+        for where, (_, first, second, score, _) in SICK.rows(file)
+    ]
 
 
 def _pairs(rows: Sequence[_Row], where: Path) -> Pairs:
@@ -184,15 +191,3 @@ def _pairs(rows: Sequence[_Row], where: Path) -> Pairs:
         raise SemanticsError(what, where=where, expected="scores that differ")
     first = [sentence(text.split()) for text, _, _ in rows]
     return Pairs(first, [sentence(text.split()) for _, text, _ in rows], gold)
-
-
-def _number(text: str, where: str, *, low: int | None = None) -> float:
-    """Return a score; with ``low``, a score from ``low`` to 5, as the classes of the trained head need."""
-    expected = "a number" if low is None else f"a number from {low} to 5"
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or "_" in text or (low is not None and not low <= value <= 5):
-        raise SemanticsError(f"the score is {quote(text.strip())}", where=where, expected=expected)
-    return value

@@ -36,6 +36,10 @@ class Embeddings:
         """Return the vectors (N, D) of these sentences in order, in the encoder's dtype."""
         return self.vectors[self.rows(sentences)]
 
+    def columns(self, which: slice) -> Embeddings:
+        """Return some columns of the vectors, as the vectors of the same sentences."""
+        return Embeddings(list(self._row), np.ascontiguousarray(self.vectors[:, which]))
+
 
 def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progress: bool = False) -> Embeddings:
     """Encode each distinct sentence once, longest first, so that the largest memory need comes first.

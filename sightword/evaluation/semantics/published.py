@@ -8,16 +8,15 @@ the rounded r and the number of pairs.
 
 from __future__ import annotations
 
-import csv
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sightword.errors import SemanticsError
+from sightword.evaluation.published.rows import published
 from sightword.statistics import fisher_interval, pearson
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class PublishedRow:
+class Subtask:
     """One line of the table."""
 
     task: str
@@ -55,22 +54,20 @@ class PublishedRow:
     """SentEval's file name; ``trained`` for STSBenchmark and SICKRelatedness."""
     pairs: int
     """The number of pairs with a gold score, which is not printed but counted in SentEval's files."""
-    scores: Mapping[str, Score]
+    scores: dict[str, Score]
     """Scores by the names of :data:`SYSTEMS`, with intervals as printed."""
 
 
 @functools.cache
-def published_rows() -> tuple[PublishedRow, ...]:
+def published_rows() -> tuple[Subtask, ...]:
     """Return the 26 rows, in the order of the table, with the intervals' ends rounded to the printed digits."""
-    text = resources.files("sightword.evaluation.semantics").joinpath("published.csv").read_text("utf-8")
-    rows = []
-    for line in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-        scores = {}
-        for system in SYSTEMS:
-            r, up, down = (float(line[name]) for name in (system, f"{system} up", f"{system} down"))
-            scores[system] = Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))
-        rows.append(PublishedRow(line["task"], line["subtask"], int(line["pairs"]), scores))
-    return tuple(rows)
+    rows: dict[str, Subtask] = {}
+    for line in published("semantics"):
+        task, subtask = line.setting.split()
+        row = rows.setdefault(line.setting, Subtask(task, subtask, int(line.scores["pairs"]), {}))
+        r, up, down = (line.scores[name] for name in ("r", "up", "down"))
+        row.scores[line.system] = Score(round(r / 100, 3), round((r - down) / 100, 3), round((r + up) / 100, 3))
+    return tuple(rows.values())
 
 
 def published_scores(system: str) -> dict[Key, Score]:
@@ -115,7 +112,7 @@ def wins(a: Mapping[Key, Score], b: Mapping[Key, Score]) -> list[Key]:
 class BesidePublished:
     """The published rows that A has, each with A's score and the published score, and the names of those left out."""
 
-    rows: list[tuple[PublishedRow, Score, Score]]
+    rows: list[tuple[Subtask, Score, Score]]
     left_out: list[str]
 
 
@@ -125,7 +122,7 @@ def beside_published(a: PairTable, system: str) -> BesidePublished:
     SemanticsError if the name is unknown, no row is common, a subtask has another number of pairs than published, or a
     score is not finite.
     """
-    published = published_scores(system)
+    known = published_scores(system)
     rows, left_out = [], []
     for row in published_rows():
         key = (row.task, row.subtask)
@@ -141,7 +138,7 @@ def beside_published(a: PairTable, system: str) -> BesidePublished:
         if score is None:
             left_out.append(f"{name} (every pair has the same score)")
         else:
-            rows.append((row, score, published[key]))
+            rows.append((row, score, known[key]))
     if not rows:
         raise SemanticsError("the table has no score for any of the published rows")
     return BesidePublished(rows, left_out)

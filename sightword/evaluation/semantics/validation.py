@@ -22,7 +22,7 @@ from sightword.evaluation.semantics.classifier import HELD_OUT, AdamRegression, 
 from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.inputs import Inputs, inputs_of
 from sightword.evaluation.semantics.settings import ClassifierName
-from sightword.evaluation.semantics.text_files import count
+from sightword.messages import plural
 from sightword.statistics import proportion_interval
 
 log = logging.getLogger(__name__)
@@ -115,11 +115,11 @@ def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int
     left = [int(n) - math.ceil(n / kfold) if nested else int(n) for n in counts]
     for name, n, rest in zip(task.classes, counts, left, strict=True):
         if rest < kfold:
-            what = f"task {task.name}: has {count(int(n), 'example')} of the class {name}"
+            what = f"task {task.name}: has {plural(int(n), 'example')} of the class {name}"
             expected = f"enough for {kfold} folds{' within each of as many' if nested else ''}"
             raise SemanticsError(what, where=task.folder, expected=expected, todo="Lower semantics.kfold.")
     if classifier == "pytorch" and int(HELD_OUT * sum(left)) == 0:
-        what = f"task {task.name}: has {count(len(task.train), 'training example')}"
+        what = f"task {task.name}: has {plural(len(task.train), 'training example')}"
         expected = f"enough to hold out {HELD_OUT:.0%} of them"
         raise SemanticsError(what, where=task.folder, expected=expected, todo="Set semantics.classifier to sklearn.")
 

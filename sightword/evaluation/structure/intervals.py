@@ -1,8 +1,7 @@
 """Structural measures under resampling of pictures, each picture with all its sentences.
 
 Two draws of one picture are no pair of different pictures; the neighbours of the mNNO are those of the whole sample.
-The draws depend on the seed and the number of pictures only, so that the differences of two encoders' resampled
-measures are paired.
+The draws are the same for two encoders, so that the differences of their resampled measures are paired.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sightword.bootstrap import draws
 from sightword.evaluation.structure.inputs import Doubles, Rows, Space
 from sightword.evaluation.structure.moments import Moments, own_pairs
 
@@ -29,13 +29,6 @@ class Resampled(NamedTuple):
     c_intra: Doubles
 
 
-def draws(pictures: int, resamples: int, seed: int) -> Doubles:
-    """Return (R, M) how often each of M pictures is drawn in M draws with replacement."""
-    random = np.random.default_rng([seed, pictures])
-    times = [np.bincount(random.integers(0, pictures, pictures), minlength=pictures) for _ in range(resamples)]
-    return np.array(times, dtype=np.float64).reshape(resamples, pictures)
-
-
 def resampled(space: Space, shares: list[tuple[Rows, Doubles]], *, resamples: int, seed: int) -> Resampled:
     """Return the measures of each resample.
 
@@ -46,7 +39,7 @@ def resampled(space: Space, shares: list[tuple[Rows, Doubles]], *, resamples: in
         resamples: the number R of resamples.
         seed: the seed of the draws.
     """
-    times = draws(len(space.counts), resamples, seed)
+    times = np.concatenate(list(draws(len(space.counts), resamples, seed, "pictures")))
     own, counts = own_pairs(space), space.counts.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         intra = times @ (own.x - own.itself) / (times @ (counts**2 - counts))
@@ -80,12 +73,3 @@ def _by_picture(values: Doubles, space: Space, part: slice) -> Doubles:
     first = space.first[part] - space.first[part.start]
     found: Doubles = np.add.reduceat(np.add.reduceat(values, space.first[:-1], axis=1), first, axis=0)
     return found
-
-
-def ends(values: Doubles) -> list[float] | None:
-    """Return the 2.5 and 97.5 percentiles; None if more than half of the values are NaN."""
-    defined = values[~np.isnan(values)]
-    if 2 * len(defined) < len(values) or not len(defined):
-        return None
-    low, high = np.quantile(defined, [0.025, 0.975])
-    return [float(low), float(high)]

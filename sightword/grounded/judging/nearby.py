@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.encoding import Embeddings
-from sightword.evaluation.semantics.text_files import count
 from sightword.grounded.judging.concreteness import tokens
+from sightword.messages import plural
+from sightword.model.similarity import unit_rows
 
 FEWEST = 4
 """Points of a plane by t-SNE, at least."""
@@ -27,9 +28,9 @@ def neighbours(
     """
     first = {text: place for place, text in reversed(list(enumerate(captions)))}
     places = sorted(first.values())
-    rows = _unit(vectors.of([captions[place] for place in places]))
+    rows = unit_rows(vectors.of([captions[place] for place in places]).astype(np.float64))
     found = []
-    for query, vector in zip(queries, _unit(vectors.of(list(queries))), strict=True):
+    for query, vector in zip(queries, unit_rows(vectors.of(list(queries)).astype(np.float64)), strict=True):
         cosines = np.round(rows @ vector, 9)
         order = [row for row in np.argsort(-cosines, kind="stable")[: listed + 1] if captions[places[row]] != query]
         for rank, row in enumerate(order[:listed], start=1):
@@ -52,8 +53,8 @@ def members(captions: Sequence[str], groups: Sequence[str], most: int) -> list[t
             of_group[held.pop()].append(place)
     for group, places in of_group.items():
         if len(places) < 2:
-            what = f"{count(len(places), 'caption')} hold the word {group!r} and no other word of judge.groups"
-            raise SemanticsError(what, where="judge.groups", expected="two or more", todo="Choose other words.")
+            what = f"{plural(len(places), 'caption')} hold the word {group!r} and no other word of evaluate.groups"
+            raise SemanticsError(what, where="evaluate.groups", expected="two or more", todo="Choose other words.")
     return [
         (group, places[number * len(places) // min(most, len(places))])
         for group, places in of_group.items()
@@ -65,17 +66,10 @@ def plane(vectors: NDArray[np.floating[Any]], seed: int) -> NDArray[np.float64]:
     """Return (N, 2) points of N vectors by t-SNE of their directions; fewer than four vectors lie on a line."""
     from sklearn.manifold import TSNE
 
-    rows = _unit(vectors)
+    rows = unit_rows(vectors.astype(np.float64))
     if len(rows) < FEWEST:
         return np.column_stack([np.arange(len(rows)), np.zeros(len(rows))])
     perplexity = min(30.0, (len(rows) - 1) / 3)
     model = TSNE(perplexity=perplexity, init="pca", random_state=seed, n_jobs=1, metric="euclidean")
     found: NDArray[np.float64] = model.fit_transform(rows).astype(np.float64)
     return found
-
-
-def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    rows = vectors.astype(np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: NDArray[np.float64] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    return unit

@@ -22,7 +22,7 @@ from sightword.evaluation.semantics.datasets import (
 from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judge_pairs
-from sightword.evaluation.semantics.text_files import read_columns
+from sightword.evaluation.semantics.text_files import BENCHMARK as TABLE
 from sightword.grounded.judging.concreteness import mean_rating
 
 BENCHMARK, WHOLE = "STSBenchmark", "cosine"
@@ -72,8 +72,7 @@ def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tupl
 def _genres(data: Path) -> list[str]:
     """Return the genre of each test pair of STS Benchmark, without ``main-``, always in the plural."""
     file = files_of(BENCHMARK, data / "downstream")[-1]
-    rows = read_columns(file, 7, "genre, file, year, id, score, two sentences, separated by tabs", or_more=True)
-    genres = [row[0].removeprefix("main-") for _, row in rows]
+    genres = [genre.removeprefix("main-") for _, (genre, *_) in TABLE.rows(file)]
     return ["forums" if genre == "forum" else genre for genre in genres]
 
 
@@ -88,7 +87,7 @@ def scores(part: Part, vectors: Embeddings, middle: NDArray[np.float64] | None =
     return cosine(first, second) if middle is None else cosine(first - middle, second - middle)
 
 
-def judge(
+def measure(
     parts: Sequence[Part], vectors: Embeddings, seen: Seen | None, middle: NDArray[np.float64] | None = None
 ) -> tuple[dict[str, Any], list[Judged]]:
     """Correlate the cosines with people's scores.

@@ -1,4 +1,4 @@
-"""The section ``judge`` of ``grounded/params.yaml``."""
+"""The section ``evaluate`` of ``grounded/params.yaml``."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def read_tasks(
     return found, skipped
 
 
-def judge(
+def measure(
     encoder: GroundedEncoder,
     tasks: Sequence[ClassificationTask],
     spaces: Sequence[str],

@@ -28,11 +28,6 @@ def embed_spaces(
         widths.update({space: found[space].shape[1] for space in spaces})
         return np.concatenate([found[space] for space in spaces], axis=1)
 
-    distinct = sorted(set(sentences))
-    joined = embed(encode, distinct)
-    rows, start, by_space = joined.rows(distinct), 0, {}
-    for space in spaces:
-        vectors = joined.vectors[:, start : start + widths[space]]
-        by_space[space] = Embeddings(distinct, np.ascontiguousarray(vectors[rows]))
-        start += widths[space]
-    return by_space
+    joined = embed(encode, sentences)
+    ends = np.cumsum([widths[space] for space in spaces])
+    return {space: joined.columns(slice(end - widths[space], end)) for space, end in zip(spaces, ends, strict=True)}

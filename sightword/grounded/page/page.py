@@ -8,9 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.features.origin import describe, random_weights
+from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE
+from sightword.grounded.judging.results import RELATED
 from sightword.grounded.page import tables
-from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE
-from sightword.grounded.page.results import RELATED
 from sightword.grounded.page.scenarios import CONTROLS
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.grounded.page.tables import LABELS, SPACES, Findings
@@ -115,7 +115,7 @@ def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings
         settings.title,
         shown,
         top=html.text("{}", _story(findings), style="story"),
-        footer=html.made_by("grounded"),
+        footer=html.made_by("grounded/dvc.yaml:report"),
         notes=_notes(findings, settings),
         headlines=_headlines(findings),
     )

@@ -71,7 +71,7 @@ def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str
     found = {}
     for name in names:
         path = Path(folder) / f"{name}-{seed}" / "encoder.json"
-        notes = read_json(path, todo="Run the stage ground again (`dvc repro grounded/dvc.yaml`).")["notes"]
+        notes = read_json(path, todo="Run the stage train again (`dvc repro grounded/dvc.yaml`).")["notes"]
         found[name] = Scenario(Common.model_validate(notes["training"]), notes["features"])
     return found
 

@@ -1,4 +1,4 @@
-"""The section ``grounded`` of ``grounded/params.yaml``."""
+"""The section ``report`` of ``grounded/params.yaml``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class GroundedSettings(Settings):
     title: str = "The grounded space"
     """The title of the page."""
     baseline: str = "t"
-    """The scenario that the others are compared with, one of ``ground.scenarios``; the first one that runs, if this one
+    """The scenario that the others are compared with, one of ``train.scenarios``; the first one that runs, if this one
     does not."""
     resamples: int = Field(default=1000, ge=100)
     """Resamples of the sentence pairs, for intervals and tests of relatedness."""

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sightword.grounded.judging.comparing import Difference, Gain
+from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE, Number, Numbers
+from sightword.grounded.judging.results import RELATED, TRANSFER, Run, over_seeds
 from sightword.grounded.judging.subtasks import Trend
-from sightword.grounded.page.comparing import Difference, Gain
 from sightword.grounded.page.drawings import Curves
-from sightword.grounded.page.published import SOURCE, TRANSFER
-from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE, Number, Numbers
-from sightword.grounded.page.results import RELATED, Run, over_seeds
 from sightword.grounded.page.scenarios import LOSSES, Scenario, in_groups
 from sightword.report.gallery import Tile
 from sightword.report.number_formats import NONE, count, is_number, p_value, percent, share, signed, stars
@@ -56,7 +55,7 @@ class Findings:
     textual: Mapping[str, Any] = field(default_factory=dict)
     """The content of ``metrics/grounded/skipthought.json``."""
     asked: Mapping[str, str] = field(default_factory=dict)
-    """By sentence, the picture of those among ``judge.neighbours`` that are captions of the split."""
+    """By sentence, the picture of those among ``evaluate.neighbours`` that are captions of the split."""
     thumbnails: Mapping[str, str] = field(default_factory=dict)
     """Data URIs by picture."""
 
@@ -111,7 +110,7 @@ def published(findings: Findings) -> list[Table]:
         if rows := findings.rows(table, published=True):
             columns = _columns(rows, names)
             lines = [Row(row.name, _cells(row, columns), "published") for row in rows]
-            found.append(_table(f"{SOURCE}, {head}", "system", columns, [("", lines)]))
+            found.append(_table(f"{rows[0].detail}, {head}", "system", columns, [("", lines)]))
     return found
 
 

@@ -189,7 +189,7 @@ class Neighbours(_Reader):
     def loss(self, text: Text, firsts: NDArray[np.int64]) -> torch.Tensor:
         """Return the mean cross-entropy of B pairs, over both directions: a scalar.
 
-        A sentence of the batch that equals the right one, or the one whose neighbour is asked for, is not a wrong one.
+        Duplicates of the target or of the anchor are no negatives.
 
         Args:
             text: the text.

@@ -48,7 +48,7 @@ def predicted(part: Part, split: Described, scenario: Scenario, notes: dict[str,
 
 @torch.no_grad()
 def _behind(skipped: int, module: nn.Sequential) -> nn.Sequential:
-    """Return a copy of a map that passes over so many numbers before its inputs."""
+    """Return a copy of ``module`` that ignores its first ``skipped`` inputs."""
     linear = [layer for layer in module if isinstance(layer, nn.Linear)]
     found = head([skipped + linear[0].in_features, *(layer.out_features for layer in linear)])
     for own, layer in zip((one for one in found if isinstance(one, nn.Linear)), linear, strict=True):

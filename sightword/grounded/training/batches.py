@@ -14,6 +14,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import TrainingError
 from sightword.features.pairs import Pairs
 from sightword.grounded.training.settings import TEN, Scenario
+from sightword.model.similarity import unit_rows
 
 log = logging.getLogger(__name__)
 
@@ -170,8 +171,7 @@ def batch(split: Described, scenario: Scenario, seed: int, number: int) -> Batch
 
 def _one_direction(features: npt.NDArray[np.float32]) -> bool:
     """Return whether all features are multiples of one vector, as far as float32 can tell."""
-    values = features[:1000].astype(np.float64)
-    values /= np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-30)
+    values = unit_rows(features[:1000].astype(np.float64))
     return bool(np.ptp(values @ values[0]) < 1e-6)
 
 

@@ -28,10 +28,11 @@ from sightword.grounded.training import assembly
 from sightword.grounded.training.batches import Batch, Described, Rows, check
 from sightword.grounded.training.network import Network
 from sightword.grounded.training.settings import OWN_STARTS, Scenario
-from sightword.grounded.training.task import Extra, Progress, Run
+from sightword.grounded.training.task import Extra, GroundingTask, empty
 from sightword.io.files import Pathish
 from sightword.text.storage import Text
-from sightword.training.checkpoint import Checkpoint
+from sightword.training.checkpoint import Checkpoint, Progress
+from sightword.training.engine import run
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ def ground(
         device: the device to work on.
         start: the saved encoder that the scenario names.
         notes: kept in the encoder's folder.
-        checkpoint: the place to save the state in once a minute, and to resume from.
+        checkpoint: the place to save the state in, and to resume from.
         bar: show a progress bar on a terminal.
 
     Raises:
@@ -128,7 +129,7 @@ def ground(
         EncoderError: the file of word vectors does not suit the encoder.
         SemanticsError: the file of word vectors cannot be read.
     """
-    notes, progress = dict(notes or {}), Progress()
+    notes, progress = dict(notes or {}), Progress(curves=empty())
     own, network = _own(scenario, seed, textual, start)
     facts: dict[str, Any] = {"weights": 0}
     if scenario.expansion:  # a file that does not suit is reported before the training run
@@ -144,11 +145,10 @@ def ground(
         check(training, scenario)
         modules = Network(own.captions, own.shape.width, training.features.shape[1], scenario)
         extra, others = _extra(scenario, seed, textual, training, own, network)
-        run = Run(
-            scenario, seed, modules, training, dev, device, extra=extra, others=others, checkpoint=checkpoint
-        )  # fmt: skip
-        facts["weights"] = sum(weights.numel() for weights in run.weights)
-        progress = run.train(bar=bar)
+        task = GroundingTask(scenario, seed, modules, training, dev, device, extra=extra, others=others)
+        facts["weights"] = sum(weights.numel() for weights in task.trained)
+        run(task, checkpoint, bar=bar)
+        progress = task.progress
         encoder = assembly.trained(_before(scenario, textual), own, modules.cpu(), notes)
     if scenario.expansion:
         found = [expand(part, words, vectors, where=scenario.expansion) for part in encoder.parts]

@@ -1,4 +1,4 @@
-"""The section ``ground`` of ``grounded/params.yaml``: scenarios, and the seeds of their training runs."""
+"""The section ``train`` of ``grounded/params.yaml``: scenarios, and the seeds of their training runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Common(Settings):
     scenario, the predicted picture."""
     start: str = "skipthought"
     """Initial weights of the sentence encoder: ``skipthought``, the encoder T of text; ``scratch``, random weights of
-    the same shape; or the name of a saved encoder in ``ground.encoders``."""
+    the same shape; or the name of a saved encoder in ``train.encoders``."""
     states: int | None = Field(None, gt=0)
     """States of the recurrent layer of a ``scratch`` encoder; null: as many as T has, and with other starts."""
     batch: int = Field(32, ge=2)

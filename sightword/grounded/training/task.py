@@ -1,33 +1,29 @@
-"""The training run of a scenario: batches of pictures and of text, losses, curves, and the checkpoint."""
+"""The training run of a scenario: batches of pictures and of text, losses, and curves."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
-from tqdm import tqdm
 
 from sightword.compute.devices import move
-from sightword.errors import TrainingError
 from sightword.grounded.training.batches import Batch, Described, batch
 from sightword.grounded.training.network import Network, Seen
 from sightword.grounded.training.settings import Scenario
-from sightword.messages import flat
-from sightword.training.checkpoint import SECONDS, Checkpoint, part, restore
-from sightword.training.checkpoint import Progress as Saved
+from sightword.training.checkpoint import Columns
+from sightword.training.engine import Task
 
 log = logging.getLogger(__name__)
 
-POINTS = 20
-"""Batches whose mean loss is one point of the curves."""
+Value = TypeVar("Value")
+
 DEV_BATCHES = 32
 """The most batches of dev that a measurement reads."""
 
@@ -43,22 +39,11 @@ class Extra:
     """Whether the loss is of the grounded side."""
 
 
-@dataclass
-class Progress:
-    """The progress of a training run."""
+class GroundingTask(Task[Scenario]):
+    """A training run of a scenario in progress.
 
-    steps: int = 0
-    """Number of batches done."""
-    loss: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    """For each part of the loss (batches done, mean loss of a batch since the point before), before weighting."""
-    dev: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    """For each part (batches done, mean loss of dev's batches)."""
-    norms: list[tuple[int, float, float]] = field(default_factory=list)
-    """(batches done, norm of the encoder's gradient by the text, norm by the grounded side), weighted, unclipped."""
-
-
-class Run:
-    """A training run in progress.
+    The curves are ``loss``, each part of the loss before weighting; ``dev``, the same on dev; and ``norms``, the norm
+    of the encoder's gradient by the text and by the grounded side, weighted and unclipped.
 
     Args:
         scenario: the parameters.
@@ -69,8 +54,11 @@ class Run:
         device: the device to work on.
         extra: further losses by name.
         others: further modules to train.
-        checkpoint: the place to save the state in once a minute, and to resume from.
     """
+
+    section = "train"
+    points = 20
+    advice = "Lower the scenario's rate, or look at clip, margin and the features."
 
     def __init__(
         self,
@@ -83,53 +71,31 @@ class Run:
         *,
         extra: Mapping[str, Extra] | None = None,
         others: nn.Module | None = None,
-        checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.scenario, self.seed, self.device, self.checkpoint = scenario, seed, device, checkpoint
-        self.network = network.to(device)
-        self.modules = nn.ModuleDict({"network": self.network, **({"others": others.to(device)} if others else {})})
+        self.seed, self.network = seed, network.to(device)
+        modules = nn.ModuleDict({"network": self.network, **({"others": others.to(device)} if others else {})})
         self.training, self.dev = training.controlled(scenario, seed), dev
         self.extra = dict(extra or {})
-        self.weights = list(self.modules.parameters())
-        self.optimiser = torch.optim.Adam(self.weights, lr=scenario.rate, fused=True)
-        self.progress = Progress()
-        self.losses: dict[str, list[torch.Tensor]] = {}  # of the batches since the last point of the curves
+        self.trained = list(modules.parameters())
+        self.adam = torch.optim.Adam(self.trained, lr=scenario.rate, fused=True)
+        super().__init__(
+            scenario, steps=scenario.steps, every=scenario.validate_every, modules=modules, optimiser=self.adam,
+            device=device,
+        )  # fmt: skip
+        self.progress.curves = empty()
+        self.norms = (0.0, 0.0)
+        """The norms of the last point, by the text and by the grounded side."""
 
-    def train(self, *, bar: bool = False) -> Progress:
-        """Do all batches that are left.
+    def is_point(self, done: int) -> bool:
+        """Return whether the curves of losses have a point after so many batches."""
+        return done % self.points == 0 or done == self.steps
 
-        Raises:
-            TrainingError: a loss is not finite.
-        """
-        self.resume()
-        now, steps, saved = self.progress, self.scenario.steps, time.monotonic()
-        self.modules.train()
-        for number in tqdm(
-            range(now.steps, steps), desc="ground", unit="batch", initial=now.steps, total=steps, leave=False,
-            disable=None if bar else True,
-        ):  # fmt: skip
-            now.steps += 1
-            last = now.steps == steps
-            self.step(number, measure=now.steps % POINTS == 0 or last)
-            if now.steps % self.scenario.validate_every == 0 or last:
-                self.validate()
-            if self.checkpoint is not None and time.monotonic() - saved >= SECONDS:
-                self.save()
-                saved = time.monotonic()
-        self.modules.eval()
-        now.loss, now.dev = (_in_order(curves) for curves in (now.loss, now.dev))
-        return now
-
-    def step(self, number: int, *, measure: bool) -> None:
-        """Train on a batch of pictures and on the batches of the further losses.
-
-        Args:
-            number: the number of the batch, from 0.
-            measure: add a point to the curves.
-        """
-        scenario, encoder = self.scenario, self.network.captions
+    def step(self, number: int) -> dict[str, torch.Tensor]:
+        """Train on a batch of pictures and on the batches of the further losses."""
+        scenario, encoder = self.settings, self.network.captions
+        measure = self.is_point(number + 1)
         pictures = batch(self.training, scenario, self.seed, number)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.adam.zero_grad(set_to_none=True)
         found = {name: one.loss(number, pictures) for name, one in self.extra.items() if not one.grounded}
         self._backward({name: (self.extra[name].weight, value) for name, value in found.items()})
         before = _gradients(encoder) if measure else []
@@ -137,19 +103,36 @@ class Run:
         more = {name: one.loss(number, pictures) for name, one in self.extra.items() if one.grounded}
         weighted = {name: (float(getattr(scenario, name)), value) for name, value in parts.items()}
         self._backward(weighted | {name: (self.extra[name].weight, value) for name, value in more.items()})
-        for name, value in (found | parts | more).items():
-            self.losses.setdefault(name, []).append(value.detach())
         if measure:
-            self.read_losses(before, _gradients(encoder))
+            self.norms = _norm(before), _norm(_difference(_gradients(encoder), before))
         if scenario.clip is not None:
-            clip_grad_norm_(self.weights, scenario.clip)
-        for group in self.optimiser.param_groups:
+            clip_grad_norm_(self.trained, scenario.clip)
+        for group in self.adam.param_groups:
             group["lr"] = scenario.rate * scenario.decay ** (number / scenario.decay_steps)
-        self.optimiser.step()
+        self.adam.step()
+        return _in_order({name: value.detach() for name, value in (found | parts | more).items()})
+
+    def add_point(self) -> None:
+        """Add the norms to their curves.
+
+        Raises:
+            TrainingError: a gradient is not finite.
+        """
+        if not math.isfinite(sum(self.norms)):
+            raise self.diverged("norm of the gradient", self.progress.steps - 1)
+        for name, norm in zip(("text", "grounded"), self.norms, strict=True):
+            self.progress.add("norms", name, norm)
+
+    def reason(self, name: str) -> str:
+        """Return why a loss is not finite."""
+        if name == "perceptual loss" and self.settings.similarity == "pearson":
+            pairs = "where all vectors of captions, or all pictures of a batch, are alike"
+            return f": Pearson's correlation is undefined {pairs}"
+        return ": the training run diverged"
 
     @property
     def _sees(self) -> bool:
-        return bool(self.scenario.cluster or self.scenario.compares_pictures)
+        return bool(self.settings.cluster or self.settings.compares_pictures)
 
     def _backward(self, parts: Mapping[str, tuple[float, torch.Tensor]]) -> None:
         if parts:
@@ -159,9 +142,9 @@ class Run:
     def read(self, split: Described, pictures: Batch) -> Seen:
         """Encode the captions of a batch, and move its pictures to the device."""
         device = self.device
-        paired = np.flatnonzero(pictures.second >= 0) if self.scenario.cluster else np.empty(0, np.int64)
+        paired = np.flatnonzero(pictures.second >= 0) if self.settings.cluster else np.empty(0, np.int64)
         rows = np.concatenate([pictures.first, pictures.second[paired]])
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.scenario.precision == "bf16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             vectors = self.network.captions.embed([split.ids[row] for row in rows])
         vectors = vectors.to(torch.float32)
         same, shown = (copy[pictures.pictures] for copy in (split.copy_of, split.shown))
@@ -170,95 +153,38 @@ class Run:
         first, second = vectors[: len(pictures.first)], vectors[len(pictures.first) :]
         return Seen(first, second, move(torch.from_numpy(paired), device), features, same_rows, shown_rows, draws)
 
-    def read_losses(self, before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
-        """Add a point to the curves of losses and norms.
-
-        Raises:
-            TrainingError: a loss or a gradient is not finite.
-        """
-        now = self.progress
-        finite = {name: int(torch.stack(values).isfinite().sum()) for name, values in self.losses.items()}
-        for name, values in self.losses.items():
-            mean = float(torch.stack(values).double().mean())
-            if not math.isfinite(mean):  # the first part that is not finite spoils the others
-                first = min(finite, key=finite.__getitem__)
-                raise _diverged(f"{first} loss", self.scenario, now.steps - len(values), now.steps)
-            now.loss.setdefault(name, []).append((now.steps, mean))
-        self.losses = {}
-        text, grounded = _norm(before), _norm(_difference(after, before))
-        if not math.isfinite(text + grounded):
-            raise _diverged("norm of the gradient", self.scenario, now.steps - 1, now.steps)
-        now.norms.append((now.steps, text, grounded))
-
     @torch.no_grad()
     def validate(self) -> None:
         """Measure the losses of dev in whole batches, the same ones each time."""
         if self.dev is None or not self._sees or len(self.dev.features) < 2:
             return
-        size = min(self.scenario.batch, len(self.dev.features))
-        scenario = self.scenario.model_copy(update={"batch": size})
+        size = min(self.settings.batch, len(self.dev.features))
+        scenario = self.settings.model_copy(update={"batch": size})
         found: dict[str, list[float]] = {}
         self.modules.eval()
         for number in range(min(DEV_BATCHES, len(self.dev.features) // size)):
             seen = self.read(self.dev, batch(self.dev, scenario, 0, number))
             for name, value in self.network.losses(seen).items():
                 found.setdefault(name, []).append(float(value))
-        self.modules.train()
-        for name, values in found.items():
+        for name, values in _in_order(found).items():
             if math.isfinite(mean := math.fsum(values) / len(values)):
-                self.progress.dev.setdefault(name, []).append((self.progress.steps, mean))
+                self.progress.add("dev", name, mean)
             else:
                 log.warning(
-                    "ground: the %s loss of dev is undefined at batch %d (vectors or pictures of a batch are all "
+                    "train: the %s loss of dev is undefined at batch %d (vectors or pictures of a batch are all "
                     "alike), and has no point in dev.tsv. Look at rate and margin if that goes on",
                     *(name, self.progress.steps),
                 )
 
-    def save(self) -> None:
-        """Write a checkpoint of the whole state, to resume to the bit."""
-        assert self.checkpoint is not None
-        state = {
-            "modules": self._state(),
-            "optimiser": self.optimiser.state_dict()["state"],
-            "losses": {name: dict(enumerate(values)) for name, values in self.losses.items()},
-        }
-        now = self.progress
-        self.checkpoint.save(Saved(0, now.steps, {"progress": [dataclasses.asdict(now)]}), flat(state))
 
-    def resume(self) -> None:
-        """Continue where an earlier process was killed."""
-        found = self.checkpoint.load() if self.checkpoint else None
-        if found is None:
-            return
-        saved, tensors = found
-
-        self.progress = now = Progress(**saved.history["progress"][0])
-        for curves in (now.loss, now.dev):
-            for name, curve in curves.items():
-                curves[name] = [(int(done), value) for done, value in curve]
-        now.norms = [(int(done), text, grounded) for done, text, grounded in now.norms]
-        # The encoder that modules share is kept once.
-        self.modules.load_state_dict(part(tensors, "modules."), strict=False)
-        restore(self.optimiser, part(tensors, "optimiser."))
-        losses = part(tensors, "losses.")
-        for name in dict.fromkeys(key.rpartition(".")[0] for key in losses):
-            count = sum(key.rpartition(".")[0] == name for key in losses)
-            self.losses[name] = [losses[f"{name}.{number}"].to(self.device) for number in range(count)]
-        log.info("ground: goes on after batch %d of an earlier run", now.steps)
-
-    def _state(self) -> dict[str, torch.Tensor]:
-        """Return the tensors of all modules, each once."""
-        found, seen = {}, set()
-        for name, value in self.modules.state_dict().items():
-            if value.data_ptr() not in seen or not value.numel():
-                found[name] = value
-                seen.add(value.data_ptr())
-        return found
+def empty() -> dict[str, Columns]:
+    """Return the curves of a run before the first batch."""
+    return {"loss": {}, "dev": {}, "norms": {"text": [], "grounded": []}}
 
 
-def _in_order(curves: dict[str, list[tuple[int, float]]]) -> dict[str, list[tuple[int, float]]]:
-    """Return the curves in the order of the scenario's weights: a checkpoint sorts them by name."""
-    return {name: curves[name] for name in Scenario.model_fields if name in curves}
+def _in_order(values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return values by loss in the order of the scenario's weights."""
+    return {name: values[name] for name in Scenario.model_fields if name in values}
 
 
 def _gradients(module: nn.Module) -> list[torch.Tensor]:
@@ -275,17 +201,3 @@ def _norm(gradients: list[torch.Tensor]) -> float:
 
 def _difference(after: list[torch.Tensor], before: list[torch.Tensor]) -> list[torch.Tensor]:
     return [one - other for one, other in zip(after, before, strict=True)]
-
-
-def _diverged(name: str, scenario: Scenario, first: int, last: int) -> TrainingError:
-    """Return the error of a loss, or of the norm of the gradient, that is not finite, with its likely reason."""
-    if name == "perceptual loss" and scenario.similarity == "pearson":
-        reason = (
-            "Pearson's correlation is undefined where all vectors of captions, or all pictures of a batch, are alike"
-        )
-    else:
-        reason = "the training run diverged"
-    return TrainingError(
-        f"the {name} is not a finite number between batch {first} and {last}: {reason}",
-        todo="Lower the scenario's rate, or look at clip, margin and the features.",
-    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +11,10 @@ import numpy as np
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, build
-from sightword.io.files import Pathish, check_line_ends, read_packed
+from sightword.io.files import Pathish
 from sightword.io.mapping import mapping
+from sightword.io.opening import files_in
+from sightword.io.tables import Table, cells, whole
 from sightword.messages import guess, quote, short, warn_share
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,12 @@ _Labelled = tuple[tuple[str, str], bool, str]
 """Hyponym and hypernym, whether the pair is true, and the place for messages."""
 
 OWN, LI, GANEA = "table", "li2019", "ganea2018"
+
+_EDGES = Table(("hyponym", "hypernym", "relation"), CorpusError, optional=("relation",), quotes=True)
+_OWN = Table(("hyponym", "hypernym", "label"), CorpusError, quotes=True)
+_LI = Table(("IsA", "hyponym", "hypernym", "label"), CorpusError, header=False, quotes=True)
+_GANEA = Table(("hypernym", "hyponym"), CorpusError, header=False, separator="\t")
+_VOCABULARY = Table(("number", "name"), CorpusError, header=False, separator="\t")
 
 
 @dataclass(frozen=True)
@@ -48,20 +55,12 @@ def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
     """
     where = Path(path)
     if where.is_dir():
-        tables = sorted(file for file in where.iterdir() if file.name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")))
+        tables = files_in(where, "*.csv", "*.tsv", "*.csv.gz", "*.tsv.gz")
         if len(tables) != 1:
             raise CorpusError(f"has {len(tables)} tables", where=where, expected="one .csv or .tsv file of edges")
         where = tables[0]
-    rows = _rows(where)
-    first, header = next(rows, (1, []))
-    wanted = ("hyponym", "hypernym", "relation") if "relation" in header else ("hyponym", "hypernym")
-    columns = _columns(header, wanted, where, first)
-    edges = []
-    for number, row in rows:
-        low, high, *relation = _cells(row, columns, len(header), where, number)
-        kind = relation[0] if relation else "hypernym"
-        if kind in relations:
-            edges.append((low, high, kind))
+    found = [(low, high, relation or "hypernym") for _, (low, high, relation) in _EDGES.rows(where)]
+    edges = [edge for edge in found if edge[2] in relations]
     return build(sorted({name for edge in edges for name in edge[:2]}), edges, where)
 
 
@@ -82,22 +81,17 @@ def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
             unknown (with the row).
     """
     where = Path(path)
-    rows = _rows(where)
-    number, first = next(rows, (1, []))
-    if len(first) == 2 and all(cell.isdigit() for cell in first):
+    _, first = next(cells(where, CorpusError), (1, []))
+    if len(first) == 2 and all(cell.strip().isdigit() for cell in first):
         return _ganea(where, ids)
-    if len(first) == 4 and first[0] == "IsA":
-        rows, columns, layout = _rows(where), [1, 2, 3], LI
-    else:
-        columns, layout = _columns(first, ("hyponym", "hypernym", "label"), where, number), OWN
+    layout = LI if len(first) == 4 and first[0].strip() == "IsA" else OWN
     found: list[_Labelled] = []
-    for number, row in rows:
-        low, high, label = _cells(row, columns, len(first), where, number)
+    for place, (*_, low, high, label) in (_LI if layout == LI else _OWN).rows(where):
         if label not in ("0", "1"):
-            raise CorpusError(f"row {number} has the label {quote(label)}", where=where, expected="1 or 0")
+            raise CorpusError(f"the label is {quote(label)}", where=place, expected="1 or 0")
         for name in (low, high):
-            _check_known(name, ids, where, number)
-        found.append(((low, high), label == "1", f"{where}, row {number}"))
+            _check_known(name, ids, place)
+        found.append(((low, high), label == "1", place))
     return _pair_list(found, ids, layout)
 
 
@@ -112,25 +106,21 @@ def _ganea(where: Path, ids: dict[str, int]) -> PairList:
         parts.append((negatives, False))
     found: list[_Labelled] = []
     for file, label in parts:
-        for number, row in _rows(file):
-            place = f"{file}, row {number}"
-            if len(row) != 2 or not all(cell in names for cell in row):
-                raise CorpusError(
-                    f"is {quote(row)}", where=place, expected="two numbers of the vocabulary, separated by a tab"
-                )
-            found.append(((names[row[1]], names[row[0]]), label, place))
+        for place, (high, low) in _GANEA.rows(file):
+            if high not in names or low not in names:
+                what = f"{quote(high if high not in names else low)} is not in the vocabulary"
+                raise CorpusError(what, where=place, expected="two numbers of the vocabulary, separated by a tab")
+            found.append(((names[low], names[high]), label, place))
     return _pair_list(found, ids, GANEA)
 
 
 def _vocabulary(file: Path, ids: dict[str, int]) -> dict[str, str]:
     """Return the names of numbers, written as the file writes them."""
     records: list[tuple[str, str, str]] = []
-    for number, row in _rows(file):
-        if len(row) != 2 or not (row[0].isascii() and row[0].isdigit()):
-            expected = "a number and a name, separated by a tab"
-            raise CorpusError(f"is {quote(row)}", where=f"{file}, row {number}", expected=expected)
-        _check_known(row[1], ids, file, number)
-        records.append((row[0], row[1], f"{file}, row {number}"))
+    for place, (number, name) in _VOCABULARY.rows(file):
+        whole(number, place, "the number", CorpusError)
+        _check_known(name, ids, place)
+        records.append((number, name, place))
     todo = "Give each name a number of its own."
     mapping(((name, number, place) for number, name, place in records), "the name", "number", CorpusError, todo=todo)
     return mapping(records, "the number", "name", CorpusError, todo=todo)
@@ -154,51 +144,6 @@ def _pair_list(rows: Sequence[_Labelled], ids: dict[str, int], layout: str) -> P
     return PairList(low, high, np.array([label for _, label, _ in rows], bool), layout)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells, without blanks around, of each row that is not blank.
-
-    Rows end in LF or CR LF only: a name may hold other characters that end lines in Unicode.
-    """
-    data = read_packed(path, CorpusError)
-    check_line_ends(data.partition(b"\n")[0], path, CorpusError)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"is not UTF-8 text (byte {error.start})", where=path, todo="Save it as UTF-8.") from None
-    lines = text.split("\n")
-    between = "\t" if "\t" in lines[0] else ","
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            # A reader for each line, so that a quotation mark without its other is an error of its own row.
-            [row] = csv.reader([line.removesuffix("\r")], delimiter=between, skipinitialspace=True, strict=True)
-        except csv.Error as error:
-            what, todo = f"is not valid CSV ({error})", "Write a quotation mark in a quoted cell twice."
-            raise CorpusError(what, where=f"{path}, row {number}", todo=todo) from None
-        yield number, [cell.strip() for cell in row]
-
-
-def _columns(header: list[str], wanted: tuple[str, ...], where: Path, number: int) -> list[int]:
-    for name in wanted:
-        if header.count(name) != 1:
-            what = f"has {'no column' if name not in header else 'two columns'} {name}"
-            expected = f"a header with {', '.join(wanted)}, each once"
-            raise CorpusError(what, where=f"{where}, row {number}", expected=expected)
-    return [header.index(name) for name in wanted]
-
-
-def _cells(row: list[str], columns: list[int], width: int, where: Path, number: int) -> list[str]:
-    """Return the cells of some columns; CorpusError if one is empty, or the row has not ``width`` cells."""
-    if len(row) != width:
-        raise CorpusError(f"row {number} has {len(row)} cells", where=where, expected=str(width))
-    found = [row[column] for column in columns]
-    if "" in found:
-        todo = "Fill it in, or delete the row."
-        raise CorpusError(f"row {number} has an empty cell {columns[found.index('')] + 1}", where=where, todo=todo)
-    return found
-
-
-def _check_known(name: str, ids: dict[str, int], where: Path, number: int) -> None:
+def _check_known(name: str, ids: dict[str, int], where: str) -> None:
     if name not in ids:
-        raise CorpusError(f"row {number}: no concept {short(name)}{guess(name, ids)}", where=where)
+        raise CorpusError(f"no concept {short(name)}{guess(name, ids)}", where=where)

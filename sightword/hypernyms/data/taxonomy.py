@@ -15,6 +15,9 @@ from sightword.messages import and_more, guess, short
 
 Ids = NDArray[np.int32]
 
+MOST_PAIRS = 50_000_000
+"""The most rows of a closure; WordNet's nouns have 0.8 million paths."""
+
 
 @dataclass(frozen=True)
 class Taxonomy:
@@ -130,16 +133,26 @@ def closure(taxonomy: Taxonomy, *, paths: bool = False) -> tuple[Ids, Ids]:
         taxonomy: without cycles.
         paths: one row for each path from hyponym to hypernym, as the released code of Vendrov et al. writes them;
             otherwise each pair once.
+
+    Raises:
+        CorpusError: there are more than :data:`MOST_PAIRS` rows.
     """
     parents = taxonomy.parents
     above: list[tuple[int, ...]] = [()] * len(parents)
+    total = 0
     for place in upwards(parents, taxonomy.names, "the taxonomy"):
         own = parents[place]
+        # Counted before they are built: the paths of a chain of diamonds double with each of them.
+        if total + (sum(1 + len(above[high]) for high in own) if paths else 0) > MOST_PAIRS:
+            what = f"the closure has more than {MOST_PAIRS} {'paths' if paths else 'pairs'}"
+            todo = "Set taxonomy.closure to distinct." if paths else "Take a part with taxonomy.below."
+            raise CorpusError(what, where=f"the taxonomy, {short(taxonomy.names[place])}", todo=todo)
         if len(own) == 1:
             above[place] = (own[0], *above[own[0]])
         elif own:
             every = chain.from_iterable((high, *above[high]) for high in own)
             above[place] = tuple(every) if paths else tuple(dict.fromkeys(every))
+        total += len(above[place])
     sizes = np.fromiter(map(len, above), np.int64, len(above))
     high = np.fromiter(chain.from_iterable(above), np.int32, int(sizes.sum()))
     return np.repeat(np.arange(len(above), dtype=np.int32), sizes), high

@@ -10,6 +10,8 @@ from sightword.errors import CorpusError
 from sightword.hypernyms.data.taxonomy import Taxonomy, build
 from sightword.io.files import Pathish
 from sightword.io.mapping import mapping
+from sightword.io.opening import read_bytes
+from sightword.messages import short
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ def read_wordnet(folder: Pathish, relations: Collection[str]) -> Taxonomy:
     words, glosses = [], []
     edges: list[tuple[str, str, str]] = []
     at = 0
-    for number, line in enumerate(_read(data).split(b"\n"), start=1):
+    for number, line in enumerate(read_bytes(data, CorpusError, todo=TODO).split(b"\n"), start=1):
         start, at = at, at + len(line) + 1
         if not line or line.startswith(b"  "):
             continue
@@ -64,7 +66,9 @@ def read_wordnet(folder: Pathish, relations: Collection[str]) -> Taxonomy:
     for low, high, _ in edges:
         if high not in names:
             raise CorpusError(
-                f"is cut off: the synset {names[low]} has the hypernym {high}, which is missing", where=data, todo=TODO
+                f"is cut off: the synset {short(names[low])} has the hypernym {short(high)}, which is missing",
+                where=data,
+                todo=TODO,
             )
     named = ((names[low], names[high], relation) for low, high, relation in edges)
     return build(list(names.values()), named, data, words=words, glosses=glosses)
@@ -76,7 +80,7 @@ def _senses(path: Path) -> dict[str, list[str]] | None:
         log.warning("taxonomy: %s is missing: concepts are named by their offsets", path)
         return None
     found = []
-    for number, line in enumerate(_read(path).split(b"\n"), start=1):
+    for number, line in enumerate(read_bytes(path, CorpusError, todo=TODO).split(b"\n"), start=1):
         if line and not line.startswith(b"  "):
             try:
                 lemma, _, count, *rest = line.decode().split()
@@ -95,12 +99,7 @@ def _name(lemma: str, offset: str, senses: dict[str, list[str]], data: Path, num
         return f"{lemma}.n.{senses[lemma].index(offset) + 1:02}"
     except (KeyError, ValueError):
         raise CorpusError(
-            f"line {number}: index.noun does not list the synset {offset} for {lemma}", where=data, todo=TODO
+            f"line {number}: index.noun does not list the synset {short(offset)} for {short(lemma)}",
+            where=data,
+            todo=TODO,
         ) from None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CorpusError(f"cannot be read ({error.strerror})", where=path, todo=TODO) from None

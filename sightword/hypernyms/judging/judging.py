@@ -1,4 +1,4 @@
-"""Scores of labelled pairs by energies: accuracy with its parts, F1, AUC and average precision."""
+"""Scores of labelled pairs of concepts as a whole and by their parts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.evaluation.binary.scores import score
 from sightword.hypernyms.data.pairs import Pairs
-from sightword.statistics import mean_ranks, proportion_interval, rounded
+from sightword.statistics import rounded
 
 Array = NDArray[Any]
 
@@ -23,10 +24,10 @@ def judge(energies: Array, pairs: Pairs, inferable: Array, threshold: float) -> 
         threshold: a pair is accepted up to this energy.
 
     Returns:
-        In percent ``accuracy`` with ``accuracy_ci95``, ``true_right``, ``false_right``, ``f1``, and the accuracy of
-        parts: ``direct`` edges and all other true pairs (``indirect``), true pairs that the closure of training and dev
-        has (``inferable``) or lacks (``not_inferable``), false pairs by the replaced side; a part without pairs is left
-        out. As fractions ``auc`` and ``average_precision``.
+        The scores of :func:`sightword.evaluation.binary.scores.score`; and in percent the accuracy of parts, with
+        ``NAME_pairs``: all true and all false pairs (``true_right``, ``false_right``), ``direct`` edges and all other
+        true pairs (``indirect``), true pairs that the closure of training and dev has (``inferable``) or lacks
+        (``not_inferable``), false pairs by the replaced side. A part without pairs is left out.
     """
     labels = pairs.labels
     found, right = score(energies, labels, threshold), (energies <= threshold) == labels
@@ -46,58 +47,6 @@ def judge(energies: Array, pairs: Pairs, inferable: Array, threshold: float) -> 
             found[f"{name}_pairs"] = int(part.sum())
     scores: dict[str, Any] = rounded(found)
     return scores
-
-
-def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
-    """Return the scores of labelled pairs as a whole, as :func:`judge`, which adds their parts."""
-    accepted = energies <= threshold
-    accuracy = 100.0 * float((accepted == labels).mean())
-    hits = int((accepted & labels).sum())
-    found: dict[str, Any] = {
-        "accuracy": accuracy,
-        "accuracy_ci95": proportion_interval(accuracy, len(labels)),
-        "threshold": float(threshold),
-        "pairs": len(labels),
-        "f1": 200.0 * hits / max(1, int(accepted.sum() + labels.sum())),
-        "auc": area(energies, labels),
-        "average_precision": average_precision(energies, labels),
-    }
-    scores: dict[str, Any] = rounded(found)
-    return scores
-
-
-def area(energies: Array, labels: Array) -> float:
-    """Return the area under the ROC curve: the chance that a true pair has less energy than a false one; ties count
-    half.
-    """
-    ranks = mean_ranks(-energies.astype(np.float64))
-    true = int(labels.sum())
-    return float((ranks[labels].sum() - true * (true + 1) / 2) / (true * (len(labels) - true)))
-
-
-def average_precision(energies: Array, labels: Array) -> float:
-    """Return the mean, over true pairs, of the precision at the pair's energy; equal energies are accepted together."""
-    order = np.argsort(energies, kind="stable")
-    values, hits = energies[order], np.cumsum(labels[order])
-    last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-    gained = np.diff(hits[last], prepend=0)
-    return float((gained * hits[last] / (last + 1)).sum() / hits[-1])
-
-
-def mcnemar(first: Array, second: Array) -> tuple[int, int, float]:
-    """Compare two classifiers of the same pairs by McNemar's exact test.
-
-    Args:
-        first: (N,) whether the first classifier is right.
-        second: (N,) whether the second one is right.
-
-    Returns:
-        The pairs that only the first, and only the second classifies correctly, and the two-sided p-value.
-    """
-    from scipy.stats import binomtest
-
-    one, other = int((first & ~second).sum()), int((second & ~first).sum())
-    return one, other, float(binomtest(one, one + other).pvalue) if one + other else 1.0
 
 
 def groups(energies: Array, labels: Array, by: Array, threshold: float) -> list[tuple[int, float, int]]:

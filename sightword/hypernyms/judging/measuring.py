@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.compute import devices
+from sightword.evaluation.binary import scores
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
 from sightword.hypernyms.data.pairs import Pairs
@@ -21,7 +22,6 @@ from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.io.files import Pathish, read_text
-from sightword.report.energies import histogram
 
 Array = NDArray[Any]
 GLOSS = 90
@@ -92,7 +92,7 @@ def measure(
     return Measured(
         metrics,
         summary,
-        histogram(energies, labels),
+        scores.histogram(energies, labels),
         groups(energies, labels, prepared.depth[pairs.hyponyms], concepts.threshold),
         groups(energies[true], labels[true], distance, concepts.threshold),
         _mistakes(taxonomy, pairs, energies, concepts.threshold, settings.mistakes),
@@ -107,11 +107,6 @@ def measure(
             }
         ),
     )
-
-
-def read_tsv(path: Pathish) -> list[list[float]]:
-    """Read a table of numbers with tabs and one line of names."""
-    return [[float(cell) for cell in line.split("\t")] for line in read_text(path).splitlines()[1:]]
 
 
 def read_plane(path: Pathish) -> tuple[dict[str, tuple[float, float]], list[tuple[str, str]]]:
@@ -136,8 +131,7 @@ def _distances(taxonomy: Taxonomy, low: Array, high: Array) -> Array:
 
 def _mistakes(taxonomy: Taxonomy, pairs: Pairs, energies: Array, threshold: float, number: int) -> pa.Table:
     """Return the wrong pairs, farthest from the threshold first."""
-    wrong = np.flatnonzero((energies <= threshold) != pairs.labels)
-    rows = wrong[np.argsort(-np.abs(energies[wrong] - threshold), kind="stable")][:number]
+    rows = scores.mistakes(energies, pairs.labels, threshold, number)
     columns: dict[str, Any] = {}
     for side, ids in (("hyponym", pairs.hyponyms[rows]), ("hypernym", pairs.hypernyms[rows])):
         columns[side] = pa.array([taxonomy.names[place] for place in ids], pa.string())

@@ -1,4 +1,4 @@
-"""The section ``hypernyms`` of ``hypernyms/params.yaml``."""
+"""The section ``evaluate`` of ``hypernyms/params.yaml``."""
 
 from __future__ import annotations
 

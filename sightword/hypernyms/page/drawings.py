@@ -1,4 +1,4 @@
-"""Drawings of the page: accuracy by depth, and concepts in the plane."""
+"""Drawings of the page: accuracy by depth or distance, and concepts in the plane."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sightword.hypernyms.judging.published import ROWS
+from sightword.evaluation.published.rows import published
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
@@ -58,9 +58,9 @@ def render(
     """Return the text of the page.
 
     Args:
-        metrics: the content of ``metrics/hypernyms/hypernyms.json``.
+        metrics: the content of ``metrics/hypernyms/evaluate.json``.
         counts: of ``taxonomy.json``.
-        embedding: of ``metrics/hypernyms/embed.json``.
+        embedding: of ``metrics/hypernyms/train.json``.
         drawings: those named in :data:`CAPTIONS`, and ``plane``.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
@@ -68,7 +68,7 @@ def render(
     energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
     drawn = {one.name: one for one in drawings}
     figures = html.beside(*(html.figure(drawn.get(name), caption) for caption, name in CAPTIONS))
-    command = f"sightword audit metrics/hypernyms/hypernyms.json:{settings.split}.{energy}.accuracy"
+    command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
     shown = [
         html.Section(
             "scores",
@@ -92,7 +92,7 @@ def render(
         settings.title,
         shown,
         top=html.text("{}", _story(counts, embedding), style="story"),
-        footer=html.made_by("hypernyms"),
+        footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),
     )
@@ -162,15 +162,15 @@ def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, 
 
 def _published(protocol: str) -> list[Row]:
     """Return the published rows of a protocol; none without one."""
-    metric, rows = ROWS.get(protocol, ("", []))
     return [
         Row(
-            name,
-            [percent(value) if metric == column else NONE for column in ("accuracy", "", "", "f1", "", "")],
+            row.system,
+            [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")],
             "published",
-            f"{paper}, published",
+            f"{row.source}, published",
         )
-        for name, paper, value in rows
+        for row in published("hypernyms")
+        if row.setting == protocol
     ]
 
 

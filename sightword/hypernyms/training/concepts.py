@@ -1,4 +1,4 @@
-"""Trained concepts: the folder that the stage embed writes, and predictions of hypernyms."""
+"""Trained concepts: the folder that the stage train writes, and predictions of hypernyms."""
 
 from __future__ import annotations
 

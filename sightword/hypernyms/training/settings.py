@@ -1,4 +1,4 @@
-"""The sections ``embed`` and ``plane`` of ``hypernyms/params.yaml``."""
+"""The sections ``train`` and ``plane`` of ``hypernyms/params.yaml``."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ class PlaneSettings(Settings):
     rate: float = Field(0.01, gt=0)
     """Learning rate of Adam."""
     margin: float = Field(1.0, gt=0)
-    """As for ``embed``."""
+    """As for ``train``."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
-    """As for ``embed``."""
+    """As for ``train``."""

@@ -11,7 +11,7 @@ from sightword.encoder.arguments import check_beside
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.features.origin import other_kind
-from sightword.training.snapshots import Snapshots
+from sightword.vse.training.snapshots import Snapshots
 
 
 def read_beside(

@@ -14,10 +14,10 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.evaluation.retrieval import protocols
 from sightword.features.pairs import Pairs
-from sightword.training.snapshots import Snapshots
-from sightword.training.validation import DEPTHS, DIRECTIONS, Recall, validate
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.snapshots import Snapshots
+from sightword.vse.training.validation import DEPTHS, DIRECTIONS, Recall, validate
 
 log = logging.getLogger(__name__)
 

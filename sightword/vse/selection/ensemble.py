@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.training.snapshots import Snapshots
+from sightword.vse.training.snapshots import Snapshots
 
 
 def ensemble(

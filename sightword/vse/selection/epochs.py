@@ -13,10 +13,10 @@ from tqdm import tqdm
 from sightword.encoder.arguments import LONGEST
 from sightword.evaluation.semantics.datasets import missing_file
 from sightword.evaluation.semantics.evaluation import judge
-from sightword.training.snapshots import Snapshots
-from sightword.training.validation import DIRECTIONS
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.training.snapshots import Snapshots
+from sightword.vse.training.validation import DIRECTIONS
 
 log = logging.getLogger(__name__)
 

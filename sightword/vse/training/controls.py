@@ -1,4 +1,4 @@
-"""Controls: what a network learns from captions whose pictures, or whose other captions, are not their own."""
+"""Control conditions: training with shuffled pictures or shuffled captions."""
 
 from __future__ import annotations
 

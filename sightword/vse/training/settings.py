@@ -6,10 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from sightword.model.settings import ModelSettings
+from sightword.model.settings import InitialisationName, ModelSettings
 from sightword.settings import MAX_SEED
-
-InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 
 
 class TrainSettings(ModelSettings):

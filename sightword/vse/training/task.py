@@ -1,54 +1,39 @@
-"""The training loop."""
+"""The training run of both encoders: batches of captions and pictures, learning rate, and recall on dev."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from tqdm import tqdm
+from torch import nn
 
 from sightword.compute.devices import move
 from sightword.errors import TrainingError
 from sightword.features.pairs import Pairs
-from sightword.messages import flat
 from sightword.model.encoders import Encoders
-from sightword.training.checkpoint import SECONDS, Checkpoint, Progress, part, restore
-from sightword.training.clipping import clip
-from sightword.training.initialisation import initialise
-from sightword.training.ranks import ALONE, Ranks
-from sightword.training.schedule import learning_rate
-from sightword.training.sharing import resumed
-from sightword.training.validation import Recall, validate
+from sightword.model.initialisation import initialise
+from sightword.training.checkpoint import Checkpoint, Progress, part
+from sightword.training.engine import Task, Tensors, run
+from sightword.training.processes import ALONE, Processes
 from sightword.vse.training.averaging import Averaging
 from sightword.vse.training.batches import batches
+from sightword.vse.training.clipping import clip
 from sightword.vse.training.controls import controlled
 from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.vse.training.objective import Objective
+from sightword.vse.training.schedule import learning_rate
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.texts import Texts
+from sightword.vse.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
 
 POINTS = 50
 """Points of an epoch in the curves of loss and learning rate."""
-
-
-@dataclass
-class History:
-    """The curves of a training run."""
-
-    loss: list[tuple[int, float]] = field(default_factory=list)
-    """(batches done, mean loss of a batch since the point before)."""
-    rate: list[tuple[int, float]] = field(default_factory=list)
-    """(batches done, learning rate of the last of them)."""
-    recall: list[tuple[int, Recall]] = field(default_factory=list)
-    """(epoch, recall on dev)."""
 
 
 def train(
@@ -59,47 +44,36 @@ def train(
     tokens: int,
     device: torch.device,
     keep: Callable[[int, Encoders], None] = lambda *_: None,
-    show: Callable[[History], None] = lambda _: None,
+    show: Callable[[Progress], None] = lambda _: None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
-    ranks: Ranks = ALONE,
-) -> tuple[Encoders, History]:
+    processes: Processes = ALONE,
+) -> CaptionTask:
     """Train both encoders (Merkx & Frank 2019, section 3.3).
 
     Args:
         settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.
         training: the split to learn from.
-        dev: the split on which the first rank measures recall; None in the others.
+        dev: the split on which the first process measures recall; None in the others.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
         keep: called with the epoch (from 1) and the encoders at each snapshot, once in all processes of a run.
         show: called with the curves so far after each epoch, and when a run resumes.
         checkpoint: the place to save the state in, and to resume from.
-        progress: show progress bars on a terminal.
-        ranks: this process and the others of the run. Only the first one has a dev split and a checkpoint, keeps
+        progress: show a progress bar on a terminal.
+        processes: this process and the others of the run. Only the first one has a dev split and a checkpoint, keeps
             snapshots and shows curves.
 
     Returns:
-        The encoders after the last epoch, and the curves.
+        The finished run: encoders, curves and recall.
 
     Raises:
         TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.vse.training.divergence`).
     """
-    check_sizes(settings, training, ranks.count)
-    run = Run(settings, training, tokens, device, checkpoint, ranks)
-    run.resume()
-    if run.history.recall:
-        show(run.history)
-    while run.progress.epoch < settings.epochs:
-        run.epoch(bar=progress)
-        if dev is None:
-            continue
-        run.validate(dev)
-        if settings.snapshots == "epoch" or run.progress.epoch % settings.cycle == 0:
-            keep(run.progress.epoch, run.averaging.result)
-        run.save()
-        show(run.history)
-    return run.averaging.result, run.history
+    check_sizes(settings, training, processes.count)
+    task = CaptionTask(settings, training, tokens, device, dev=dev, keep=keep, processes=processes)
+    run(task, checkpoint, bar=progress, processes=processes, show=show)
+    return task
 
 
 def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> None:
@@ -129,15 +103,16 @@ def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSet
     return torch.optim.AdamW(groups, lr=settings.rate_min, fused=True)
 
 
-class Run:
-    """A training run in progress: everything that changes during the run."""
+class CaptionTask(Task[TrainSettings]):
+    """A training run of captions and pictures in progress: everything that changes during the run."""
+
+    saves = True
 
     def __init__(
-        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device,
-        checkpoint: Checkpoint | None, ranks: Ranks = ALONE,
+        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, *, dev: Pairs | None = None,
+        keep: Callable[[int, Encoders], None] = lambda *_: None, processes: Processes = ALONE,
     ) -> None:  # fmt: skip
-        self.settings, self.device, self.checkpoint = settings, device, checkpoint
-        self.ranks = ranks
+        self.dev, self.keep, self.processes = dev, keep, processes
         self.training = training = controlled(training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
@@ -152,104 +127,101 @@ class Run:
         self.features = _near(torch.from_numpy(training.features), device)
         self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
         self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
-        self.optimiser = build_optimiser(self.encoders, self.objective, settings)
         self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective)
-        self.history, self.progress = History(), Progress()
-        self.flat = False  # whether the losses of the epoch just done are those of equal scores
+        self.settings = settings
+        self.plan = self._plan(0)
+        each = len(self.plan.order)
+        super().__init__(
+            settings, steps=settings.epochs * each, every=each, device=device,
+            modules=nn.ModuleDict({"encoders": self.encoders, "objective": self.objective}),
+            optimiser=build_optimiser(self.encoders, self.objective, settings),
+        )  # fmt: skip
 
-    def save(self) -> None:
-        """Write a checkpoint of the whole state, the random generators included, to resume to the bit."""
-        if self.checkpoint is None:
-            return
-        state = {
-            "encoders": self.encoders.state_dict(),
-            "objective": self.objective.state_dict(),
-            "optimiser": self.optimiser.state_dict()["state"],
-            "average": self.averaging.state(),
-            "watch": self.watch.state(),
-            "random": torch.get_rng_state(),
-        }
-        if self.device.type == "cuda":
-            state["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        self.progress.history = asdict(self.history)
-        self.checkpoint.save(self.progress, flat(state))
-
-    def resume(self) -> None:
-        """Continue where an earlier run was killed, whatever its number of ranks."""
-        found = resumed(self.checkpoint.load() if self.checkpoint else None, self.ranks)
-        if found is None:
-            return
-        self.progress, tensors = found
-        self.history = History(**{name: [tuple(row) for row in rows] for name, rows in self.progress.history.items()})
-        self.encoders.load_state_dict(part(tensors, "encoders."))
-        self.objective.load_state_dict(part(tensors, "objective."))
-        self.averaging.restore(part(tensors, "average."))
-        self.watch.restore(part(tensors, "watch."))
-        restore(self.optimiser, part(tensors, "optimiser."))
-        torch.set_rng_state(tensors["random"])
-        if "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
-        done = self.progress
-        log.info("train: goes on after epoch %d, batch %d, of an earlier run", done.epoch, done.batches)
-
-    def epoch(self, *, bar: bool) -> None:
-        """Train on all batches of the next epoch, or on the rest of a begun epoch."""
-        settings, epoch = self.settings, self.progress.epoch
-        self.encoders.train()
+    def _plan(self, epoch: int) -> Plan:
+        """Return the batches of an epoch, counted from 0, and their learning rates."""
+        settings = self.settings
         order = batches(
             self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
             captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
         )  # fmt: skip
         first = epoch * len(order)
         rates = [learning_rate(settings, first + step, len(order)) for step in range(len(order))]
-        plan = Plan(epoch, first, order, rates)
-        left = range(self.progress.batches, len(order))
-        if not left.start:
-            self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
-        saved = time.monotonic()
-        for step in tqdm(
-            left, desc=f"epoch {epoch + 1}/{settings.epochs}", unit="batch", initial=left.start, total=len(order),
-            leave=False, disable=None if bar else True,
-        ):  # fmt: skip
-            if settings.dropout_states or settings.dropout_features:
-                self.ranks.seed(settings.seed, first + step)
-            self.step(order[step], rates[step], first + step)
-            self.progress.batches = step + 1
-            save = self.checkpoint is not None and time.monotonic() - saved >= SECONDS
-            if save or self.watch.due or step + 1 == len(order):
-                self.watch.look(plan)
-            if save:
-                self.save()
-                saved = time.monotonic()
-        losses = self.watch.losses
-        for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
-            last = int(block[-1])
-            self.history.loss.append((first + last + 1, float(losses[block].mean())))
-            self.history.rate.append((first + last + 1, rates[last]))
-        self.flat = self.objective.flat(losses, np.array([len(rows) for rows in order]), epoch=epoch)
-        self.progress.epoch, self.progress.batches = epoch + 1, 0
-        self.averaging.after_epoch(epoch + 1)
+        return Plan(epoch, first, order, rates)
 
-    def validate(self, dev: Pairs) -> None:
-        """Measure recall on dev after an epoch, and stop a run that is stuck.
+    @property
+    def recall(self) -> dict[int, Recall]:
+        """The recall on dev after each epoch."""
+        found: dict[int, Recall] = {}
+        for name, points in self.progress.curves["recall"].items():
+            direction, _, number = name.rpartition("/")
+            for done, value in points:
+                found.setdefault(done // self.every, {}).setdefault(direction, {})[number] = value
+        return found
+
+    def state(self) -> dict[str, Tensors]:
+        """Return the averaged weights, and the losses of the epoch."""
+        return {"average": self.averaging.state(), "watch": self.watch.state()}
+
+    def restore(self, state: Tensors) -> None:
+        """Put back what :meth:`state` returned."""
+        self.averaging.restore(part(state, "average."))
+        self.watch.restore(part(state, "watch."))
+
+    def step(self, number: int) -> dict[str, torch.Tensor]:
+        """Train on batch ``number``; :attr:`watch` has the losses."""
+        settings = self.settings
+        epoch, place = divmod(number, self.every)
+        if epoch != self.plan.epoch:
+            self.plan = self._plan(epoch)
+        if not place:
+            self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
+        if settings.dropout_states or settings.dropout_features:
+            self.processes.seed(settings.seed, number)
+        self.learn(self.plan.order[place], self.plan.rates[place], number)
+        return {}
+
+    def is_due(self) -> bool:
+        """Return whether there are enough losses for a verdict."""
+        return self.watch.due
+
+    def judge(self) -> None:
+        """Raise the TrainingError of a run that diverges."""
+        self.watch.look(self.plan)
+
+    def validate(self) -> None:
+        """Add an epoch's curves, measure recall on dev, keep a snapshot, and stop a run that is stuck.
 
         Raises:
             TrainingError: an embedding is not finite, or training is stuck.
         """
-        epoch, recall = self.progress.epoch, validate(self.averaging.result, dev, self.settings.similarity)
-        self.history.recall.append((epoch, recall))
+        now, plan, losses, settings = self.progress, self.plan, self.watch.losses, self.settings
+        for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
+            last = int(block[-1])
+            now.curve("loss", "loss").append((plan.first + last + 1, float(losses[block].mean())))
+            now.curve("learning_rate", "learning_rate").append((plan.first + last + 1, plan.rates[last]))
+        flat = self.objective.flat(losses, np.array([len(rows) for rows in plan.order]), epoch=plan.epoch)
+        epoch = plan.epoch + 1
+        self.averaging.after_epoch(epoch)
+        if self.dev is None:
+            return
+        recall = validate(self.averaging.result, self.dev, settings.similarity)
+        for direction, values in recall.items():
+            for name, value in values.items():
+                now.add("recall", f"{direction}/{name}", value)
         captions, images = recall["caption_to_image"], recall["image_to_caption"]
         log.info(
             "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",
-            *(epoch, self.history.loss[-1][1], captions["r10"], images["r10"]),
+            *(epoch, now.last("loss", "loss"), captions["r10"], images["r10"]),
         )
-        collapsed = self.flat and at_chance(captions["mean_rank"], len(dev.image_ids))
-        self.progress.stuck = self.progress.stuck + 1 if collapsed else 0
-        if self.progress.stuck >= EPOCHS:
+        collapsed = flat and at_chance(captions["mean_rank"], len(self.dev.image_ids))
+        now.notes["stuck"] = now.notes.get("stuck", 0) + 1 if collapsed else 0
+        if now.notes["stuck"] >= EPOCHS:
             raise stuck(epoch, captions["mean_rank"])
+        if settings.snapshots == "epoch" or epoch % settings.cycle == 0:
+            self.keep(epoch, self.averaging.result)
 
-    def step(self, rows: npt.NDArray[np.int64], rate: float, number: int) -> torch.Tensor:
+    def learn(self, rows: npt.NDArray[np.int64], rate: float, number: int) -> torch.Tensor:
         """Train on one batch.
 
         Args:
@@ -261,9 +233,11 @@ class Run:
             The loss, a scalar on the device: nothing here waits for it.
         """
         settings, encoders, device = self.settings, self.encoders, self.device
-        for group in self.optimiser.param_groups:
+        epoch, optimiser = number // self.every, self.optimiser
+        assert optimiser is not None
+        for group in optimiser.param_groups:
             group["lr"] = rate
-        rows, own = self.ranks.cut(rows)  # own: the share of this rank, (b,) of (B,)
+        rows, own = self.processes.cut(rows)  # own: the share of this process, (b,) of (B,)
         places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
         pictures = move(places, device)
         texts = self.texts.of(rows, number)  # the captions, and perhaps the second ones, (B,) each
@@ -274,17 +248,17 @@ class Run:
         near = self.features.device == pictures.device
         features = self.features[pictures[own]] if near else move(self.features[places[own]], device)  # (b, D)
         images = encoders.images(features)  # (b, 2n)
-        *captions, images = (self.ranks.gather(side, len(rows)) for side in (*sides, images))  # (B, 2n)
+        *captions, images = (self.processes.gather(side, len(rows)) for side in (*sides, images))  # (B, 2n)
         kinds = self.same_picture[pictures]
         same = kinds[:, None] == kinds[None, :]
-        loss = self.objective.both(captions, images, same, epoch=self.progress.epoch)
-        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.objective.both(captions, images, same, epoch=epoch)
+        optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
-        self.ranks.add_gradients(encoders.parameters())
+        self.processes.add_gradients(encoders.parameters())
         norms = clip(encoders, settings)
-        self.optimiser.step()
+        optimiser.step()
         self.objective.limit()
-        self.averaging.after_batch(self.progress.epoch)
+        self.averaging.after_batch(epoch)
         self.watch.add(loss.detach(), norms)
         return loss.detach()
 

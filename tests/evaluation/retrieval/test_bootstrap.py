@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,11 @@ from sightword.statistics import proportion_interval
 
 def one_by_one(folds, resamples, seed):
     """Every resample written out query by query."""
-    random, found = np.random.default_rng(seed), []
+    randoms = [np.random.default_rng([seed, zlib.crc32(f"fold {n}".encode())]) for n in range(len(folds))]
+    found = []
     for _ in range(resamples):
         queries, medians = [], []
-        for ranks, picture in folds:
+        for random, (ranks, picture) in zip(randoms, folds, strict=True):
             pictures = max(picture) + 1
             mine = [
                 r for p in random.integers(0, pictures, pictures) for r, q in zip(ranks, picture, strict=True) if q == p

@@ -14,7 +14,7 @@ from sightword.corpus.sample.scene import scenes_of
 from sightword.corpus.sample.world import load_world
 from sightword.evaluation.retrieval.composition import attribute_pairs, composition_entry
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sightword
-from sightword.corpus.karpathy import read_karpathy
+from sightword.corpus.karpathy import Karpathy
 from sightword.corpus.records import clean
 from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError, ScoringError
@@ -129,7 +129,7 @@ def test_contiguous_folds_are_blocks_of_the_corpuss_own_order(tmp_path):
         for number, (name, split) in enumerate(zip(names, splits.tolist(), strict=True))
     ]
     (tmp_path / "dataset_coco.json").write_text(json.dumps({"images": entries}))
-    images, captions = read_karpathy(tmp_path, None, "raw")
+    images, captions = Karpathy(path=str(tmp_path), pictures=str(tmp_path)).read(None)
     write_tables(tmp_path, clean(images, captions, None, require_pictures=False), "pictures")
 
     as_listed = [entry["filename"] for entry in entries if entry["split"] == "test"]

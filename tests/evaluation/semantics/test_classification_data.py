@@ -126,6 +126,9 @@ def test_each_task_knows_its_files(published, data):
     assert "SNLI/s2.dev: task SNLI: does not exist. Get the data set" in wrong(published, "SNLI")
 
 
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+
+
 @pytest.mark.parametrize(
     ("name", "file", "text", "message"),
     [
@@ -135,7 +138,7 @@ def test_each_task_knows_its_files(published, data):
             "SST2",
             "SST/binary/sentiment-dev",
             "a\t1\nb 0\n",
-            "sentiment-dev, line 2: has 1 column; expected 2: a sentence and",
+            "sentiment-dev, line 2: has 1 cell; expected 2: sentence, 0 or 1",
         ),
         (
             "SST2",
@@ -143,22 +146,22 @@ def test_each_task_knows_its_files(published, data):
             "a\t1\nb\t2\n",
             "sentiment-dev, line 2: the class is '2'; expected 0 or 1",
         ),
-        ("SST2", "SST/binary/sentiment-dev", "", "sentiment-dev: has no example"),
+        ("SST2", "SST/binary/sentiment-dev", "", "sentiment-dev: has no rows"),
         ("SST2", "SST/binary/sentiment-train", "a\t1\n", "sentiment-train: has no example of the class 0"),
         ("TREC", "TREC/TREC_10.label", "LOC:city\n", "TREC_10.label, line 1: has no class or no question"),
         ("TREC", "TREC/TREC_10.label", "Where is it ?\n", "TREC_10.label, line 1: has no class or no question"),
         ("TREC", "TREC/TREC_10.label", "LOC:a b\nLOKI:a b\n", "line 2: the class is 'LOKI'; expected ABBR or DESC"),
         ("TREC", "TREC/train_5500.label", "LOC:a b\n", "train_5500.label: has no example of the class ABBR"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", "", "test.txt, line 1: is empty; expected Quality, #1 ID"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "", "test.txt, line 1: has no column Quality"),
         (
             "MRPC",
             "MRPC/msr_paraphrase_test.txt",
             "1\t1\t2\ta\tb\n",
-            "line 1: has another header; expected Quality",
+            "line 1: has no column Quality .it has: 1, 1, 2, a, b",
         ),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", "Quality\n1\t1\t2\ta\n", "test.txt, line 2: has 4 columns"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", "Quality\nx\t1\t2\ta\tb\n", "line 2: the class is 'x'"),
-        ("MRPC", "MRPC/msr_paraphrase_test.txt", "Quality\n", "test.txt: has no example"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", f"{MRPC}1\t1\t2\ta\n", "test.txt, line 2: has 4 cells"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", f"{MRPC}x\t1\t2\ta\tb\n", "line 2: the class is 'x'"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC, "test.txt: has no rows"),
         ("SNLI", "SNLI/s1.dev", "a\nb\nc\n", "s1.dev: has 3 lines for the 4 of labels.dev.*line 4 of labels.dev"),
         ("SNLI", "SNLI/s2.dev", "a\n" * 6, "s2.dev: has 6 lines for the 4 of labels.dev.*line 5 of s2.dev"),
         ("SNLI", "SNLI/labels.test", "neutral\n-\nneutral\nneutral\n", "labels.test, line 2: the class is '-'"),
@@ -183,8 +186,7 @@ def test_another_encoding_is_named_with_its_line(published, name, file):
     ("line", "message"),
     [
         ("41\ta\tb\t3\tMAYBE", "line 42: the class is 'MAYBE'; expected CONTRADICTION or NEUTRAL or ENTAILMENT"),
-        ("41\ta\tb\t3", "line 42: has 4 columns; expected 5: pair_ID"),
-        ("", "line 42: has 1 column"),
+        ("41\ta\tb\t3", "line 42: has 4 cells; expected 5, as in the header"),
     ],
 )
 def test_a_wrong_line_of_sick_is_named(data, line, message):
@@ -197,5 +199,5 @@ def test_sick_without_classes_is_refused(data):
     assert "SICK_train.txt: has no example of the class CONTRADICTION" in wrong(data, "SICKEntailment")
     for file in (data / "downstream/SICK").iterdir():
         file.write_text("".join(line.rpartition("\t")[0] + "\n" for line in file.read_text().splitlines()))
-    assert "line 1: has another header; expected pair_ID" in wrong(data, "SICKEntailment")
+    assert "line 2: the class is ''; expected CONTRADICTION" in wrong(data, "SICKEntailment")
     assert len(read_task("SICKRelatedness", data).test) == 40

@@ -4,7 +4,6 @@ import re
 import shutil
 
 import pytest
-from silent_pipes import silent_pipe
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_task
@@ -80,20 +79,14 @@ def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data)
         (
             "STS.input.street.txt",
             "a\tb\n" * 29 + "a b\n",
-            r"STS.input.street.txt, line 30: has 1 column; expected 2: two sentences",
+            r"STS.input.street.txt, line 30: has 1 cell; expected 2: first sentence",
         ),
-        ("STS.input.street.txt", "a\tb\nc\td\te\n" + "a\tb\n" * 28, "line 2: has 3 columns; expected 2: two sentences"),
+        ("STS.input.street.txt", "a\tb\nc\td\te\n" + "a\tb\n" * 28, "line 2: has 3 cells; expected 2: first sentence"),
     ],
 )
 def test_a_wrong_line_is_named(data, file, text, message):
     (data / OWN / file).write_text(text)
     assert re.search(message, wrong(data))
-
-
-def test_another_encoding_is_named_with_its_line(data):
-    path = data / OWN / "STS.input.street.txt"
-    path.write_bytes(b"\xef\xbb\xbf" + b"a\tb\n" * 4 + "café\tb\n".encode("latin-1") + b"a\tb\n" * 25)
-    assert re.search("street.txt, line 5: byte 0xe9 is not UTF-8. Save", wrong(data))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +96,7 @@ def test_another_encoding_is_named_with_its_line(data):
             "STSBenchmark",
             "STS/STSBenchmark/sts-dev.csv",
             "g\tf\ty\t1\t2.0\tone sentence",
-            "has 6 columns; expected 7: genre",
+            "has 6 cells; expected 7: genre",
         ),
         (
             "STSBenchmark",
@@ -111,7 +104,7 @@ def test_another_encoding_is_named_with_its_line(data):
             "g\tf\ty\t1\t5.5\ta\tb",
             "line 41: the score is '5.5'; expected a number from 0 to 5",
         ),
-        ("SICKRelatedness", "SICK/SICK_trial.txt", "1\ta\tb\t3", "line 42: has 4 columns; expected 5: pair_ID"),
+        ("SICKRelatedness", "SICK/SICK_trial.txt", "1\ta\tb\t3", "line 42: has 4 cells; expected 5, as in the header"),
         ("SICKRelatedness", "SICK/SICK_train.txt", "1\ta\tb\t0.5\tNEUTRAL", "'0.5'; expected a number from 1 to 5"),
     ],
 )
@@ -124,9 +117,9 @@ def test_a_wrong_line_of_a_set_with_training_pairs_is_named(data, name, file, li
 def test_sick_without_its_header_is_refused(data):
     path = data / "downstream/SICK/SICK_train.txt"
     path.write_text(path.read_text().split("\n", 1)[1])
-    assert "SICK_train.txt, line 1: has another header; expected pair_ID, sentence_A" in wrong(data, "SICKRelatedness")
+    assert "SICK_train.txt, line 1: has no column pair_ID (it has: " in wrong(data, "SICKRelatedness")
     path.write_text("")
-    assert "SICK_train.txt, line 1: is empty" in wrong(data, "SICKRelatedness")
+    assert "SICK_train.txt, line 1: has no column pair_ID (it has: none)" in wrong(data, "SICKRelatedness")
 
 
 def test_the_first_missing_file_is_named(data, tmp_path):
@@ -163,10 +156,3 @@ def test_a_subtask_without_a_name_is_refused(data):
     (data / "downstream/STS/STSOwn-en-test/STS.input..txt").write_text("a\tb\n")
     with pytest.raises(SemanticsError, match="a subtask without a name"):
         read_task("STSOwn", data)
-
-
-def test_reading_a_pipe_does_not_block(data):
-    gold = data / OWN / "STS.gs.street.txt"
-    gold.unlink()
-    with silent_pipe(gold):
-        assert "STS.gs.street.txt: cannot be read (it is a pipe or a device, not a regular file)" in wrong(data)

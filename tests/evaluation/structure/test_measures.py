@@ -181,10 +181,10 @@ class TestIntervals:
         sentences, pictures, owner = corpus(11, [2, 3, 1, 4, 2, 2])
         found = space(sentences, pictures, owner)
         values, drawn = with_intervals(found, 2, resamples=5, seed=3)
-        from sightword.evaluation.structure.intervals import draws
+        from sightword.bootstrap import draws
 
         s, v, own = found.sentences, found.pictures, np.repeat(np.arange(6), found.counts)
-        for times, *resample in zip(draws(6, 5, 3), *drawn, strict=True):
+        for times, *resample in zip(next(draws(6, 5, 3, "pictures")), *drawn, strict=True):
             i, j = np.nonzero(own[:, None] != own)
             weight = times[own[i]] * times[own[j]]
             x, y = (s[i] * s[j]).sum(axis=1), (v[own[i]] * v[own[j]]).sum(axis=1)

@@ -43,7 +43,7 @@ def stories():
 def loss_of_a_sentence(text, decode):
     torch.manual_seed(0)
     settings = SETTINGS.model_copy(update={"decode": decode})
-    network, _ = training.train(settings, text, device=torch.device("cpu"))
+    network = training.train(settings, text, device=torch.device("cpu")).network
     with torch.no_grad():
         middles = text.triples(1)
         return network.total(text, middles)[0].item() / len(middles)

@@ -14,7 +14,8 @@ from sightword.grounded.skipthought.saved import load
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.io.files import atomic_folder
 from sightword.text.storage import write_text
-from stages import skipthought
+from sightword.training import engine
+from stages.grounded import skipthought
 
 SMALL = SkipthoughtSettings(embedding=6, hidden=8, batch=16, steps=12, validate_every=5)
 
@@ -46,20 +47,20 @@ def test_a_killed_stage_ends_with_the_same_files(project, tmp_path, monkeypatch)
     assert [line.split("\t")[0] for line in table] == ["batch", "5", "10", "12"]
     assert not list((tmp_path / "scratch/skipthought").glob("*/"))
 
-    step = training.Run.step
+    step = training.TextTask.step
 
-    def until_killed(self, numbers):
-        if self.progress.steps == 7:
+    def until_killed(self, number):
+        if number == 7:
             raise KeyboardInterrupt
-        return step(self, numbers)
+        return step(self, number)
 
-    monkeypatch.setattr(training, "SECONDS", 0.0)
-    monkeypatch.setattr(training.Run, "step", until_killed)
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    monkeypatch.setattr(training.TextTask, "step", until_killed)
     with pytest.raises(KeyboardInterrupt):
         skipthought.work(SMALL)
     assert files(project) == wanted
     done = []
-    monkeypatch.setattr(training.Run, "step", lambda self, numbers: done.append(1) or step(self, numbers))
+    monkeypatch.setattr(training.TextTask, "step", lambda self, number: done.append(1) or step(self, number))
     skipthought.work(SMALL)()
     assert len(done) == 5
     assert files(project) == wanted

@@ -1,4 +1,4 @@
-"""The order of the batches and the training run: killed and continued, equal bytes, and what it refuses."""
+"""The order of the batches and the training run: rate, clipping, what is learned, and what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sightword.errors import TrainingError
 from sightword.grounded.skipthought import task as training
 from sightword.grounded.skipthought.batches import batches
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.training.checkpoint import Checkpoint
 
 CPU = torch.device("cpu")
 SMALL = SkipthoughtSettings(
@@ -57,50 +56,13 @@ def test_buckets_share_out_triples_by_length(random_text):
     assert spread(12) < spread(1) / 3
 
 
-@pytest.fixture(scope="module", params=["skipthought", "infonce"])
-def whole(request, random_text):
-    settings = SMALL.model_copy(update={"objective": request.param})
-    return settings, *run(random_text, settings)
-
-
-def test_a_run_has_its_curves_and_gives_the_same_bytes_twice(random_text, whole):
-    settings, network, now = whole
-    assert now.steps == 30
-    assert [done for done, _ in now.held_out] == [8, 16, 24, 30]
-    assert [done for done, _ in now.loss] == [8, 16, 24, 30]
-    again, curves = run(random_text, settings)
-    assert equal(again, network)
-    assert curves == now
-
-
-@pytest.mark.parametrize("killed_at", [1, 13])
-def test_killed_and_continued_it_ends_with_the_same_bytes(random_text, whole, tmp_path, monkeypatch, killed_at):
-    settings, network, now = whole
-    monkeypatch.setattr(training, "SECONDS", 0.0)
-    step, done = training.Run.step, []
-
-    def until_killed(self, numbers):
-        done.append(numbers)
-        if len(done) > killed_at:
-            raise KeyboardInterrupt
-        return step(self, numbers)
-
-    monkeypatch.setattr(training.Run, "step", until_killed)
-    with pytest.raises(KeyboardInterrupt):
-        run(random_text, settings, checkpoint=Checkpoint(tmp_path))
-    monkeypatch.setattr(training.Run, "step", step)
-    again, curves = run(random_text, settings, checkpoint=Checkpoint(tmp_path))
-    assert equal(again, network)
-    assert curves == now
-
-
 def test_the_rate_falls_continuously_and_the_gradient_is_clipped(random_text):
     settings = SMALL.model_copy(update={"decay_steps": 10, "clip": 0.01})
-    own = training.Run(settings, random_text, CPU, None)
-    own.progress.steps = 5
-    own.step(random_text.triples(0)[:16])
-    assert own.optimiser.param_groups[0]["lr"] == pytest.approx(0.01 * math.sqrt(0.5))
-    assert torch.cat([weights.grad.ravel() for weights in own.weights]).norm().item() == pytest.approx(0.01, rel=1e-3)
+    own = training.TextTask(settings, random_text, CPU)
+    own.learn(random_text.triples(0)[:16], 5)
+    assert own.adam.param_groups[0]["lr"] == pytest.approx(0.01 * math.sqrt(0.5))
+    gradients = [weights.grad.ravel() for weights in own.network.parameters()]
+    assert torch.cat(gradients).norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
 @pytest.mark.parametrize("objective", ["skipthought", "infonce"])
@@ -115,11 +77,12 @@ def test_a_run_that_learns_nothing_is_reported(caplog, objective):
 
 
 def test_without_an_objective_nothing_is_trained(random_text):
-    network, now = run(random_text, SMALL.model_copy(update={"objective": "none"}))
+    done = run(random_text, SMALL.model_copy(update={"objective": "none"}))
+    network = done.network
     torch.manual_seed(0)
     wanted = training.build(SMALL.model_copy(update={"objective": "none"}), 20)
     assert equal(network, wanted)
-    assert now == training.Progress()
+    assert (done.progress.steps, done.held_out_loss, done.perplexity) == (0, None, None)
     assert network.captions.embedding.weight.abs().max() <= 0.1
     for gate in network.captions.recurrent.onward.weight_hh_l0.detach().chunk(3):
         assert torch.allclose(gate @ gate.t(), torch.eye(8), atol=1e-5)
@@ -129,25 +92,7 @@ def test_in_bfloat16_it_learns_a_cycle_of_sentences():
     rows = [[2 + number % 5, 7 + number % 5] for number in range(200)]
     text = text_of(rows, words=12, held_out=range(180, 200))
     settings = SMALL.model_copy(update={"steps": 150, "precision": "bf16", "hidden": 16, "rate": 0.03, "bucket": 1})
-    _, now = run(text, settings)
-    assert now.perplexity < 1.2
-
-
-def test_a_loss_that_is_not_finite_is_one_message_and_never_in_a_checkpoint(random_text, tmp_path, monkeypatch):
-    step = training.Run.step
-
-    def diverging(self, numbers):
-        if self.progress.steps == 3:
-            self.network.output.weight.data[5, 0] = float("nan")
-        return step(self, numbers)
-
-    monkeypatch.setattr(training, "SECONDS", 0.0)
-    monkeypatch.setattr(training.Run, "step", diverging)
-    with pytest.raises(TrainingError, match=r"not a finite number between batch 0 and 4. Lower skipthought.rate"):
-        run(random_text, checkpoint=Checkpoint(tmp_path))
-    progress, tensors = Checkpoint(tmp_path).load()
-    assert progress.batches == 3
-    assert all(values.isfinite().all() for values in tensors.values())
+    assert run(text, settings).perplexity < 1.2
 
 
 def test_a_neighbour_that_is_named_twice_is_one_message():

@@ -14,19 +14,15 @@ from sightword.encoder.grounded import GroundedEncoder, Part
 from sightword.errors import EncoderError, SemanticsError, TrainingError
 from sightword.grounded.training.scenario import ground, read_start
 from sightword.grounded.training.sequential import sequential
-from sightword.training.checkpoint import Checkpoint
 
 CPU = torch.device("cpu")
 NOT_ON_DEV = ("text", "cap2cap", "captions_as_text")
 EVERYTHING = dict.fromkeys(("cluster", "perceptual", "projection", "ranking", *NOT_ON_DEV), 0.5)
 
 
-def run(split=None, dev=None, checkpoint=None, part=None, settings=SETTINGS, seed=0, **changes):
+def run(split=None, dev=None, part=None, settings=SETTINGS, seed=0, **changes):
     split = described() if split is None else split
-    return ground(
-        scenario(**changes), seed, textual(settings), split, dev or described(seed=1), device=CPU, start=part,
-        checkpoint=checkpoint,
-    )  # fmt: skip
+    return ground(scenario(**changes), seed, textual(settings), split, dev or described(seed=1), device=CPU, start=part)
 
 
 def tensors(encoder):
@@ -84,9 +80,9 @@ def test_each_loss_trains_the_encoder(changes, spaces):
     before, after = textual().part.captions.state_dict(), found.encoder.parts[0].captions.state_dict()
     assert all((value != before[name]).any() for name, value in after.items() if "bias_hh" not in name)
     parts = {name for name in EVERYTHING if changes.get(name)}
-    assert found.progress.loss.keys() == parts
-    assert found.progress.dev.keys() == parts - set(NOT_ON_DEV)
-    ((_, text, grounded),) = found.progress.norms
+    assert found.progress.curves["loss"].keys() == parts
+    assert found.progress.curves["dev"].keys() == parts - set(NOT_ON_DEV)
+    text, grounded = (found.progress.last("norms", name) for name in ("text", "grounded"))
     assert (text > 0) == bool(parts & {"text", "captions_as_text"})
     assert (grounded > 0) == bool(parts - {"text", "captions_as_text"})
 
@@ -129,30 +125,6 @@ def test_the_perceptual_loss_gathers_captions_of_alike_pictures_unless_they_are_
     )
     assert real > 0.4
     assert abs(shuffled) < 0.2
-
-
-@pytest.mark.parametrize("changes", [EVERYTHING, {"cluster": 1, "perceptual": 1}])
-@pytest.mark.parametrize("stop", [1, 4])
-def test_a_killed_run_resumes_to_the_bit(changes, stop, tmp_path, monkeypatch):
-    whole = run(**changes)
-    monkeypatch.setattr(module, "SECONDS", 0.0)
-    monkeypatch.setattr(module, "POINTS", 5)
-    save = module.Run.save
-
-    def die(self):
-        save(self)
-        if self.progress.steps == stop:
-            raise KeyboardInterrupt
-
-    (tmp_path / "run").mkdir()
-    with monkeypatch.context() as patch:
-        patch.setattr(module.Run, "save", die)
-        with pytest.raises(KeyboardInterrupt):
-            run(**changes, checkpoint=Checkpoint(tmp_path / "run"))
-    resumed = run(**changes, checkpoint=Checkpoint(tmp_path / "run"))
-    again = run(**changes)
-    assert equal(whole.encoder, resumed.encoder)
-    assert resumed.progress == again.progress
 
 
 def test_a_concatenation_has_both_vectors_side_by_side():
@@ -239,7 +211,7 @@ def test_words_of_a_file_are_added(tmp_path):
 
 
 def test_a_file_of_word_vectors_that_does_not_suit_is_reported_before_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.Run, "train", lambda self, bar: pytest.fail("it trained"))
+    monkeypatch.setattr(module.GroundingTask, "step", lambda *_: pytest.fail("it trained"))
     (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
     with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
         run(cluster=1, expansion=str(tmp_path / "few.txt"))

@@ -1,4 +1,4 @@
-"""The stage ground in a folder of its own: outputs, equal bytes, a killed run, and inputs that do not fit."""
+"""The stage train in a folder of its own: outputs, equal bytes, a killed run, and inputs that do not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sightword.grounded.skipthought.saved import save
 from sightword.grounded.training.settings import GroundSettings
 from sightword.io.files import atomic_folder
 from sightword.text.storage import write_text
-from stages import ground
+from sightword.training import engine
+from stages.grounded import train
 
 COMMON = {"batch": 4, "steps": 6, "hidden": 16, "width": 4, "rate": 0.01, "validate_every": 3}
 SCENARIOS = {
@@ -87,15 +88,15 @@ def files(folder):
 
 
 def test_a_scenario_is_written_whole_and_twice_the_same(here):
-    ground.work(settings(), scenario="cg-pg", seed=3)()
+    train.work(settings(), scenario="cg-pg", seed=3)()
     first = files(here)
     assert sorted({str(path.parent) for path in first}) == [
         f"{kind}/grounded/cg-pg-3" for kind in ("metrics", "models", "plots")
     ]
     shutil.rmtree(here / "models/grounded")
-    ground.work(settings(), scenario="cg-pg", seed=3)()
+    train.work(settings(), scenario="cg-pg", seed=3)()
     assert files(here) == first
-    metrics = json.loads((here / "metrics/grounded/cg-pg-3/training.json").read_text())
+    metrics = json.loads((here / "metrics/grounded/cg-pg-3/train.json").read_text())
     assert metrics.pop("loss").keys() == {"text", "cluster", "perceptual"}
     assert metrics.pop("dev").keys() == {"cluster", "perceptual"}
     assert metrics.pop("weights") > 1000
@@ -122,7 +123,7 @@ def test_a_scenario_is_written_whole_and_twice_the_same(here):
 
 
 def test_the_scenario_t_is_the_encoder_of_text_to_the_bit(here):
-    ground.work(settings(), scenario="t", seed=0)()
+    train.work(settings(), scenario="t", seed=0)()
     one, other = here / "models/grounded/t-0", here / "models/skipthought/encoder"
     assert (one / "part-1.safetensors").read_bytes() == (other / "part-1.safetensors").read_bytes()
     assert (here / "plots/grounded/t-0/loss.tsv").read_text() == "batch\n"
@@ -130,49 +131,49 @@ def test_the_scenario_t_is_the_encoder_of_text_to_the_bit(here):
 
 @pytest.mark.parametrize(("name", "width"), [("seq", 7), ("other", 12)])
 def test_other_kinds_of_scenarios(here, name, width):
-    ground.work(settings(), scenario=name, seed=0)()
+    train.work(settings(), scenario=name, seed=0)()
     assert GroundedEncoder.load(f"models/grounded/{name}-0").encode(TEXTS).shape == (len(TEXTS), width)
 
 
 def test_a_killed_stage_goes_on(here, monkeypatch, caplog):
-    ground.work(settings(), scenario="cg-pg", seed=0)()
+    train.work(settings(), scenario="cg-pg", seed=0)()
     whole = files(here)
-    monkeypatch.setattr(module, "SECONDS", 0.0)
-    step = module.Run.step
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    step = module.GroundingTask.step
 
-    def die(self, number, *, measure):
+    def die(self, number):
         if number == 4:
             raise KeyboardInterrupt
-        step(self, number, measure=measure)
+        return step(self, number)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Run, "step", die)
+        patch.setattr(module.GroundingTask, "step", die)
         with pytest.raises(KeyboardInterrupt):
-            ground.work(settings(), scenario="cg-pg", seed=0)
+            train.work(settings(), scenario="cg-pg", seed=0)
     with caplog.at_level("INFO"):
-        ground.work(settings(), scenario="cg-pg", seed=0)()
+        train.work(settings(), scenario="cg-pg", seed=0)()
     assert "goes on after batch 4" in caplog.text
     assert files(here) == whole
-    assert not list((here.parent / "scratch/ground").glob("*/checkpoint.json"))
+    assert not list((here.parent / "scratch/grounded").glob("*/checkpoint.json"))
 
 
 def test_wrong_names(here):
     with pytest.raises(ParamsError, match=r"no scenario is called 'cg'.*known: t, cg-pg"):
-        ground.work(settings(), scenario="cg", seed=0)
-    with pytest.raises(ParamsError, match=r"the seed is 7; expected one of ground.seeds \(0, 3\)"):
-        ground.work(settings(), scenario="t", seed=7)
+        train.work(settings(), scenario="cg", seed=0)
+    with pytest.raises(ParamsError, match=r"the seed is 7; expected one of train.seeds \(0, 3\)"):
+        train.work(settings(), scenario="t", seed=7)
     shutil.rmtree(here / "encoders/mine")
     with pytest.raises(EncoderError, match="start 'mine' is no folder of an encoder"):
-        ground.work(settings(), scenario="other", seed=0)
+        train.work(settings(), scenario="other", seed=0)
 
 
 def test_features_of_another_corpus_or_constant_ones(here):
     features([f"x{name}" for name in NAMES])
     with pytest.raises(FeaturesError, match="12 of 12 pictures have no features"):
-        ground.work(settings(), scenario="cg-pg", seed=0)
+        train.work(settings(), scenario="cg-pg", seed=0)
     features(values=np.ones((len(NAMES), 3)))
     with pytest.raises(TrainingError, match="Pearson's correlation is undefined"):
-        ground.work(settings(), scenario="cg-pg", seed=0)
+        train.work(settings(), scenario="cg-pg", seed=0)
     assert not (here / "models/grounded").exists()
 
 
@@ -187,7 +188,7 @@ def test_features_of_another_corpus_or_constant_ones(here):
 def test_captions_that_do_not_suffice(here, table, error, message):
     write_captions("data/text/captions.parquet", table)
     with pytest.raises(error, match=message):
-        ground.work(settings(), scenario="cg-pg", seed=0)
+        train.work(settings(), scenario="cg-pg", seed=0)
 
 
 def test_an_encoder_of_another_text(here):
@@ -198,4 +199,4 @@ def test_an_encoder_of_another_text(here):
     with atomic_folder("models/skipthought") as place:
         save(place, network, other)
     with pytest.raises(EncoderError, match="reads another vocabulary than the text has"):
-        ground.work(settings(), scenario="t", seed=0)
+        train.work(settings(), scenario="t", seed=0)

@@ -15,13 +15,13 @@ from sightword.features.pairs import Pairs
 from sightword.io.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
-from sightword.training.snapshots import Snapshots, file_name, read_snapshots
-from sightword.training.validation import validate
 from sightword.vse.selection.beside import read_beside
 from sightword.vse.selection.choice import choose, mean_r10
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots
+from sightword.vse.training.validation import validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
 TEXTS = [f"{first}{second}" for first in "abcdef" for second in "uvwxyz"]

@@ -16,9 +16,9 @@ from sightword.errors import SemanticsError
 from sightword.features.pairs import pair
 from sightword.features.table import read_features
 from sightword.model.saved import write_tensors
-from sightword.training.snapshots import file_name, read_snapshots
 from sightword.vse.selection.epochs import measure_epochs, rows
 from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.training.snapshots import file_name, read_snapshots
 
 CPU = torch.device("cpu")
 

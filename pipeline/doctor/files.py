@@ -1,0 +1,53 @@
+"""Checks of the files that parameters name, for the systems' own checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipeline.doctor.context import Context
+from pipeline.doctor.findings import Finding, failure, good, problem, warning
+from sightword.errors import SemanticsError
+from sightword.messages import and_more
+
+README = "data/raw/README.md describes where it belongs; `sightword fetch --help` lists what can be downloaded."
+
+
+def advice(context: Context, path: str) -> str:
+    """Return how a missing path is had: from DVC where a ``.dvc`` file tracks it, else as the README says."""
+    return f"`dvc pull {path}.dvc`." if (context.root / f"{path}.dvc").is_file() else README
+
+
+def exist(context: Context, named: Mapping[str, str]) -> Iterator[Finding]:
+    """Check that the files and folders that parameters name exist."""
+    for parameter, file in named.items():
+        if (context.root / file).exists():
+            yield good(f"{parameter}: {file} exists")
+        else:
+            yield problem(f"{parameter}: {file} does not exist", "Put it there, or fix the name.")
+
+
+def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]) -> Iterator[Finding]:
+    """Check that the folder ``settings.data``, which a parameter names, has the files of SentEval's tasks."""
+    from sightword.evaluation.semantics.datasets import missing_file
+
+    if not wanted:
+        return
+    data, named = context.root / settings.data, f"{parameter} = {settings.data}"
+    if not (data / "downstream").is_dir() and settings.data.startswith("data/corpus/"):
+        yield good(f"{named}: the stage corpus makes it")
+        return
+    try:
+        missing = {task: missing_file(task, data) for task in wanted}
+    except SemanticsError as error:
+        found = failure(error, advice(context, settings.data))
+        yield replace(found, what=f"{named}: {found.what}")
+        return
+    gone = [f"{task} ({file})" for task, file in missing.items() if file is not None]
+    if gone and settings.missing == "skip":
+        yield warning(f"{named} lacks {and_more(gone, 5)}: left out", README)
+    elif gone:
+        yield problem(f"{named} lacks {and_more(gone, 5)}", advice(context, settings.data))
+    else:
+        yield good(f"{named} has the files of {len(wanted)} tasks")

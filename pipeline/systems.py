@@ -1,0 +1,72 @@
+"""What the systems of a project declare: the modules of their stages, loaded by name, and ``system.py`` beside these.
+
+A system is a pipeline with its modules: ``stages/`` for the first pipeline, ``stages/<folder>/`` for a further one.
+``system.py`` has plain values and small functions for the programs around the stages. All are optional:
+
+- ``conflicts(values)`` returns the conflicts between sections of the parameters, a line each.
+- ``CHECKS`` are the doctor's checks of the system's inputs (:class:`pipeline.doctor.findings.Check`).
+- ``COMPARED`` are the results that `sightword compare` tests (:class:`Compared`).
+- ``SEED`` is the parameter in which the runs of a group of experiments differ.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pipeline.pipelines import Pipeline, pipelines, project_of, shipped
+
+SYSTEM = "system"
+"""The module with a system's declarations."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A file or folder of a run that `sightword compare` compares."""
+
+    name: str
+    """The anchor of its section on the page."""
+    title: str
+    about: str
+    """What the numbers are, for the page."""
+    what: str
+    """The kind of the first column, such as ``pairs of concepts``."""
+    path: Path
+    compare: Callable[..., list[Any]]
+    """Takes the path in A and in B, ``samples`` and ``seed``; returns :class:`pipeline.comparison.parts.Part` or
+    ``Measure``; raises a ScoringError where the two cannot be compared."""
+
+
+def path(pipeline: Pipeline, name: str) -> str:
+    """Return the path of a module of a pipeline, from the project's folder."""
+    return "/".join(filter(None, ("stages", pipeline.folder, f"{name}.py")))
+
+
+def load(pipeline: Pipeline, name: str) -> ModuleType | None:
+    """Return the module of a pipeline's stage, or another one beside it; None where there is none of this name."""
+    if importlib.util.find_spec("stages") is None:
+        # The program `sightword` lies elsewhere, so stages/ is in the project, or with this code.
+        sys.path += [str(project_of(Path.cwd())), str(shipped())]
+    module = ".".join(filter(None, ("stages", pipeline.folder, name)))
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        return None
+
+
+def declared(pipeline: Pipeline, name: str, default: Any) -> Any:
+    """Return what a system declares under a name; ``default`` where it declares no such thing."""
+    return getattr(load(pipeline, SYSTEM), name, default)
+
+
+def compared() -> list[Compared]:
+    """Return what the systems of the current folder's project compare."""
+    return [one for system in pipelines(project_of(Path.cwd())) for one in declared(system, "COMPARED", ())]

@@ -1,0 +1,59 @@
+"""Scores of energies that are low for true pairs: accuracy, F1, AUC, average precision, a histogram, the mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightword.statistics import proportion_interval, rounded
+
+Array = NDArray[Any]
+BINS = 40
+
+
+def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
+    """Return the scores of labelled pairs.
+
+    Args:
+        energies: (N,) low for true pairs.
+        labels: (N,) whether each pair is true; some are, and some are not.
+        threshold: a pair is accepted up to this energy.
+
+    Returns:
+        ``accuracy`` in percent with ``accuracy_ci95``, ``threshold``, ``pairs``, ``f1`` of the true pairs in percent;
+        as fractions ``auc``, the chance that a true pair has less energy than a false one, where ties count half, and
+        ``average_precision``, where equal energies are accepted together.
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    accepted = energies <= threshold
+    accuracy = 100.0 * float((accepted == labels).mean())
+    hits = int((accepted & labels).sum())
+    found: dict[str, Any] = {
+        "accuracy": accuracy,
+        "accuracy_ci95": proportion_interval(accuracy, len(labels)),
+        "threshold": float(threshold),
+        "pairs": len(labels),
+        "f1": 200.0 * hits / max(1, int(accepted.sum() + labels.sum())),
+        "auc": float(roc_auc_score(labels, -energies)),
+        "average_precision": float(average_precision_score(labels, -energies)),
+    }
+    scores: dict[str, Any] = rounded(found)
+    return scores
+
+
+def histogram(energies: Array, labels: Array) -> list[tuple[float, float, int, int]]:
+    """Return (from, to, true pairs, false pairs) of equal steps to the 99th percentile; the last one has the rest."""
+    top = float(np.quantile(energies, 0.99))
+    edges = np.linspace(float(energies.min()), max(top, float(energies.min()) + 1e-6), BINS + 1)
+    within = np.clip(energies, edges[0], edges[-1])
+    counts = [np.histogram(within[part], edges)[0] for part in (labels, ~labels)]
+    return [(float(edges[i]), float(edges[i + 1]), int(counts[0][i]), int(counts[1][i])) for i in range(BINS)]
+
+
+def mistakes(energies: Array, labels: Array, threshold: float, most: int) -> NDArray[np.int64]:
+    """Return the rows of at most so many wrongly judged pairs, farthest from the threshold first."""
+    wrong = np.flatnonzero((energies <= threshold) != labels)
+    return wrong[np.argsort(-np.abs(energies[wrong] - threshold), kind="stable")][:most]

@@ -1,0 +1,1 @@
+"""Published scores of all papers, for comparison with a run."""

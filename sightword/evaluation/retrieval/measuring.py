@@ -1,0 +1,133 @@
+"""All numbers of a run: the entry of each protocol, the best candidates, pairs of a short and a long caption."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+
+from sightword.encoder.arguments import LONGEST
+from sightword.errors import ScoringError
+from sightword.evaluation.retrieval.composition import composition_entry
+from sightword.evaluation.retrieval.distributed import ranker
+from sightword.evaluation.retrieval.folds import Folds
+from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
+from sightword.evaluation.retrieval.protocols import entry, rank_folds
+from sightword.evaluation.retrieval.querybank import with_querybank
+from sightword.evaluation.retrieval.ranks import Ranks
+from sightword.evaluation.retrieval.settings import RetrievalSettings
+from sightword.evaluation.retrieval.tables import top_table
+from sightword.features.pairs import Pairs
+from sightword.machine import Machine
+from sightword.messages import plural
+
+if TYPE_CHECKING:
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+
+log = logging.getLogger(__name__)
+
+Bank = tuple[NDArray[np.float32], list[str]]
+"""Features (B, D) of training pictures, and a caption of each."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The numbers of a run."""
+
+    metrics: dict[str, Any]
+    """By protocol, with ``lengths`` and ``composition`` where they are measured, and the reasons in ``skipped``."""
+    ranks: Ranks
+    """Of the protocol ``full``."""
+    full: dict[str, Any]
+    """The entry of the protocol ``full``, whether it is asked for or not."""
+    top: pa.Table
+    lengths: pa.Table
+
+
+def measure(
+    encoder: SentenceEncoder,
+    split: Pairs,
+    settings: RetrievalSettings,
+    *,
+    folds: tuple[Folds | None, str],
+    bank: Bank | None,
+    drawn: Iterable[tuple[str, str]] | None,
+    machine: Machine,
+    device: torch.device,
+    folder: Path,
+) -> Measured:
+    """Score an encoder by retrieval on a split.
+
+    Args:
+        encoder: the encoder.
+        split: pictures and captions.
+        settings: of the stage.
+        folds: from :func:`sightword.evaluation.retrieval.folds.choose_folds`.
+        bank: the query bank; None if it is not asked for.
+        drawn: picture and attribute of known content; None for pictures of unknown content.
+        machine: where captions and pictures are ranked.
+        device: the device of this process.
+        folder: a folder for temporary files that all nodes of a cluster see.
+
+    Raises:
+        ScoringError: the encoder is not compared by the cosine, and the query bank is asked for.
+    """
+    similarity, owners = encoder.similarity_name, split.image_of_caption
+    if bank and similarity != "cosine":
+        what = f"querybank needs an encoder that is compared by the cosine, this one is by {similarity}"
+        todo = f"Leave querybank out{', or set select.renormalise: true' * (similarity == 'dot')}."
+        raise ScoringError(what, where="retrieval.protocols", todo=todo)
+    counts = {"captions": len(split.texts), "pictures": len(split.image_ids), "dimensions": encoder.width}
+    encode = partial(encoder.encode, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
+    with_bank: dict[str, Any] = {}
+    with ranker(machine, **counts, rankings=2 if bank else 1, device=device, folder=folder) as rank:
+        images, sentences = encoder.encode_images(split.features), encode(split.texts)
+        ranks = rank(images, sentences, owners, similarity, top=settings.top)
+        if bank:
+            log.info("retrieval: the query bank has %s, with one caption each", plural(len(bank[1]), "picture"))
+            queries = encoder.encode_images(bank[0]), encode(bank[1])
+            sides = with_querybank(
+                *(images, sentences, *queries),
+                temperature=settings.bank_temperature, device=device, progress=True,
+            )  # fmt: skip
+            with_bank = {**entry([rank(*sides, owners, "dot")]), "bank_pictures": len(bank[1])}
+    chosen, few = folds
+    skipped = {"five_fold_1k": few} if few else {}
+    full = entry([ranks])
+    found: dict[str, Any] = {}
+    for protocol in settings.protocols:
+        if protocol == "full":
+            found[protocol] = full
+        elif protocol == "querybank":
+            found[protocol] = with_bank
+        elif chosen is not None:
+            found[protocol] = entry(rank_folds(images, sentences, owners, chosen, similarity, device=device))
+    about: dict[str, Any] = {
+        "split": settings.split,
+        "image_ids": split.image_ids,
+        "image_of_caption": owners,
+        "caption_numbers": split.numbers,
+    }
+    pairs = lengths_table(
+        *(sentences, ranks.caption_to_image, similarity),
+        **about, most=settings.length_pairs, texts=split.texts, device=device,
+    )  # fmt: skip
+    if len(pairs):
+        found["lengths"] = lengths_entry(pairs)
+    elif settings.length_pairs:
+        skipped["lengths"] = NO_PAIRS
+        log.warning("lengths left out: %s", NO_PAIRS)
+    composed = drawn and composition_entry(encoder.encode, images, drawn, split.image_ids, similarity, device=device)
+    if composed:
+        found["composition"] = composed
+    if skipped:
+        found["skipped"] = skipped
+    return Measured(found, ranks, full, top_table(ranks, **about), pairs)

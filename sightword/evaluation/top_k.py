@@ -1,0 +1,189 @@
+"""The best candidates of each query, by one rule of ties.
+
+Scores are rounded so that tied ones are equal; of equal scores the candidate in the lower row leads. Where scores are
+needed for the best candidates only, float32 computes all of them and float64 those that may be among the best, so that
+the answers are those of float64 alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Numbers = TypeVar("Numbers", torch.Tensor, Doubles)
+
+GRID = 2.0**32
+"""Products of vectors of length 1 or less within 1 / GRID are equal."""
+ROUND = 2.0**-24
+"""The largest relative rounding error of float32."""
+_SPLIT = 2.0**29 + 1
+_QUERIES = 1 << 14
+"""Lists that are merged at a time."""
+
+
+class Ties(ABC):
+    """Which scores are tied."""
+
+    @abstractmethod
+    def rounded(self, scores: Numbers) -> Numbers:
+        """Round scores so coarsely that tied ones are equal."""
+
+    @abstractmethod
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """Lower rounded scores by less than two of them can differ, and by more, the larger ``place`` is.
+
+        Args:
+            rounded: (n, m), from :meth:`rounded`.
+            place: (m,) whole numbers below 2**20; no two scores of a row are equal afterwards.
+        """
+
+
+class _Absolute(Ties):
+    """Products of rows of length 1 or less, rounded to multiples of 2**-32, so to within 1.2e-10."""
+
+    def rounded(self, scores: Numbers) -> Numbers:
+        return (scores * GRID).round() / GRID
+
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        return rounded - place * 2.0**-52
+
+
+class _Relative(Ties):
+    """Sums of squares, rounded to 24 bits, so to a share of 6e-8 (Veltkamp's splitting)."""
+
+    def rounded(self, scores: Numbers) -> Numbers:
+        larger = scores * _SPLIT
+        return larger - (larger - scores)
+
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """Lower by a share of the score, since scores have any size, and where it is 0, by next to nothing."""
+        return rounded * (1.0 + place * 2.0**-46) - place * 1e-300
+
+
+PRODUCTS, SQUARES = _Absolute(), _Relative()
+
+
+def best(
+    rough: Singles,
+    k: int,
+    least: Callable[[Singles], NDArray[np.floating[Any]]],
+    exact: Callable[[Rows, Rows], Doubles],
+    *,
+    ordered: bool = True,
+) -> tuple[Doubles, Rows]:
+    """Return the exact scores (n, K) and the rows (n, K) of the best candidates of n queries.
+
+    Args:
+        rough: (n, m) scores in float32; minus infinity for what is no candidate.
+        k: K, at most the number of candidates.
+        least: maps the K-th best rough scores (n,) to the lowest rough scores (n,) of candidates that may be among the
+            best by exact scores.
+        exact: maps queries (q,) and candidates of each (q, c) to exact scores (q, c), rounded by :class:`Ties`.
+        ordered: best first. Otherwise the order is free, and scores that were not needed are 0.
+    """
+    count, most = rough.shape
+    last = np.partition(rough, most - k, axis=1)[:, most - k]
+    query, candidate = divmod(np.flatnonzero(rough >= least(last)[:, None]), most)
+    many = np.bincount(query, minlength=count)
+    scores, rows = np.zeros((count, k)), np.empty((count, k), np.int64)
+    clear = np.zeros(count, bool) if ordered else many == k
+    rows[clear] = candidate[clear[query]].reshape(-1, k)
+    room = np.frexp((many - 1) // k)[1]  # queries with similar numbers of candidates go together
+    for size in np.unique(room[~clear]):
+        group = ~clear & (room == size)
+        asked = np.flatnonzero(group)
+        taken = np.arange(many[asked].max()) < many[asked, None]
+        candidates = np.zeros(taken.shape, np.int64)
+        candidates[taken] = candidate[group[query]]
+        found = exact(asked, candidates)
+        found[~taken] = -np.inf
+        order = np.argsort(-found, axis=1, kind="stable")[:, :k]  # the candidates are in the order of their rows
+        scores[asked] = np.take_along_axis(found, order, axis=1)
+        rows[asked] = np.take_along_axis(candidates, order, axis=1)
+    return scores, rows
+
+
+@dataclass(frozen=True)
+class Top:
+    """The best candidates of each query, best first; equal scores in the order of the candidates' rows."""
+
+    candidate: Rows
+    """(Q, K) the candidates' rows; K is smaller than requested if there are fewer candidates."""
+    score: Doubles
+    """(Q, K) the scores: cosines to within 2.3e-10, dot products to within 2.3e-10 times the longest rows, order
+    similarities to within a share of 6e-8."""
+
+    @classmethod
+    def none(cls, queries: int, width: int) -> Top:
+        """Return lists of ``width`` places that no candidate has taken."""
+        return cls(np.full((queries, width), -1), np.full((queries, width), -np.inf))
+
+    def merge(self, other: Top) -> None:
+        """Take over what is better in the lists of other candidates, whose rows may come before or after."""
+        for start in range(0, len(self.score), _QUERIES):
+            block = slice(start, start + _QUERIES)
+            better = start + np.flatnonzero(other.score[block, 0] >= self.score[block, -1])
+            score, candidate = (
+                np.concatenate([own[better], new[better]], axis=1)
+                for own, new in ((self.score, other.score), (self.candidate, other.candidate))
+            )
+            order = np.lexsort((candidate, -score))[:, : self.score.shape[1]]
+            self.score[better] = np.take_along_axis(score, order, axis=1)
+            self.candidate[better] = np.take_along_axis(candidate, order, axis=1)
+
+    def times(self, unit: float) -> Top:
+        """Return the lists with scores in another unit."""
+        return Top(self.candidate, self.score * unit)
+
+
+class Best:
+    """Collects the ``top`` best candidates of each query from tiles of exact scores that come one after another.
+
+    ``least`` (queries,) are scores below which candidates may be omitted.
+    """
+
+    def __init__(
+        self,
+        queries: int,
+        candidates: int,
+        top: int,
+        ties: Ties,
+        device: torch.device,
+        least: Doubles | None = None,
+    ) -> None:
+        kept = (queries, min(top, candidates))
+        self._ties = ties
+        self._score = torch.full(kept, -torch.inf, dtype=torch.float64, device=device)
+        if least is not None:  # places that no candidate has taken stand right below
+            self._score[:] = torch.from_numpy(np.nextafter(least, -np.inf)[:, None]).to(device)
+        self._candidate = torch.full(kept, -1, dtype=torch.int64, device=device)
+
+    def offer(self, scores: torch.Tensor, *, rows: slice, candidates_from: int) -> None:
+        """Merge a tile (queries, candidates); the tiles of a query come in the order of the candidates."""
+        known = self._score[rows]
+        better = torch.nonzero(self._ties.rounded(scores.amax(dim=1)) > known[:, -1]).squeeze(1)
+        if not len(better):  # after some tiles, few queries have a new candidate
+            return
+        known, new = known[better], self._ties.rounded(scores[better])
+        # The order of equal values is not defined in topk, so no two may be equal.
+        place = torch.arange(new.shape[1], dtype=torch.float64, device=new.device)
+        found = torch.topk(self._ties.lowered(new, place), min(known.shape[1], new.shape[1]), dim=1).indices
+        both = torch.cat([known, new.gather(1, found)], dim=1)
+        which = torch.cat([self._candidate[rows][better], found + candidates_from], dim=1)
+        order = torch.sort(both, dim=1, descending=True, stable=True).indices[:, : known.shape[1]]
+        self._score[rows.start + better] = both.gather(1, order)
+        self._candidate[rows.start + better] = which.gather(1, order)
+
+    def done(self) -> Top:
+        """Return the best of each query, with scores in the unit of the similarity; a place left empty has -1."""
+        self._score[self._candidate < 0] = -torch.inf
+        return Top(self._candidate.cpu().numpy(), self._score.cpu().numpy())

@@ -1,0 +1,177 @@
+"""Opens the files that a user names: regular files only, ``.gz`` unpacked within a limit, lines in LF or CR LF.
+
+Each fault of a file is one error of the class that the caller names, and never waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import io
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from sightword.errors import FileFormatError, SightwordError
+from sightword.messages import first_line, size
+
+LARGEST = 4_000_000_000
+"""The most bytes of a file that is read whole."""
+
+LONGEST = 1_000_000
+"""The most bytes of a line, unless the caller names another limit."""
+
+SMALL, RATIO = 64_000_000, 100
+"""A ``.gz`` may unpack to so many bytes, or to so many times its own size; text seldom shrinks to a tenth."""
+
+_Path = str | os.PathLike[str]
+
+
+@contextlib.contextmanager
+def reading(path: _Path, error: type[SightwordError] = FileFormatError, *, todo: str | None = None) -> Iterator[None]:
+    """Turn errors of the file system and of unpacking, while ``path`` is read, into an error of the class ``error``."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise error("does not exist", where=path, todo=todo) from None
+    except (OSError, EOFError, zlib.error) as reason:
+        said = getattr(reason, "strerror", None)
+        what = f"cannot be read ({said or first_line(reason)})"
+        cut = None if said else "It may have been cut off: fetch or make it again."
+        raise error(what, where=path, todo=todo or cut) from None
+
+
+def require_regular(path: _Path) -> None:
+    """Raise OSError for a pipe, a socket or a device, which would wait when opened, and for a missing file."""
+    mode = Path(path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
+
+
+@contextlib.contextmanager
+def opened(
+    path: _Path, error: type[SightwordError] = FileFormatError, *, todo: str | None = None
+) -> Iterator[BinaryIO]:
+    """Open a file for reading; a file whose name ends in ``.gz`` is unpacked.
+
+    Args:
+        path: the file.
+        error: the class of the errors.
+        todo: the remedy, for messages.
+
+    Raises:
+        SightwordError: of the class ``error``: the file is missing, no regular file, unreadable, no whole ``.gz``, or
+            unpacks to more than :data:`SMALL` bytes and :data:`RATIO` times its size.
+    """
+    with reading(path, error, todo=todo):
+        require_regular(path)
+        with open(path, "rb") as file:
+            if not os.fspath(path).lower().endswith(".gz"):
+                yield file
+                return
+            limit = max(SMALL, RATIO * os.fstat(file.fileno()).st_size)
+            with gzip.GzipFile(fileobj=file) as packed, io.BufferedReader(_Limited(packed, limit), 1 << 18) as unpacked:
+                yield cast("BinaryIO", unpacked)
+
+
+class _Limited(io.RawIOBase):
+    """Reads from an unpacking stream, and raises OSError after ``limit`` bytes."""
+
+    def __init__(self, stream: gzip.GzipFile, limit: int) -> None:
+        self._stream, self._limit, self._left = stream, limit, limit
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = self._stream.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise OSError(errno.EFBIG, f"it unpacks to more than {size(self._limit)}")
+        return count
+
+
+def read_bytes(path: _Path, error: type[SightwordError] = FileFormatError, *, todo: str | None = None) -> bytes:
+    """Return the bytes of a file; errors as :func:`opened`, and for a file of more than :data:`LARGEST` bytes."""
+    with opened(path, error, todo=todo) as file:
+        if len(data := file.read(LARGEST + 1)) > LARGEST:
+            raise OSError(errno.EFBIG, f"it has more than {size(LARGEST)}")
+        return data
+
+
+def raw_lines(
+    path: _Path,
+    error: type[SightwordError] = FileFormatError,
+    *,
+    longest: int = LONGEST,
+    expected: str | None = None,
+    todo: str | None = None,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the number, from 1, and the bytes of each line, without its end and the file's byte order mark.
+
+    Args:
+        path: the file.
+        error: the class of the errors.
+        longest: the most bytes of a line.
+        expected: what a line holds, for the message about a line that is too long.
+        todo: the remedy, for messages.
+
+    Raises:
+        SightwordError: of the class ``error``, as :func:`opened`, and for a line that is too long or ends in CR.
+    """
+    with opened(path, error, todo=todo) as file:
+        number = 0
+        while line := file.readline(longest + 2):
+            number += 1
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+                if b"\r" in line.rstrip(b"\r\n"):
+                    remedy = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."
+                    what, ends = "ends in CR, as on old Macs", "lines that end in LF or CR LF"
+                    raise error(what, where=f"{path}, line 1", expected=ends, todo=remedy)
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            if len(line) > longest:
+                what = f"has more than {longest} bytes"
+                raise error(what, where=f"{path}, line {number}", expected=expected, todo=todo)
+            yield number, line
+
+
+def lines(
+    path: _Path,
+    error: type[SightwordError] = FileFormatError,
+    *,
+    encoding: str = "utf-8",
+    longest: int = LONGEST,
+    expected: str | None = None,
+    todo: str | None = None,
+) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line, as :func:`raw_lines`.
+
+    Other characters that end lines in Unicode are part of a line.
+
+    Raises:
+        SightwordError: of the class ``error``, as :func:`raw_lines`, and for a line that is not in ``encoding`` or has
+            a NUL.
+    """
+    for number, line in raw_lines(path, error, longest=longest, expected=expected, todo=todo):
+        try:
+            text = line.decode(encoding)
+        except UnicodeDecodeError as reason:
+            what, name = f"byte {line[reason.start]:#04x} is not {encoding.upper()}", encoding.upper()
+            where = f"{path}, line {number}"
+            raise error(what, where=where, todo=f"Save the file as {name}.") from None
+        if "\0" in text:
+            raise error("has a NUL", where=f"{path}, line {number}", expected=f"plain text in {encoding.upper()}")
+        yield number, text
+
+
+def files_in(folder: Path, *patterns: str) -> list[Path]:
+    """Return the files of a folder that match one of the patterns, by name, without the ``._*`` of macOS."""
+    found = {file for pattern in patterns for file in folder.glob(pattern)}
+    return sorted(file for file in found if not file.name.startswith("._") and file.is_file())

@@ -1,0 +1,52 @@
+"""Drawings of binary decisions: curves of the training run, and the energies of true and false pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, WIDTH, Drawing, drawing_style
+from sightword.report.inputs import numbers, read_tsv
+
+
+def curve(path: Path, column: str, title: str) -> Drawing:
+    """Draw a column of a table with tabs over its column ``batch``; the drawing has the name of the file.
+
+    Raises:
+        FileFormatError: the table lacks a column, or a cell is not a number.
+    """
+    columns = read_tsv(path)
+    batches, values = (numbers(columns, name, where=path) for name in ("batch", column))
+    with drawing_style(path.stem):
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        axes = figure.add_subplot()
+        axes.plot(batches, values, color=BLUE, marker="o" if len(batches) == 1 else None)
+        axes.set_xlabel("batches")
+        axes.set_ylabel(column)
+        return Drawing(path.stem, title, figure)
+
+
+def energies(
+    rows: Sequence[tuple[float, float, int, int]], threshold: float, names: tuple[str, str] = ("true", "false")
+) -> Drawing:
+    """Draw a histogram (:mod:`sightword.evaluation.binary.scores`) with the threshold, counts on a logarithmic axis.
+
+    ``names`` are those of the pairs that should lie below and above the threshold.
+    """
+    with drawing_style("energies"):
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        axes = figure.add_subplot()
+        edges = [row[0] for row in rows] + [rows[-1][1]]
+        for column, colour, label in ((2, GREEN, names[0]), (3, ORANGE, names[1])):
+            axes.stairs([row[column] for row in rows], edges, color=colour, label=label, linewidth=1.6)
+        axes.axvline(threshold, color=GREY, linestyle="--", label="threshold")
+        axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+        axes.set_ylim(0, None)
+        axes.set_xlabel("energy")
+        axes.set_ylabel("pairs")
+        axes.legend()
+        return Drawing("energies", f"Energies of {names[0]} and of {names[1]} pairs, with the threshold.", figure)

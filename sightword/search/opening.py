@@ -1,0 +1,160 @@
+"""Opens what a search needs: the encoder, the collection, and the reader of new pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightword import machine
+from sightword.errors import SearchError
+
+if TYPE_CHECKING:
+    from sightword.captions.table import CaptionTable
+    from sightword.features.table import FeatureTable
+    from sightword.search.query import Query
+    from sightword.search.searcher import Floats, Searcher
+    from sightword.search.uploads import UploadedPictures
+
+
+def open_search(
+    encoder: str,
+    features: Path,
+    captions: Path | None,
+    *,
+    weights: Path | None,
+    weights_folder: Path,
+    collection: Path | None = None,
+    split: str | None = None,
+    named: Sequence[str] = (),
+) -> tuple[Searcher, UploadedPictures]:
+    """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded.
+
+    Args:
+        encoder: the name, the address or the folder of an encoder.
+        features: the features of the pictures, unless ``collection`` is given.
+        captions: the captions of the pictures; None without.
+        weights: the file of the image network's weights; None: the file in ``weights_folder``, if it is there.
+        weights_folder: a folder of such files, by the names that features have for them.
+        collection: a folder of picture files to search.
+        split: search only this split.
+        named: ids of the collection or paths of picture files, which must be there.
+
+    Raises:
+        SearchError: something is not there, and errors of the encoder and of the files.
+    """
+    from sightword.encoder.by_name import folder_and_space
+    from sightword.encoder.pretrained import find_encoder, require_encoder
+    from sightword.search.picture_files import list_pictures
+    from sightword.storage.store import Store
+
+    settings = machine.current()
+    folder, space = folder_and_space(encoder)
+    if space is None:
+        folder = find_encoder(encoder)
+    require_encoder(folder)
+    if weights is not None and not weights.is_file():
+        raise SearchError("there is no such file of weights", where=weights)
+    found: tuple[FeatureTable, CaptionTable | None]
+    if collection is None:
+        found = _read(features, captions, split)
+        _check_named(named, *found, split)
+    else:
+        list_pictures(collection)
+
+    from sightword.compute import devices
+    from sightword.encoder.visual import open_beside_pictures
+    from sightword.search.collection import read_collection
+    from sightword.search.embeddings import KeptEmbeddings, kind_of
+    from sightword.search.network import NamedNetwork
+    from sightword.search.searcher import Searcher
+    from sightword.search.uploads import UploadedPictures
+
+    def file_of(attributes: Mapping[str, Any]) -> Path | None:
+        file = weights_folder / str(attributes.get("weights", ""))
+        return weights or (file if file.is_file() else None)
+
+    device, store = devices.use(settings, deterministic=False), Store(settings.store)
+    model = open_beside_pictures(folder if space is None else encoder, device=device)
+    if collection is not None:
+        trained = model.notes.get("features") or {}
+        network = NamedNetwork(trained, file_of(trained))
+        options: dict[str, Any] = {"workers": settings.workers, "progress": True}
+        found = read_collection(collection, network, device=device, store=store, **options), None
+    kept = KeptEmbeddings(store, kind_of(folder, device.type))
+    options = {"where": collection or features, "split": split, "threads": settings.threads, "kept": kept}
+    searcher = Searcher(model, *found, **options)
+    file = file_of(searcher.attributes)
+    return searcher, UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=file, device=device)
+
+
+def _read(features: Path, captions: Path | None, split: str | None) -> tuple[FeatureTable, CaptionTable | None]:
+    from sightword.captions.table import read_texts
+    from sightword.features.table import read_features
+
+    if captions is None and split is not None:
+        todo = "Give --captions data/captions/captions.parquet."
+        raise SearchError("without captions the splits are not known", todo=todo)
+    if not features.exists():
+        todo = "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project."
+        raise SearchError("there are no features of pictures to search", where=features, todo=todo)
+    return read_features(features), None if captions is None else read_texts(captions)
+
+
+def _check_named(names: Sequence[str], table: FeatureTable, captions: CaptionTable | None, split: str | None) -> None:
+    """Report a picture that is neither an id of the collection nor a file."""
+    from sightword.search.catalogue import build
+
+    ids = [name for name in names if not is_file(name)]
+    if ids:
+        catalogue = build(table.image_ids, captions, split)
+        for name in ids:
+            catalogue.find(name)
+
+
+def is_file(name: str) -> bool:
+    """Return whether a text is the path of a file; a sentence is none, however long."""
+    try:
+        return Path(name).is_file()
+    except OSError:  # too long for a path
+        return False
+
+
+def find_picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> int | Floats:
+    """Return the row of a picture of the collection, or the features (D,) of a picture file.
+
+    Raises:
+        SearchError: there is no such picture, with ids like it, or the file cannot be used.
+    """
+    row = searcher.catalogue.rows.get(name)
+    if row is not None:
+        return row
+    if not is_file(name):
+        searcher.catalogue.find(name)
+    data = uploads.read(Path(name))
+    row = uploads.row(data)
+    return uploads.features(data) if row is None else row
+
+
+def find_operands(
+    names: Mapping[str, str], searcher: Searcher, uploads: UploadedPictures
+) -> list[Query | int | Floats]:
+    """Return the operands of :meth:`Searcher.combined`: a sentence is what is neither a picture nor named like one.
+
+    Args:
+        names: sentences, ids and paths by their names in messages.
+        searcher: the open collection.
+        uploads: reads picture files.
+
+    Raises:
+        SearchError: a picture is not there or cannot be used, or a sentence is no query.
+    """
+    from sightword.search.query import check_query
+    from sightword.search.thumbnails import SUFFIXES
+
+    return [
+        find_picture(thing, searcher, uploads)
+        if thing in searcher.catalogue.rows or is_file(thing) or thing.lower().endswith(SUFFIXES)
+        else check_query(thing, searcher.encoder.vocabulary, name)
+        for name, thing in names.items()
+    ]

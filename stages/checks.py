@@ -1,0 +1,128 @@
+"""The doctor's checks of the first pipeline's inputs: corpus, evaluation sets, weights, other encoders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.doctor.context import Context
+from pipeline.doctor.files import README, advice, exist, tasks
+from pipeline.doctor.findings import Check, Finding, failure, good, problem, warning
+from pipeline.doctor.project import git_output
+from pipeline.experiments.baseline import BESIDE
+from sightword.corpus.listing import list_pictures
+from sightword.errors import CorpusError
+from sightword.features.settings import RANDOM, is_weights_file
+from sightword.io.files import sha256_file
+from sightword.messages import and_more, size
+
+
+def check_corpus(context: Context) -> Iterator[Finding]:
+    """Check the files that the corpus's format needs, its pictures, and whether DVC or git tracks them."""
+    settings = context.section("corpus")
+    if settings is None:
+        return
+    path, pictures = context.root / settings.path, context.root / settings.pictures
+    if not path.is_dir():
+        yield problem(f"corpus.path = {settings.path}: there is no such folder", advice(context, settings.path))
+        return
+    try:
+        files = settings.model_copy(update={"path": str(path)}).files()
+        listing = list_pictures(path, required=True)
+    except CorpusError as error:
+        yield failure(error, README)
+        return
+    assert listing is not None
+    missing = [name for name in files if not (path / name).is_file()]
+    empty = [name for name in files if (path / name).is_file() and not (path / name).stat().st_size]
+    for names, what, todo in (
+        (missing, f"lacks {{}} (corpus.format: {settings.format})", README),
+        (empty, "{} is empty", "Fetch it again."),
+        (sorted(listing.misnamed), "DVC stops at a name that is not UTF-8: {}", "Rename or remove it."),
+        (sorted(listing.circular), "DVC stops at a circular link: {}", "Remove it."),
+    ):
+        if names:
+            yield problem(f"{settings.path}: {what.format(and_more(names, 5))}", todo)
+    if not settings.draws_pictures and settings.require_pictures and not any(pictures.glob("*")):
+        todo = f"{README} Set corpus.require_pictures to false where features come precomputed."
+        yield problem(f"corpus.pictures = {settings.pictures}: there are no pictures", todo)
+    elif not missing and not empty:
+        yield good(f"{settings.path} has the files of the format {settings.format}")
+    above = [place for place in (Path(settings.path), *Path(settings.path).parents) if place.name]
+    tracked = any((context.root / f"{place}.dvc").is_file() for place in above)
+    if not tracked and git_output(context.root, "ls-files", "--", settings.path) == "":
+        what = f"neither DVC nor git tracks {settings.path}: experiments in a copy of the workspace will not find it"
+        yield warning(what, f"`dvc add {settings.path}`, then commit {settings.path}.dvc.")
+
+
+def check_semantics(context: Context) -> Iterator[Finding]:
+    """Check the evaluation sets that the parameters name."""
+    for stage in ("semantics", "epochs"):
+        if (settings := context.section(stage)) is not None:
+            yield from tasks(context, f"{stage}.data", settings, settings.tasks)
+
+
+def check_weights(context: Context) -> Iterator[Finding]:
+    """Check the weights of the image network, or the precomputed features; and the encoders of other training runs."""
+    select = context.section("select")
+    if select is not None:
+        yield from exist(
+            context, {f"select.beside ({name})": f"{BESIDE}/{name}/encoder.json" for name in select.beside}
+        )
+    settings = context.section("features")
+    if settings is None:
+        return
+    inputs, weights = context.root / settings.inputs, settings.weights
+    if settings.source == "precomputed":
+        files = {"precomputed": settings.precomputed, "precomputed_ids": settings.precomputed_ids}
+        missing = {name: file for name, file in files.items() if file and not (inputs / file).is_file()}
+        for name, file in missing.items():
+            yield problem(f"features.{name}: {inputs / file} does not exist", "Put it there, or fix the name.")
+        if not missing:
+            yield good(f"{inputs / settings.precomputed} exists")
+    elif weights == RANDOM:
+        yield good("the image network has random weights: for demonstration")
+    elif not is_weights_file(weights):
+        yield from _check_published(context, settings)
+    elif not (inputs / weights).is_file():
+        report = warning if context.has_run("features") else problem
+        todo = f"Put the file with the sha256 {settings.weights_sha256} there; features in the store do not need it."
+        yield report(f"features.weights: {inputs / weights} does not exist", todo)
+    elif context.quick:
+        yield good(f"{inputs / weights} exists")
+    else:
+        yield _check_sha256(inputs / weights, settings.weights_sha256)
+
+
+def _check_published(context: Context, settings: Any) -> Iterator[Finding]:
+    facts = context.ask("torch")
+    if "accepted" not in facts:
+        return  # not asked, or the check of torch reports the error
+    if settings.weights not in facts["accepted"]:
+        what = f"features.weights = {settings.weights}: torchvision publishes no such weights for {settings.backbone}"
+        yield problem(what, f"Use one of {', '.join(facts['accepted']) or 'another network'}, a file, or {RANDOM}.")
+        return
+    path = Path(facts["hub"]) / "checkpoints" / facts["url"].rpartition("/")[2]
+    begins = re.search(r"-([0-9a-f]{8,})\.", path.name)
+    if path.is_file():
+        yield _check_sha256(path, settings.weights_sha256 or (begins.group(1) if begins else ""))
+    else:
+        todo = f"Without a network: put {facts['url']} there first (`sightword fetch weights`)."
+        yield warning(f"{path} does not exist: the first run downloads {size(facts['weights_bytes'])}", todo)
+
+
+def _check_sha256(path: Path, wanted: str) -> Finding:
+    """Check a file against its sha256, or against the first digits."""
+    if (found := sha256_file(path)).startswith(wanted.lower()):
+        return good(f"{path} has the expected sha256")
+    todo = "Delete it and fetch it again; or, if it is the right file, write its sha256 to features.weights_sha256."
+    return problem(f"{path} has the sha256 {found}, not {wanted}", todo)
+
+
+CHECKS = (
+    Check("corpus", check_corpus, needs_project=True),
+    Check("semantics", check_semantics, needs_project=True),
+    Check("weights", check_weights, needs_project=True),
+)

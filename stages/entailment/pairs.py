@@ -1,0 +1,41 @@
+"""The stage pairs: reads labelled sentence pairs, or draws those of the sample; writes the pairs of each
+split, and their counts.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sightword.entailment.data.settings import SentencePairsSettings
+
+log = logging.getLogger(__name__)
+
+SETTINGS = SentencePairsSettings
+
+
+def work(settings: SentencePairsSettings) -> None:
+    """Read sentence pairs, and hold dev out by premise."""
+    from sightword.entailment.data.pairs import write_pairs
+    from sightword.entailment.data.splitting import split_pairs
+    from sightword.io.files import atomic_folder, write_json
+
+    splits, counts = split_pairs(settings)
+    with atomic_folder("data/entailment/pairs") as folder:
+        write_pairs(folder, splits, counts)
+    write_json("metrics/entailment/pairs.json", counts)
+    for name, found in counts.items():
+        kept = "left out" if settings.undecided == "drop" else "kept as not entailed"
+        log.info(
+            "pairs: %s has %d pairs, %.1f %% entailed, %d undecided (%s)",
+            *(name, found["pairs"], found["entailed"], found["undecided"], kept),
+        )
+        if found["contradictory"]:
+            log.warning(
+                "pairs: %d pairs of %s stand there with another label too, and are kept",
+                *(found["contradictory"], name),
+            )
+        if found.get("premises_in_training"):
+            log.warning(
+                "pairs: %d premises of %s are premises of training too (%.1f %% of the pairs)",
+                *(found["premises_in_training"], name, found["pairs_with_premise_in_training"]),
+            )

@@ -1,0 +1,66 @@
+"""The stage evaluate: reads the encoder of one scenario and seed, the features, the captions, SentEval's files and the
+ratings; writes the encoder's scores, and the tables that compare encoders pair by pair.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from sightword.grounded.judging.settings import JudgeSettings
+
+log = logging.getLogger(__name__)
+
+SETTINGS = JudgeSettings
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--scenario": {"required": True, "help": "the name of the scenario, as in train.scenarios"},
+    "--seed": {"required": True, "type": int, "help": "the seed of its training run, as in train.seeds"},
+}
+
+MODELS = Path("models/grounded")
+CAPTIONS = Path("data/corpus/captions.parquet")
+FEATURES = Path("data/features/features.h5")
+RATINGS = Path("data/raw/ratings")
+
+
+def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
+    """Judge one encoder in all its spaces."""
+    from sightword import machine
+    from sightword.captions.table import read_texts
+    from sightword.compute import devices
+    from sightword.encoder.grounded import GroundedEncoder
+    from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.features.pairs import Pairs, pair
+    from sightword.features.table import read_features
+    from sightword.grounded.judging.measuring import METRICS, measure, read
+    from sightword.io.files import atomic_folder, write_json, write_table
+    from sightword.statistics import rounded
+
+    run = f"{scenario}-{seed}"
+    if settings.ratings:
+        settings = settings.model_copy(update={"ratings": str(RATINGS / settings.ratings)})
+    device = devices.use(machine.current())
+    captions, features = read_texts(CAPTIONS), read_features(FEATURES)
+    splits: dict[str, Pairs] = {split: pair(features, captions, split) for split in settings.splits}
+    training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]
+    material = read(settings, splits, training)
+    for task, reason in material.skipped.items():
+        log.warning("%s left out: %s", task, reason)
+    encoder = GroundedEncoder.load(MODELS / run, device=device)
+    found = measure(encoder, material, settings)
+    for row in found.judged:
+        if "undefined" in row.entry:
+            log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
+    metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
+    with atomic_folder(Path("data/grounded") / run) as folder:
+        write_json(folder / METRICS, metrics)  # the stage report reads one folder
+        write_pairs(folder / "pairs.parquet", found.judged)
+        for name, table in found.tables.items():
+            write_table(folder / f"{name}.parquet", table)
+    write_json(Path("metrics/grounded") / run / METRICS, metrics)
+    own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
+    log.info(
+        "evaluate %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",
+        *(run, encoder.default, *(100 * own[name] for name in ("mnno", "rho_vis", "c_inter")), settings.splits[0]),
+    )

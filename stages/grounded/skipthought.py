@@ -1,0 +1,70 @@
+"""The stage skipthought: reads the ordered text; writes the trained encoder with its decoders, the curves, and a few
+numbers.
+
+A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from sightword.grounded.skipthought.settings import SkipthoughtSettings
+
+log = logging.getLogger(__name__)
+
+SETTINGS = SkipthoughtSettings
+CHECKPOINT = True
+"""Whether a killed run goes on where it was."""
+
+TEXT = Path("data/text")
+MODEL = Path("models/skipthought")
+
+
+def work(settings: SkipthoughtSettings, *, inputs: str = "") -> Callable[[], object]:
+    """Train an encoder on ordered text: SkipThought, or neighbouring sentences told apart."""
+    from sightword import machine
+    from sightword.compute import devices
+    from sightword.grounded.skipthought.batches import examples
+    from sightword.grounded.skipthought.saved import save
+    from sightword.grounded.skipthought.task import train
+    from sightword.io.files import atomic_folder, write_json
+    from sightword.text.storage import Text
+    from sightword.training.checkpoint import open_checkpoint
+    from sightword.training.curves import write_curves
+
+    text = Text.open(TEXT)
+    here = machine.current()
+    device = devices.use(here, deterministic=settings.deterministic)
+    count = len(examples(text, settings))
+    kind = "pairs" if settings.objective == "infonce" else "triples"
+    log.info("skipthought: %d %s, %d tokens in the vocabulary", count, kind, len(text.vocabulary))
+    parameters = settings.model_dump()
+    with open_checkpoint(
+        here.scratch, "skipthought", inputs=inputs, device=device.type, parameters=parameters
+    ) as checkpoint:
+        run = train(settings, text, device=device, checkpoint=checkpoint, progress=True)
+        network, now, loss = run.network, run.progress, run.held_out_loss
+        result = {
+            "objective": settings.objective,
+            "device": device.type,
+            kind: count,
+            "tokens": len(text.vocabulary),
+            "parameters": sum(weights.numel() for weights in network.parameters()),
+            "steps": now.steps,
+            "epochs": round(now.steps * settings.batch / count, 4),
+            "loss": round(now.last("loss", "loss"), 6) if now.steps else None,
+            "held_out_loss": None if loss is None else round(loss, 6),
+            "held_out_perplexity": None if run.perplexity is None else round(run.perplexity, 4),
+        }
+        with atomic_folder(MODEL) as folder:
+            save(folder, network, text.vocabulary, result=result)
+        with atomic_folder("plots/grounded/skipthought") as folder:
+            write_curves(folder, now)
+        write_json("metrics/grounded/skipthought.json", result)
+        log.info(
+            "skipthought: %s, %d batches of %d, held-out perplexity %s",
+            *(settings.objective, now.steps, settings.batch, result["held_out_perplexity"]),
+        )
+        return checkpoint.finished()

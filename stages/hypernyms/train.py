@@ -1,0 +1,68 @@
+"""The stage train: reads the taxonomy and its pairs; writes the vectors with the best score on dev, the curves, and a
+few numbers.
+
+A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from sightword.hypernyms.training.settings import EmbedSettings
+
+log = logging.getLogger(__name__)
+
+SETTINGS = EmbedSettings
+CHECKPOINT = True
+"""Whether a killed run goes on where it was."""
+
+TAXONOMY = Path("data/hypernyms/taxonomy")
+
+
+def work(settings: EmbedSettings, *, inputs: str = "") -> Callable[[], object]:
+    """Train embeddings of all concepts."""
+    from sightword import machine
+    from sightword.hypernyms.data.storage import read_prepared
+    from sightword.hypernyms.training.concepts import Concepts
+    from sightword.hypernyms.training.task import train
+    from sightword.io.files import atomic_folder, write_json
+    from sightword.training.checkpoint import open_checkpoint
+    from sightword.training.curves import write_curves
+
+    prepared = read_prepared(TAXONOMY)
+    taxonomy, pairs = prepared.taxonomy, prepared.pairs
+    scratch, parameters = machine.current().scratch, settings.model_dump()
+    with open_checkpoint(scratch, "hypernyms", inputs=inputs, device="cpu", parameters=parameters) as checkpoint:
+        found = train(
+            settings, pairs["train"], pairs["dev"], len(taxonomy.names), checkpoint=checkpoint, progress=True
+        )  # fmt: skip
+        now = found.progress
+        kept = {key: getattr(settings, key) for key in ("energy", "dimension", "margin", "slack")}
+        concepts = Concepts(taxonomy.names, taxonomy.words, found.vectors, found.weights, now.notes["threshold"], kept)
+        with atomic_folder("models/hypernyms/concepts") as folder:
+            concepts.save(folder)
+        with atomic_folder("plots/hypernyms/train") as folder:
+            write_curves(folder, now)
+        write_json(
+            "metrics/hypernyms/train.json",
+            {
+                "energy": settings.energy,
+                "concepts": len(taxonomy.names),
+                "parameters": found.vectors.size + sum(one.size for one in found.weights.values()),
+                "pairs": len(pairs["train"].labels) - found.left_out,
+                "left_out": found.left_out,
+                "batches": now.steps,
+                "best_batch": now.best_step,
+                "criterion": settings.criterion,
+                "dev": round(now.best, 4),
+                "loss": round(now.last("loss", "loss"), 6),
+                "threshold": now.notes["threshold"],
+            },
+        )
+        log.info(
+            "train: %s, dev %s %.2f %% at batch %d of %d",
+            *(settings.energy, settings.criterion, now.best, now.best_step, now.steps),
+        )
+        return checkpoint.finished()

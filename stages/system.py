@@ -1,0 +1,39 @@
+"""Declarations of the first pipeline: see :mod:`pipeline.systems`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stages.checks import CHECKS
+
+__all__ = ["CHECKS", "SEED", "conflicts"]
+
+SEED = "train.seed"
+
+
+def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the conflicts between two sections, so that they are reported before costly work."""
+    problems = []
+    if "train" in values and "select" in values:
+        train, members = values["train"], values["select"]["members"]
+        every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
+        kept = train["epochs"] if every else train["epochs"] // train["cycle"]
+        if members > kept:
+            causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
+            problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
+        if values["select"]["beside"] and train["similarity"] != "cosine":
+            found = train["similarity"]
+            problems.append(
+                f"select.beside: encoders stand beside one of the cosine only (train.similarity is {found})"
+            )
+        if "querybank" in values.get("retrieval", {}).get("protocols", ()):
+            if train["similarity"] != "cosine":
+                found = train["similarity"]
+                problems.append(f"retrieval.protocols: querybank needs the cosine (train.similarity is {found})")
+            elif members > 1 and not values["select"]["renormalise"] and not values["select"]["beside"]:
+                problems.append("retrieval.protocols: querybank with select.members > 1 needs select.renormalise: true")
+    if "resize" in values and "features" in values and values["features"]["source"] == "extract":
+        side, crop = values["resize"]["side"], values["features"]["crop"]
+        if crop > side:
+            problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
+    return problems

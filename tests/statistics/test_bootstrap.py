@@ -1,0 +1,120 @@
+"""The bootstrap against a plain loop with the same draws, and where it must have no surprises."""
+
+from __future__ import annotations
+
+import resource
+import time
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from pipeline.comparison.dependent import williams
+from sightword import bootstrap
+from sightword.bootstrap import draws, pearson_differences, resampled, resampled_spearman
+
+
+def system_scores(pairs, seed, better=0.0):
+    random = np.random.default_rng(seed)
+    gold, shared, one, two = random.standard_normal((4, pairs))
+    return gold, (1 + better) * gold + 0.7 * shared + one, gold + 0.7 * shared + two
+
+
+def plain(gold, a, b, samples, seed, name=""):
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    found = []
+    for _ in range(samples):
+        drawn = random.integers(0, len(gold), len(gold))
+        r = np.corrcoef([gold[drawn], a[drawn], b[drawn]])
+        found.append(r[0, 1] - r[0, 2])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 1 << 17])
+def test_it_is_a_loop_over_resamples(monkeypatch, at_once):
+    monkeypatch.setattr(bootstrap, "_IN_CACHE", at_once)
+    gold, a, b = system_scores(31, 1)
+    found = pearson_differences(3.5 + gold, 1e6 + a, 0.001 * b, samples=200, seed=4, name="x")
+    np.testing.assert_allclose(found, plain(gold, a, b, 200, 4, "x"), rtol=0, atol=1e-9)
+
+
+def test_interval_and_p_are_counted():
+    differences = np.arange(-10, 190) / 100  # 10 below 0, one at 0, 189 above
+    found = resampled(differences)
+    assert (found.low, found.high) == pytest.approx((np.percentile(differences, 2.5), np.percentile(differences, 97.5)))
+    assert found.p == 2 * (11 + 1) / (200 + 1)
+    assert resampled(np.ones(99)).p == 2 / 100
+
+
+def test_seed_and_name_choose_the_draws():
+    gold, a, b = system_scores(40, 2)
+    draw = pearson_differences(gold, a, b, samples=50, seed=1, name="x")
+    np.testing.assert_array_equal(draw, pearson_differences(gold, a, b, samples=50, seed=1, name="x"))
+    for other in ({"seed": 2, "name": "x"}, {"seed": 1, "name": "y"}):
+        assert not np.allclose(draw, pearson_differences(gold, a, b, samples=50, **other))
+
+
+def test_a_system_does_not_differ_from_itself():
+    gold, a, _ = system_scores(200, 3)
+    found = resampled(pearson_differences(gold, a, 5 + 3 * a, samples=300, seed=0))
+    assert (found.low, found.high, found.p) == (0, 0, 1)
+
+
+def test_it_agrees_with_the_tests_where_these_hold():
+    """Normal scores: p about that of Williams' t, for differences from nothing to clear."""
+    for better, seed in ((0, 4), (0.02, 5), (0.1, 6), (0.2, 7)):
+        gold, a, b = system_scores(600, seed, better)
+        r = np.corrcoef([gold, a, b])
+        expected = williams(r[0, 1], r[0, 2], r[1, 2], 600).p
+        assert resampled(pearson_differences(gold, a, b, samples=2000, seed=0)).p == pytest.approx(expected, abs=0.03)
+
+
+def test_when_nothing_differs_one_in_twenty_is_called_significant_though_scores_are_not_normal():
+    """Williams' t is fooled by a few pairs that stand out; the bootstrap is what the correction builds on."""
+    random = np.random.default_rng(8)
+    runs, calls, fooled = 300, 0, 0
+    for run in range(runs):
+        gold, shared, one, two = random.standard_t(4, (4, 100))
+        a, b = gold + shared + one, gold + shared + two
+        calls += resampled(pearson_differences(gold, a, b, samples=250, seed=run)).p < 0.05
+        r = np.corrcoef([gold, a, b])
+        fooled += williams(r[0, 1], r[0, 2], r[1, 2], 100).p < 0.05
+    assert calls / runs == pytest.approx(0.05, abs=0.03)
+    assert fooled > calls
+
+
+def test_resamples_without_a_correlation_are_left_out():
+    gold, a, b = np.array([0.0, 0, 0, 1]), np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 2, 3])
+    differences = pearson_differences(gold, a, b, samples=2000, seed=0)
+    # A resample without the last pair, or with nothing else, has constant gold scores.
+    assert np.isnan(differences).mean() == pytest.approx(0.75**4 + 0.25**4, abs=0.04)
+    assert resampled(differences) is not None
+    assert resampled(np.where(np.arange(100) < 51, np.nan, 0.1)) is None
+    assert resampled(np.empty(0)) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=5, max_size=30), st.integers(0, 99))
+def test_resampled_correlations_are_those_of_the_drawn_pairs(pairs, seed):
+    gold, score = np.array(pairs, float).T
+    (times,) = draws(len(gold), 6, seed, "x")
+    found = resampled_spearman(gold, score[None], samples=6, seed=seed, name="x")[0]
+    for drawn, rho in zip(times.astype(int), found, strict=True):
+        x, y = np.repeat(gold, drawn), np.repeat(score, drawn)
+        if len(set(x)) > 1 and len(set(y)) > 1:
+            assert rho == pytest.approx(spearmanr(x, y)[0], abs=1e-9)
+        else:
+            assert np.isnan(rho)
+
+
+@pytest.mark.slow
+def test_ten_thousand_resamples_of_1500_pairs_are_quick_and_small():
+    gold, a, b = system_scores(1500, 9)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    pearson_differences(gold, a, b, samples=10_000, seed=0)
+    assert time.process_time() - start < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024

@@ -1,0 +1,295 @@
+"""Looking after a store: it says what is there, finds damage, and loses nothing that is sound."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filled_store import DIMENSION, damage, fill, identity, read, same
+from silent_pipes import silent_pipe
+
+from pipeline import cli
+from sightword.errors import StoreError
+from sightword.storage import maintenance
+from sightword.storage.folder import entries
+from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.store import Store
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def test_a_survey_counts_each_feature_once(store) -> None:
+    fill(store, identity(), range(20), segments=3)
+    fill(store, identity(), range(5))
+    fill(store, identity("vgg19"), range(4))
+    found = {kind.identity["backbone"]: kind for kind in maintenance.survey(store)}
+    assert (found["resnet152"].features, found["resnet152"].segments) == (20, 4)
+    assert (found["vgg19"].features, found["vgg19"].damaged) == (4, [])
+    folder = store.place.folder / "features" / identity().name
+    assert found["resnet152"].bytes == sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
+    features = fill(store, identity(), range(20), segments=2)
+    damage(store, identity(), 7)
+    [kind] = maintenance.survey(store)
+    assert kind.features == 19
+    assert len(kind.damaged) == 1
+    assert "1 features" in kind.damaged[0]
+    maintenance.prune(store)
+    [kind] = maintenance.survey(store)
+    assert (kind.features, kind.damaged, kind.segments) == (19, [], 1)
+    del features[identity().key(f"{7:064x}")]
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_small_segments_become_one(store) -> None:
+    features = fill(store, identity(), range(60), segments=12)
+    fill(store, identity(), range(30), segments=5)
+    looked = maintenance.prune(store, dry_run=True)
+    assert (looked.segments, len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME))) == (17, 17)
+    done = maintenance.prune(store)
+    assert (done.segments, done.bytes > 0) == (17, True)
+    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 1
+    assert same(read(store, identity(), list(features)), features)
+    assert maintenance.prune(store) == maintenance.Pruning()
+
+
+def test_large_segments_stay(store, monkeypatch) -> None:
+    features = fill(store, identity(), range(60), segments=2)
+    monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
+    before = entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)
+    assert maintenance.prune(store).segments == 0
+    assert entries(store.place.folder / "features" / identity().name, SEGMENT_NAME) == before
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_a_reader_under_way_is_not_disturbed(store) -> None:
+    features = fill(store, identity(), range(60), segments=12)
+    reading = store.read(identity(), DIMENSION, list(features))
+    first, _ = next(reading)
+    maintenance.prune(store)
+    seen = len(first) + sum(len(keys) for keys, _ in reading)
+    assert 5 <= seen < 60  # what was merged away meanwhile is missing, and is found by whoever asks again
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch, caplog) -> None:
+    fill(store, identity(), range(3))
+    [path] = entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)
+    real = Path.read_bytes
+
+    def gone(which: Path) -> bytes:
+        if which == path:
+            path.unlink()
+        return real(which)
+
+    monkeypatch.setattr(Path, "read_bytes", gone)
+    assert maintenance.prune(store) == maintenance.Pruning()
+    assert not path.exists()
+    assert caplog.messages == []
+
+
+def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) -> None:
+    monkeypatch.setattr("sightword.storage.store.FIRST", 0.0)
+    monkeypatch.setattr("sightword.storage.store.SHARE", 0.0)
+    numbers = {identity().key(f"{number:064x}"): np.full(DIMENSION, number, np.float32) for number in range(150)}
+    stop = threading.Event()
+    problems: list[StoreError] = []
+
+    def pruning() -> None:
+        while not stop.is_set():
+            try:
+                maintenance.prune(store)
+            except StoreError as error:
+                problems.append(error)
+
+    threads = [threading.Thread(target=pruning) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with store.writer(identity()) as writer:
+        for key, value in numbers.items():
+            writer.put(key, value)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert same(read(store, identity(), list(numbers)), numbers)
+
+
+def test_a_sound_segment_that_cannot_be_read_now_is_not_thrown_away(store, monkeypatch) -> None:
+    features = fill(store, identity(), range(20), segments=2)
+
+    def no_memory(*arguments: object) -> None:
+        raise MemoryError("malloc of size 1 failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sightword.storage.segments._sound", no_memory)
+        assert maintenance.prune(store).segments == 0
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_what_a_folder_holds_is_said_again_where_that_was_lost(store) -> None:
+    features = fill(store, identity(), range(4))
+    path = store.place.folder / "features" / identity().name / "identity.json"
+    for spoil in (path.unlink, lambda: path.write_text("garbage")):
+        spoil()
+        assert next(maintenance.survey(store)).damaged
+        read(store, identity(), list(features))
+        assert not next(maintenance.survey(store)).damaged
+
+
+def test_a_name_that_fits_several_kinds_removes_none(store) -> None:
+    names = [f"net{number}" for number in range(40)]  # two of them begin alike, by the pigeonhole
+    for name in names:
+        fill(store, identity(name), range(1))
+    with pytest.raises(StoreError, match=r"kinds begin with"):
+        for start in "0123456789abcdef":
+            maintenance.prune(store, remove=start, dry_run=True)
+
+
+def test_kinds_are_removed_by_name_and_by_age(store) -> None:
+    old, new = identity("vgg19"), identity()
+    fill(store, old, range(4))
+    fill(store, new, range(4))
+    long_ago = time.time() - 100 * 24 * 3600
+    os.utime(store.place.folder / "features" / old.name / "identity.json", (long_ago, long_ago))
+    assert maintenance.prune(store, unused_days=101).kinds == 0
+    assert maintenance.prune(store, unused_days=99, dry_run=True).kinds == 1
+    assert (store.place.folder / "features" / old.name).exists()
+    assert maintenance.prune(store, unused_days=99).kinds == 1
+    assert [kind.name for kind in maintenance.survey(store)] == [new.name]
+    assert maintenance.prune(store, remove=new.name[:6]).kinds == 1
+    assert list(maintenance.survey(store)) == []
+
+
+def test_reading_counts_as_use(store) -> None:
+    features = fill(store, identity(), range(4))
+    long_ago = time.time() - 100 * 24 * 3600
+    os.utime(store.place.folder / "features" / identity().name / "identity.json", (long_ago, long_ago))
+    read(store, identity(), list(features))
+    assert maintenance.prune(store, unused_days=1).kinds == 0
+
+
+def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
+    fill(store, identity(), range(4))
+    folder = store.place.folder / "features" / identity().name
+    fresh, old = folder / f".{'a' * 32}.parquet.x.tmp", folder / f".{'b' * 32}.parquet.y.tmp"
+    probe = folder / ".probe.0123456789ab.tmp"  # of a process killed while it looked whether there is room
+    for path in (fresh, old, probe):
+        path.write_bytes(b"half")
+    two_days_ago = time.time() - 2 * 24 * 3600
+    for path in (old, probe):
+        os.utime(path, (two_days_ago, two_days_ago))
+    assert maintenance.prune(store).leftovers == 2
+    assert fresh.exists()
+    assert not old.exists()
+    assert not probe.exists()
+
+
+def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
+    fill(store, identity(), range(4))
+    path = store.place.folder / "features" / identity().name / "identity.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "backbone": "vgg19"}))
+    [kind] = maintenance.survey(store)
+    assert kind.identity == {}
+    assert "not what the folder's name says" in kind.damaged[0]
+
+
+def test_no_such_kind(store) -> None:
+    with pytest.raises(StoreError, match="no kind of feature begins with abc"):
+        maintenance.prune(store, remove="abc")
+
+
+def test_the_commands(store, capsys, monkeypatch) -> None:
+    def run(*arguments: str) -> tuple[int, str]:
+        code = cli.main(["store", *arguments])
+        return code, capsys.readouterr().out
+
+    monkeypatch.setenv("SIGHTWORD_STORE", str(store.place.folder))
+    assert cli.main(["store", "stats"]) == 1
+    assert "there is no store here" in capsys.readouterr().err
+    fill(store, identity(), range(20), segments=2)
+    code, shown = run("stats")
+    assert code == 0
+    assert "resnet152 avgpool, weights 000000000000, fp32, cpu-1" in shown
+    assert "smaller side 256 (lanczos), ten crop(s) of 224, L2" in shown
+    assert "20 features in 2 segments" in shown
+    assert run("verify")[0] == 0
+    damage(store, identity(), 7)
+    code, shown = run("verify")
+    assert code == 1
+    assert "damaged: " in shown
+    assert "19 features are sound, 1 places are damaged" in shown
+    assert "see `sightword store verify`" in run("stats")[1]
+    assert "would merge 2 segments" in run("prune", "--dry-run")[1]
+    assert "merged 2 segments" in run("prune")[1]
+    assert run("verify", "--store", str(store.place.folder))[0] == 0
+    assert "removed 1 kinds" in run("prune", "--remove", identity().name[:4])[1]
+    for wrong in (["store"], ["store", "prune", "--unused", "-1"], ["store", "burn"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(wrong)
+        assert caught.value.code == 2
+
+
+def test_looking_after_a_store_needs_no_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, sightword.storage.maintenance; print('torch' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "False"
+
+
+def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, caplog) -> None:
+    features = fill(store, identity(), range(20))
+    pipe = store.place.folder / "features" / identity().name / f"{'0' * 32}.parquet"
+    with silent_pipe(pipe):
+        assert same(read(store, identity(), list(features)), features)
+        assert not read(store, identity(), [bytes(32)])
+        assert "a pipe or a device, not a regular file" in caplog.text
+        assert cli.main(["store", "verify", "--store", str(store.place.folder)]) == 1
+        assert f"damaged: {pipe}: all or some features (it is a pipe or a device" in capsys.readouterr().out
+        assert maintenance.prune(store, dry_run=True).segments == 2
+        assert pipe.exists()
+        assert maintenance.prune(store).segments == 2
+    assert not pipe.exists()
+    assert same(read(store, identity(), list(features)), features)
+
+
+def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
+    fill(store, identity(), range(2))
+    folder = store.place.folder / "features" / identity().name
+    for path in entries(folder, SEGMENT_NAME):
+        path.unlink()
+    (folder / "identity.json").unlink()
+    with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
+        [kind] = maintenance.survey(store)
+        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["cannot be", "all or so"]
+        maintenance.prune(store)
+    assert not entries(folder, SEGMENT_NAME)
+
+
+def test_a_link_in_a_circle_is_reported_and_pruned(store, capsys) -> None:
+    features = fill(store, identity(), range(20))
+    link = store.place.folder / "features" / identity().name / f"{'0' * 32}.parquet"
+    link.symlink_to(link.name)
+    assert same(read(store, identity(), list(features)), features)
+    place = ["--store", str(store.place.folder)]
+    assert cli.main(["store", "stats", *place]) == 0
+    assert "1 places are damaged" in capsys.readouterr().out
+    assert cli.main(["store", "verify", *place]) == 1
+    assert f"damaged: {link}: all or some features (Too many levels of symbolic links)" in capsys.readouterr().out
+    assert cli.main(["store", "prune", *place]) == 0
+    assert not link.is_symlink()
+    assert cli.main(["store", "verify", *place]) == 0
+    assert same(read(store, identity(), list(features)), features)

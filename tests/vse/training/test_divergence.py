@@ -1,0 +1,251 @@
+"""A training that went wrong is stopped, and told where and how; one that is well never is."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightword.errors import TrainingError
+from sightword.features.pairs import Pairs
+from sightword.model.encoders import Encoders
+from sightword.vse.training import divergence
+from sightword.vse.training import task as loop
+from sightword.vse.training.divergence import LOOK, Plan, Watch
+from sightword.vse.training.objective import Objective
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import CaptionTask, train
+
+SETTINGS = TrainSettings(
+    embedding=5, hidden=8, attention=6, batch=8, epochs=8, cycle=4, rate_max=0.02, clip_images=None,
+    clip_captions=None,
+)  # fmt: skip
+TOKENS = 20
+BATCHES = 4 * LOOK
+"""In an epoch, where losses are made up."""
+ALIKE = 2 * 0.2 * 7 / 8
+"""What a batch of 8 costs by a model that knows nothing."""
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Pairs:
+    """40 pictures of five colours and eight shapes, two captions each that spell both."""
+    random = np.random.default_rng(0)
+    colours, shapes = random.normal(size=(5, 10)), random.normal(size=(8, 10))
+    places = np.arange(40)
+    return Pairs(
+        image_ids=[f"{place:02d}" for place in places],
+        features=np.hstack([colours[places % 5], shapes[places // 5]]).astype(np.float32),
+        texts=[""] * 80,
+        ids=[np.array([2 + p % 5, filler, 8 + p // 5], np.int64) for p in places for filler in (17, 18)],
+        numbers=np.tile([0, 1], 40),
+        image_of_caption=np.repeat(places, 2),
+    )
+
+
+def run(pairs: Pairs, kept: list[int] | None = None, **change: object) -> list[int]:
+    """Train; the epochs whose snapshots were kept also go into ``kept``, which outlives an error."""
+    kept = [] if kept is None else kept
+    settings = TrainSettings(**{**SETTINGS.model_dump(), **change})
+    train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=lambda epoch, _: kept.append(epoch))
+    return kept
+
+
+# Whole trainings
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"reduction": "sum", "dropout_states": 0.5, "dropout_features": 0.5},
+        {"loss": "hardest"},
+        {"loss": "hardest", "warm_up": 2, "reduction": "sum"},
+        {"loss": "infonce"},
+        {"loss": "infonce", "temperature": 0.01, "schedule": "step", "rate_max": 0.005},
+        {"similarity": "order", "margin": 0.05},
+        {"margin": 0.0},
+        {"rate_max": 1e-8, "rate_min": 1e-9},
+    ],
+)
+def test_a_training_that_is_well_is_never_stopped(pairs, monkeypatch, change):
+    monkeypatch.setattr(divergence, "LOOK", 10)  # stricter than it is
+    assert run(pairs, **change) == [4, 8]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
+@pytest.mark.parametrize("rate", [100.0, 1e6, 1e12])
+def test_a_rate_that_makes_it_explode_stops_it(pairs, loss, rate):
+    with pytest.raises(TrainingError) as caught:
+        run(pairs, loss=loss, schedule="step", rate_max=rate)
+    text = str(caught.value)
+    assert re.search(r"the loss (explodes: over 50 batches|is no number)", text)
+    found = re.search(
+        r"batch (\d+) \(epoch (\d+)\), learning rate (\S+), gradient norms .*\(pictures\) and .*\(capt", text
+    )
+    assert found
+    step, epoch = int(found[1]), int(found[2])
+    assert step <= 100
+    assert epoch == (step - 1) // 10 + 1
+    assert float(found[3]) == rate
+
+
+def test_a_training_that_loses_all_it_learned_is_stopped_and_its_snapshots_stay(pairs, monkeypatch):
+    real = loop.learning_rate
+
+    def rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
+        return 1e4 if step >= 60 else real(settings, step, per_epoch)
+
+    monkeypatch.setattr(loop, "learning_rate", rate)
+    monkeypatch.setattr(divergence, "LOOK", 10)
+    kept: list[int] = []
+    with pytest.raises(TrainingError, match=r"explodes: .*it was 0\.\d\d times that; batch \d+"):
+        run(pairs, kept)
+    assert kept[0] == 4
+
+
+def test_a_picture_that_is_no_number_stops_it_within_the_epoch(pairs, monkeypatch):
+    honest, done = CaptionTask.learn, 0
+
+    def step(self: CaptionTask, *arguments: object) -> torch.Tensor:
+        nonlocal done
+        done += 1
+        if done == 5:
+            self.training.features[:] = float("nan")
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(CaptionTask, "learn", step)
+    monkeypatch.setattr(divergence, "LOOK", 6)
+    with pytest.raises(
+        TrainingError, match=r"the loss is no number at batch 5 \(epoch 1\), learning rate .*\(captions\)"
+    ):
+        run(pairs)
+    assert done == 6  # of the epoch's ten
+
+
+def test_a_number_that_is_none_tells_the_norms_before(pairs):
+    broken = Pairs(**{**pairs.__dict__, "features": pairs.features * np.float32(1e30)})
+    with pytest.raises(TrainingError, match=r"no number at batch \d+ .*gradient norms of the batch before: "):
+        run(broken, loss="infonce", rate_max=1e30, rate_min=1e29, clip_images=0.5)
+
+
+# The rule by itself
+
+
+def watching(**change: object) -> Watch:
+    torch.manual_seed(0)
+    settings = TrainSettings(**{**SETTINGS.model_dump(), **change})
+    return Watch(Encoders(TOKENS, 20, settings), Objective(settings))
+
+
+def plan(epoch: int = 0) -> Plan:
+    rows = np.arange(8)
+    return Plan(epoch, epoch * BATCHES, [rows] * BATCHES, [0.001 * (step + 1) for step in range(BATCHES)])
+
+
+def feed(seen: Watch, shares: np.ndarray, epoch: int = 0, looks: frozenset[int] = frozenset()) -> None:
+    """The losses of some batches, as shares of what a model costs that knows nothing."""
+    for place, share in enumerate(shares):
+        seen.add(torch.tensor(share * ALIKE, dtype=torch.float32), torch.tensor([0.25, 4.0]))
+        if seen.due or place in looks:
+            seen.look(plan(epoch))
+
+
+def grow(seen: Watch, factor: float) -> None:
+    with torch.no_grad():
+        for weight in seen._sides[0]:
+            weight *= factor
+
+
+@pytest.mark.parametrize("level", [0.95, 2.0, 10.0])
+def test_a_loss_that_never_was_lower_is_none(level):
+    feed(watching(), np.full(BATCHES, level))
+
+
+def test_a_loss_that_rises_again_in_part_is_none():
+    feed(watching(), np.r_[np.full(LOOK, 0.01), np.full(LOOK, 0.8), np.full(LOOK, 0.01)])
+
+
+def test_a_few_bad_batches_are_none():
+    shares = np.full(BATCHES, 0.3)
+    shares[LOOK + 3 : LOOK + 10] = 3.0
+    feed(watching(), shares)
+
+
+def test_a_loss_that_comes_back_to_that_of_knowing_nothing_is_one():
+    seen = watching()
+    with pytest.raises(TrainingError) as caught:
+        feed(seen, np.r_[np.full(LOOK, 0.4), np.full(LOOK, 0.95)])
+    text = str(caught.value)
+    assert "over 50 batches it is 0.95 times what it costs to give all pairs one score, and it was 0.40 times" in text
+    assert "batch 100 (epoch 1), learning rate 0.1, gradient norms 0.25 (pictures) and 4 (captions)" in text
+    assert "Lower train.rate_max" in text
+
+
+def test_weights_that_grew_count_only_where_nothing_is_learned():
+    seen = watching()
+    feed(seen, np.full(LOOK, 1.0))
+    grow(seen, 900.0)
+    feed(seen, np.full(LOOK, 1.0))
+    grow(seen, 2.0)
+    feed(seen, np.full(LOOK, 0.8))
+    with pytest.raises(TrainingError, match=r"1\.00 times .* the weights have grown 1\.8e\+03-fold; batch 200"):
+        feed(seen, np.full(LOOK, 1.0))
+
+
+def test_with_another_objective_the_count_begins_again():
+    change = {"loss": "hardest", "warm_up": 1}
+    seen = watching(**change)
+    feed(seen, np.full(BATCHES, 0.3))
+    seen.begin(anew=True)
+    harder = np.full(BATCHES, 1.2) * 8 / 7  # hardest: 2 x margin, where all mismatches cost 2 x margin x 7 / 8
+    feed(seen, harder, epoch=1)
+    lost = watching(**change)
+    feed(lost, np.full(BATCHES, 0.3))
+    lost.begin(anew=False)
+    with pytest.raises(TrainingError, match="explodes"):
+        feed(lost, harder, epoch=1)
+
+
+def test_without_a_margin_nothing_can_be_told():
+    seen = watching(margin=0.0)
+    feed(seen, np.r_[np.zeros(LOOK), np.full(LOOK, 9.0)])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([0.1, 0.6, 1.0]), min_size=4, max_size=4),
+    st.frozensets(st.integers(0, BATCHES - 1), max_size=8),
+    st.integers(1, BATCHES - 1),
+)
+def test_how_often_one_looks_and_where_it_was_killed_makes_no_difference(levels, looks, killed):
+    """And the verdict is that of the rule, counted by hand."""
+    shares = np.repeat(levels, LOOK) * np.random.default_rng(0).uniform(0.9, 1.1, BATCHES)
+    means = [float(block.mean()) for block in np.split(shares, 4)]
+    wanted = any(mean >= 0.9 and min(means[:place], default=1) <= 0.5 for place, mean in enumerate(means))
+    found = False
+    try:
+        first = watching()
+        feed(first, shares[:killed], looks=looks | {killed - 1})
+        second = watching()
+        second.restore(first.state())
+        assert second.losses.tolist() == first.losses.tolist()
+        feed(second, shares[killed:])
+        assert len(second.losses) == BATCHES
+    except TrainingError:
+        found = True
+    assert found == wanted
+
+
+def test_a_gradient_that_is_no_number_is_told_before_it_is_in_a_snapshot():
+    seen = watching()
+    seen.add(torch.tensor(0.3), torch.tensor([0.1, 0.2]))
+    seen.add(torch.tensor(0.3), torch.tensor([float("inf"), 0.2]))
+    with pytest.raises(TrainingError) as caught:
+        seen.look(plan(1))
+    assert "the gradient is no number at batch 202 (epoch 2), learning rate 0.002, " in str(caught.value)
+    assert "of the batch before: 0.1 (pictures) and 0.2 (captions)" in str(caught.value)

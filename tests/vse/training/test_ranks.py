@@ -1,0 +1,113 @@
+"""Several processes compute what one computes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import fork_server
+import numpy as np
+import pytest
+import rank_gradients
+import safetensors.torch
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.errors import TrainingError
+from sightword.machine import Place
+from sightword.training.group import Group
+from sightword.training.processes import ALONE
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.sharing import map_split, write_split
+from sightword.vse.training.task import check_sizes
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def start(repository: Path, count: int, *command: str, **more: str) -> list[subprocess.Popen[str]]:
+    """Start processes with the variables that torchrun gives them; the first one has the store."""
+    port = str(free_port())
+    return [
+        subprocess.Popen(
+            [fork_server.python(), "-m", *command],
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{repository}{os.pathsep}{repository / 'tests/support'}",
+                "GLOO_SOCKET_IFNAME": "lo",
+                "SIGHTWORD_DEVICE": "cpu",
+                **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
+                **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(count)),
+                "GROUP_RANK": "0",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+                "TORCHELASTIC_RUN_ID": "test",
+                **more,
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+
+
+def finish(processes: list[subprocess.Popen[str]]) -> None:
+    """Wait until all have ended well."""
+    said = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(said), "\n".join(said)
+
+
+@pytest.fixture(scope="module")
+def one() -> dict[str, torch.Tensor]:
+    """What one process finds."""
+    return dict(rank_gradients.gradients(ALONE))
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
+def test_each_objective_has_the_gradients_of_one_process(repository, tmp_path, one, count) -> None:
+    finish(start(repository, count, "rank_gradients", str(tmp_path)))
+    found = safetensors.torch.load_file(tmp_path / f"{count}.safetensors")
+    assert found.keys() == one.keys()
+    for name, value in one.items():
+        assert value.dtype == torch.float64
+        assert torch.allclose(found[name], value, rtol=1e-6, atol=1e-12), name
+    assert any(value.abs().max() > 1e-3 for value in one.values())
+
+
+@given(st.integers(2, 9), st.integers(2, 40))
+def test_each_row_of_a_batch_is_in_one_share_and_all_ranks_have_one_order(count, size) -> None:
+    rows = np.random.default_rng(0).permutation(size)
+    cuts = [Group(Place(rank=rank, ranks=count), None, torch.device("cpu")).cut(rows) for rank in range(count)]
+    whole = cuts[0][0]
+    assert all(np.array_equal(order, whole) for order, _ in cuts)
+    assert np.array_equal(np.concatenate([whole[own] for _, own in cuts]), whole)
+    assert sorted(whole) == sorted(rows)
+    sizes = [len(whole[own]) for _, own in cuts]
+    assert max(sizes) - min(sizes) <= 1
+    assert np.array_equal(ALONE.cut(rows)[0][ALONE.cut(rows)[1]], rows)
+
+
+def test_a_split_is_mapped_as_it_was_written_and_stays_when_the_files_are_gone(tmp_path) -> None:
+    split = rank_gradients.pairs()
+    write_split(tmp_path, split, 15)
+    found, tokens = map_split(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert tokens == 15
+    assert len(found.image_ids) == len(split.image_ids)
+    assert np.array_equal(found.features, split.features)
+    assert [ids.tolist() for ids in found.ids] == [ids.tolist() for ids in split.ids]
+    for name in ("numbers", "image_of_caption"):
+        assert np.array_equal(getattr(found, name), getattr(split, name))
+
+
+def test_more_ranks_than_pairs_in_a_batch_are_refused() -> None:
+    settings = TrainSettings(batch=4)
+    check_sizes(settings, rank_gradients.pairs(), 4)
+    with pytest.raises(TrainingError, match=r"5 processes cannot share batches of 4 pairs \(train.batch\)"):
+        check_sizes(settings, rank_gradients.pairs(), 5)

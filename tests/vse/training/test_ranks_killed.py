@@ -1,0 +1,163 @@
+"""The stage train in several processes: the same bytes each time, and one message whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import fork_server
+import psutil
+import pytest
+import safetensors.torch
+import torch
+from training_project import finish, outputs, start, wait_for, write_project
+
+pytestmark = pytest.mark.full
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
+SETTINGS = {"hidden": 48, "dropout_states": 0.0, "epochs": 4, "cycle": 1, "batch": 15}
+KEPT = "The checkpoint is kept: the same command goes on from there."
+
+
+@pytest.fixture
+def project(repository, tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_project(repository, **SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture
+def begin(project, repository, tmp_path_factory) -> Callable[..., subprocess.Popen[str]]:
+    """Start the stage with a number of ranks, by itself or by torchrun, with one scratch folder for all.
+
+    Processes are copies of one (see ``fork_server``) but where something happens to them.
+    """
+    scratch = tmp_path_factory.mktemp("scratch")
+
+    def starting(ranks: int, *, torchrun: bool = False, copies: bool = False, **more: str) -> subprocess.Popen[str]:
+        python = fork_server.python() if copies else sys.executable
+        if torchrun:
+            program = [python, *TORCHRUN, f"--nproc-per-node={ranks}"]
+            return start(project, repository, scratch, program=program, GLOO_SOCKET_IFNAME="lo", **more)
+        return start(project, repository, scratch, program=[python], SIGHTWORD_RANKS=str(ranks), **more)
+
+    return starting
+
+
+def ranks_of(process: subprocess.Popen[str]) -> dict[int, psutil.Process]:
+    """The processes that a stage has started, by rank."""
+    return {int(child.environ()["RANK"]): child for child in psutil.Process(process.pid).children(recursive=True)}
+
+
+def refused(process: subprocess.Popen[str]) -> str:
+    """Wait until the stage has ended with an error; the one line in which it says so."""
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    return said.splitlines()[-1]
+
+
+def clear(project: Path) -> None:
+    for folder in ("models", "metrics", "plots"):
+        shutil.rmtree(project / folder, ignore_errors=True)
+
+
+def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(project, repository, begin) -> None:
+    write_project(repository, **SETTINGS, average="ema", average_decay=0.9, precision="bf16")
+    finish(begin(2, copies=True))
+    wanted = outputs(project)
+    assert sum(name.endswith(".safetensors") for name in wanted) == 4
+    clear(project)
+    process = begin(2)
+    wait_for(1, process, project)
+    ranks = ranks_of(process)
+    ranks[1].kill()
+    said = refused(process)
+    assert said == f"train: process 2 of 2 was ended by SIGKILL (the memory may have run out). {KEPT}"
+    assert not any(rank.is_running() for rank in ranks.values())
+    said = finish(begin(2, copies=True))
+    assert "goes on after batch" in said
+    assert said.count("epoch 4:") == 1
+    assert outputs(project) == wanted
+
+    clear(project)
+    process = begin(2)
+    wait_for(1, process, project)
+    ranks_of(process)[0].kill()
+    assert "process 1 of 2 was ended by SIGKILL" in refused(process)
+    assert "goes on after batch" in finish(begin(4, torchrun=True, copies=True))  # more than there may be cores
+    assert outputs(project).keys() == wanted.keys()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_one_that_hangs_ends_all(project, begin, rank) -> None:
+    process = begin(2, SIGHTWORD_THREADS="1")
+    wait_for(1, process, project)
+    ranks = ranks_of(process)
+    ranks[rank].suspend()
+    what = f"train: process {rank + 1} of 2 has given no sign of life for 30 s. The others were ended. {KEPT}"
+    assert refused(process) == what
+    assert not any(one.is_running() for one in ranks.values())
+    assert "goes on after batch" in finish(begin(1, copies=True))
+
+
+def test_two_average_the_weights_of_one(project, repository, begin) -> None:
+    def snapshot(ranks: int, **settings: object) -> dict[str, torch.Tensor]:
+        clear(project)
+        write_project(repository, **SETTINGS | {"epochs": 2} | settings)
+        finish(begin(ranks, copies=True))
+        return safetensors.torch.load_file(min((project / "models/snapshots").rglob("*.safetensors")))
+
+    average: dict[str, object] = {"average": "ema", "average_decay": 0.9}
+    current, one, two = snapshot(1), snapshot(1, **average), snapshot(2, **average)
+    one.pop("captions.pooling.out.bias")  # adds the same to all positions: its gradient is rounding
+    assert all(torch.allclose(two[name], value, rtol=1e-4, atol=1e-5) for name, value in one.items())
+    assert not all(torch.allclose(current[name], value, rtol=1e-2, atol=1e-3) for name, value in one.items())
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_ctrl_c_ends_all(project, begin, whole) -> None:
+    process = begin(2)
+    wait_for(1, process, project)
+    ranks = ranks_of(process)
+    if whole:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    else:
+        process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "train: interrupted"
+    assert "Traceback" not in said
+    assert not any(rank.is_running() for rank in ranks.values())
+
+
+def test_without_the_launcher_all_end(project, begin) -> None:
+    process = begin(2)
+    wait_for(1, process, project)
+    ranks = ranks_of(process)
+    process.kill()
+    process.communicate()
+    gone, alive = psutil.wait_procs(ranks.values(), timeout=300)
+    assert (len(gone), alive) == (2, [])
+
+
+def test_an_error_of_a_rank_is_said_once(project, begin) -> None:
+    with (project / "data/features/features.h5").open("r+b") as file:
+        file.seek(2000)
+        file.write(b"damaged")
+    process = begin(2, copies=True)
+    said = refused(process)
+    assert said.startswith("train: data/features/features.h5: is damaged or was changed")
+
+
+def test_torchrun_starts_the_ranks_too(project, begin, tmp_path_factory) -> None:
+    finish(begin(2, copies=True))
+    wanted = outputs(project)
+    clear(project)
+    said = finish(begin(2, torchrun=True, SIGHTWORD_SCRATCH=str(tmp_path_factory.mktemp("other"))))
+    assert said.count("train: 4 epochs, 4 snapshots") == 1
+    assert outputs(project) == wanted

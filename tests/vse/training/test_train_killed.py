@@ -1,0 +1,141 @@
+"""The stage train as a process: killed at any moment and started again, it ends with the same bytes."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from stage_here import run_here
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from training_project import curves, finish, outputs, start, wait_for, write_project
+
+from sightword.training import engine
+from sightword.vse.training.task import CaptionTask
+
+
+@pytest.fixture
+def project(repository, tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_project(repository)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository, tmp_path_factory) -> None:
+    scratch = tmp_path_factory.mktemp("scratch")
+    watched = {"SIGHTWORD_TENSORBOARD": str(tmp_path_factory.mktemp("events"))}
+    finish(start(project, repository, scratch))
+    wanted = outputs(project)
+    assert sum(name.endswith(".safetensors") for name in wanted) == 4
+    assert list((scratch / "train").glob("*/*")) == []  # nothing is left, so a second run is a whole one
+    said = finish(start(project, repository, scratch))
+    assert "goes on after" not in said
+    assert outputs(project) == wanted
+
+    whole = curves(project)
+    earlier = {name: digest for name, digest in wanted.items() if not name.startswith("plots/")}
+    draw = random.Random(1)
+    for target in (1, 4, 6):
+        shutil.rmtree(project / "plots")  # as DVC does before a stage
+        process = start(project, repository, scratch, **watched)
+        wait_for(target, process, project)
+        time.sleep(draw.random() * 0.2)
+        assert process.poll() is None
+        process.kill()
+        process.communicate()
+        left = outputs(project)
+        assert earlier.items() <= left.items()  # the earlier ones stay until the new ones are whole
+        assert all(lines == whole[name][: len(lines)] for name, lines in curves(project).items())
+    said = finish(start(project, repository, scratch, **watched))
+    assert "goes on after batch" in said
+    assert outputs(project) == wanted  # with events too
+
+    (run,) = Path(watched["SIGHTWORD_TENSORBOARD"]).iterdir()
+    events = EventAccumulator(str(run)).Reload()
+    for name in ("loss", "learning_rate"):
+        points = [(point.step, point.value) for point in events.Scalars(f"{name}/{name}")]
+        rows = [line.split("\t") for line in whole[f"{name}.tsv"][1:]]
+        assert points == [(int(step), pytest.approx(float(value), rel=1e-5)) for step, value in rows]  # each once
+    recall = [point.value for point in events.Scalars("recall/image_to_caption/r10")]
+    assert recall == pytest.approx([float(line.split("\t")[-1]) for line in whole["recall.tsv"][1:]], rel=1e-5)
+
+
+def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_path) -> None:
+    """DVC deletes the outputs of a run that did not end well: then the checkpoint is all that is left."""
+    document = YAML(typ="safe", pure=True).load(Path("params.yaml").read_text())
+    document["train"] |= {"epochs": 2, "cycle": 1}
+    with Path("params.yaml").open("w") as stream:
+        YAML().dump(document, stream)
+    scratch = tmp_path / "scratch"
+    under_dvc = {"DVC_STAGE": "train", "SIGHTWORD_STORE": str(tmp_path / "store")}
+
+    def half_done() -> int:
+        return sum(path.is_dir() for path in (scratch / "train").iterdir())
+
+    os.mkfifo("dvc.yaml")  # whoever reads the stage's description waits here: as it begins, and for the facts
+    process = start(project, repository, scratch, **under_dvc)
+    with open("dvc.yaml", "w") as file:  # opened once the process opens it too
+        file.write((repository / "dvc.yaml").read_text())
+    while not Path("metrics/train.json").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    with open("dvc.yaml", "w"):
+        process.kill()
+        process.communicate()
+    wanted = outputs(project)
+    assert sum(name.endswith(".safetensors") for name in wanted) == 2
+    assert half_done() == 1
+
+    Path("dvc.yaml").unlink()  # now there are no facts at all
+    for more, left in ((under_dvc, 1), ({}, 0)):
+        for folder in ("models", "metrics", "plots"):
+            shutil.rmtree(folder)
+        said = finish(start(project, repository, scratch, **more))
+        assert "goes on after batch" in said
+        assert ("the facts of this run are not kept" in said) == bool(left)
+        assert outputs(project) == wanted
+        assert half_done() == left
+
+
+def test_the_old_value_of_a_parameter_edited_meanwhile_takes_over_the_finished_training(project, repository, tmp_path):
+    shutil.copy(repository / "dvc.yaml", project)
+    scratch, params = tmp_path / "scratch", (project / "params.yaml").read_text()
+    under_dvc = {"DVC_STAGE": "train", "SIGHTWORD_STORE": str(tmp_path / "store")}
+    process = start(project, repository, scratch, **under_dvc)
+    wait_for(1, process, project)
+    (project / "params.yaml").write_text(params.replace("margin: 0.2", "margin: 0.3"))
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert "train: train.margin changed while the stage ran" in said
+    assert "With the old one back, the next run takes over the finished training." in said
+    finished = outputs(project)
+    (project / "params.yaml").write_text(params)
+    assert "goes on after batch" in finish(start(project, repository, scratch, **under_dvc))
+    assert outputs(project) == finished
+
+
+def test_half_done_run_with_a_file_added_to_the_data_starts_afresh(project, repository, tmp_path, monkeypatch):
+    honest = CaptionTask.step
+
+    def step(self, number):
+        if number % 20 == 19:
+            raise KeyboardInterrupt
+        return honest(self, number)
+
+    def said() -> str:
+        done = run_here(repository, project, "train", SIGHTWORD_SCRATCH=str(tmp_path / "scratch"))
+        assert done.returncode == 130
+        return done.stderr
+
+    monkeypatch.setattr(engine, "SECONDS", 0.0)
+    monkeypatch.setattr(CaptionTask, "step", step)
+    assert "goes on" not in said()
+    assert "goes on after batch 19" in said()
+    Path("data/captions/other.txt").write_text("")
+    assert "goes on" not in said()
+    assert sum(path.is_dir() for path in (tmp_path / "scratch/train").iterdir()) == 2

@@ -1,0 +1,1 @@
+"""Makers of files that git has; no wheel has them."""
