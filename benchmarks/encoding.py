@@ -36,6 +36,7 @@ from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import threads
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
@@ -134,8 +135,8 @@ def main() -> None:
     vocabulary = Vocabulary.build(texts)
     settings = ModelSettings(hidden=arguments.hidden)
     torch.manual_seed(0)
-    encoders = Encoders(len(vocabulary), 1, settings).to(device)
-    encoder = SentenceEncoder([encoders], vocabulary, settings)
+    encoders = Encoders(len(vocabulary), 1, settings.shape).to(device)
+    encoder = SentenceEncoder(parts_of([encoders], vocabulary, settings.shape))
     network = Published(encoders.captions).to(device).eval()
     print(f"{len(texts)} different captions of {statistics.mean(map(len, texts)):.0f} characters, {each} a round")
     published(network, vocabulary, texts[:BATCH])

@@ -38,7 +38,7 @@ from sightword.entailment.training.losses import margin_loss, torch_energies
 from sightword.entailment.training.settings import EntailSettings
 from sightword.entailment.training.task import PairTask
 from sightword.features.utilisation import peak_flops
-from sightword.model.encoders import Encoders, pad
+from sightword.model.encoders import CaptionEncoder, pad
 
 CPU = torch.device("cpu")
 FIRST = 4
@@ -48,10 +48,10 @@ FIRST = 4
 class Released(nn.Module):
     """The encoder as it was released: packed sequences, each sentence as often as it comes."""
 
-    def __init__(self, ours: Encoders) -> None:
+    def __init__(self, ours: CaptionEncoder) -> None:
         super().__init__()
-        layer = ours.captions.recurrent.onward
-        self.embedding = nn.Embedding.from_pretrained(ours.captions.embedding.weight.detach().clone(), freeze=False)
+        layer = ours.recurrent.onward
+        self.embedding = nn.Embedding.from_pretrained(ours.embedding.weight.detach().clone(), freeze=False)
         self.gru = nn.GRU(layer.input_size, layer.hidden_size, batch_first=True)
         self.gru.load_state_dict(layer.state_dict())
 
@@ -76,7 +76,7 @@ def pairs_of(data: Path) -> tuple[EncodedPairs, int]:
 
 def released_steps(run: PairTask, order: list[Rows]) -> tuple[list[float], float]:
     """Train the released way from the weights of a run; return losses, and seconds."""
-    network, settings, pairs = Released(run.encoders), run.settings, run.training
+    network, settings, pairs = Released(run.captions), run.settings, run.training
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
     losses, started = [], time.perf_counter()
     for rows in order:
@@ -95,7 +95,7 @@ def released_steps(run: PairTask, order: list[Rows]) -> tuple[list[float], float
 
 
 def our_steps(run: PairTask, order: list[Rows]) -> tuple[list[float], float]:
-    run.encoders.train()
+    run.captions.train()
     started = time.perf_counter()
     losses = [run.learn(rows) for rows in order]
     return [loss.item() for loss in losses], time.perf_counter() - started

@@ -33,6 +33,7 @@ import torch
 
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.table import Origin, read_features, write_features
 from sightword.model.encoders import Encoders
@@ -97,7 +98,8 @@ def encoder(width: int, features: int) -> SentenceEncoder:
     torch.manual_seed(0)
     vocabulary = Vocabulary.build([SENTENCE, "bcfghjklmpqtvxyz"])
     model = ModelSettings(hidden=width // 2)
-    return SentenceEncoder([Encoders(len(vocabulary), features, model).eval() for _ in range(2)], vocabulary, model)
+    networks = [Encoders(len(vocabulary), features, model.shape) for _ in range(2)]
+    return SentenceEncoder(parts_of(networks, vocabulary, model.shape))
 
 
 def encoded(width: int, rounds: int) -> float:

@@ -34,6 +34,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, read_task
 from sightword.evaluation.semantics.encoding import embed
@@ -188,8 +189,8 @@ def main() -> None:
     vocabulary = Vocabulary.build(sentences)
     torch.manual_seed(0)
     settings = ModelSettings(hidden=arguments.hidden)
-    encoders = Encoders(len(vocabulary), 1, settings).eval()
-    encoder = SentenceEncoder([encoders], vocabulary, settings)
+    encoders = Encoders(len(vocabulary), 1, settings.shape).eval()
+    encoder = SentenceEncoder(parts_of([encoders], vocabulary, settings.shape))
     network = Published(encoders.captions).eval()
     whole = {"published": characters(batches, distinct=False), "ours": characters(batches, distinct=True)}
     print(f"{len(sentences)} sentences of {whole['published']} characters in {len(batches)} batches of pairs; "

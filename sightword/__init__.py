@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightword.encoder.grounded import GroundedEncoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.encoder.word_vectors import BagOfWords
     from sightword.evaluation.retrieval.protocols import score
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BagOfWords",
     "Concepts",
-    "GroundedEncoder",
     "SentEvalEncoder",
     "SentenceEncoder",
     "evaluate",
@@ -33,7 +31,6 @@ __all__ = [
 _MODULES = {
     "BagOfWords": "sightword.encoder.word_vectors",
     "Concepts": "sightword.hypernyms.training.concepts",
-    "GroundedEncoder": "sightword.encoder.grounded",
     "SentEvalEncoder": "sightword.evaluation.semantics.callbacks",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.evaluation.semantics.evaluation",

@@ -15,6 +15,7 @@ import torch
 from pipeline.cli import main
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_encoder
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics import evaluation
@@ -115,7 +116,7 @@ def test_an_encoder_folder_is_evaluated(work, capsys):
     torch.manual_seed(0)
     settings = ModelSettings(embedding=5, hidden=6, attention=4)
     vocabulary = Vocabulary.build(SENTENCES)
-    encoder = SentenceEncoder([Encoders(len(vocabulary), 7, settings).eval()], vocabulary, settings)
+    encoder = SentenceEncoder(parts_of([Encoders(len(vocabulary), 7, settings.shape)], vocabulary, settings.shape))
     encoder.save(work / "models/encoder")
     assert run("models/encoder", "--batch-size", "2") == 0
     expected = evaluate(encoder.encode, ["STSOwn"], work / "senteval")["STSOwn"]["street"]["pearson"]

@@ -27,6 +27,7 @@ from small_run import shrink
 
 import sightword
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.pretrained import packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import Encoders
@@ -182,7 +183,8 @@ def encoder(tmp_path) -> SentenceEncoder:
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=6, attention=4)
     vocabulary = Vocabulary.build(TEXTS)
-    made = SentenceEncoder([Encoders(len(vocabulary), 7, model) for _ in range(2)], vocabulary, model)
+    networks = [Encoders(len(vocabulary), 7, model.shape) for _ in range(2)]
+    made = SentenceEncoder(parts_of(networks, vocabulary, model.shape))
     made.save(tmp_path / "encoder")
     return made
 

@@ -1,14 +1,12 @@
-"""The arguments of encoders: texts, numbers, folders, options, and other encoders, checked and converted."""
+"""The arguments of encoders: texts, numbers and options, checked and converted."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +15,8 @@ import torch
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import EncoderError
-from sightword.io.files import Pathish
 from sightword.messages import quote, short, warn_share
 from sightword.model.embedding import Floats, Precision
-from sightword.model.shape import Shape
-
-if TYPE_CHECKING:
-    from sightword.encoder.sentence_encoder import SentenceEncoder
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +29,7 @@ LONGEST = 200_000
 class EncodeOptions(TypedDict, total=False):
     """The options of ``encode`` that its two return types have in common."""
 
+    space: str | None
     batch_size: int
     show_progress_bar: bool | None
     normalize_embeddings: bool
@@ -77,6 +71,7 @@ def check_options(
     own: torch.device,
     device: torch.device | str | None = None,
     prompts: Mapping[str, str | None] = MappingProxyType({}),
+    precision: object = "fp32",
 ) -> None:
     """Check the options of ``encode``; those of sentence-transformers that mean nothing here may be None.
 
@@ -86,6 +81,7 @@ def check_options(
         own: the device of the weights.
         device: where to compute; only ``own``, or None.
         prompts: each option for a prompt; only None or an empty text.
+        precision: ``fp32`` or ``bf16``.
 
     Raises:
         EncoderError: an option has another value.
@@ -97,6 +93,8 @@ def check_options(
     if device is not None and str(device) not in (str(own), own.type if not own.index else ""):
         todo = "Load the encoder with this device, from_pretrained(NAME, device=...), or leave it out."
         raise EncoderError(f"device is {short(device)}, and the weights are on {own}", todo=todo)
+    if precision not in get_args(Precision):
+        raise EncoderError(f"precision is {quote(precision)}", expected=" or ".join(get_args(Precision)))
     for name, value in prompts.items():
         if value:
             todo = f"Leave {name} out, or write the prompt before each sentence."
@@ -109,16 +107,6 @@ def refuse_name(arguments: Sequence[object], loader: str) -> None:
         name = quote(os.fspath(arguments[0]))
         todo = f"To load an encoder, call {loader}({name})."
         raise EncoderError(f"{name} is a name, and the constructor takes networks", todo=todo)
-
-
-def as_place(folder: object) -> Path:
-    """Check a path that a user gave."""
-    if isinstance(folder, str | os.PathLike):
-        with contextlib.suppress(UnicodeEncodeError):
-            if b"\0" not in os.fsencode(folder):
-                return Path(folder)
-    found = ascii(folder) if isinstance(folder, str) else type(folder).__name__
-    raise EncoderError(f"the folder is {found}", expected="the path of a folder")
 
 
 def as_texts(sentences: object) -> list[str]:
@@ -170,28 +158,3 @@ def as_vectors(vectors: object, name: str, width: int) -> torch.Tensor:
     if tensor.ndim not in (1, 2) or tensor.shape[-1] != width:
         raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {width})")
     return tensor.to(torch.float32).reshape(-1, width)
-
-
-def check_beside(
-    other: SentenceEncoder, vocabulary: Vocabulary, model: Shape, features_width: int, *, where: Pathish
-) -> None:
-    """Refuse an encoder that cannot stand beside one with this vocabulary, shape and number of features.
-
-    Raises:
-        EncoderError: a similarity is no cosine, the encoder has encoders beside itself, or it reads other tokens or
-            another number of features.
-    """
-    if (similarity := other.model.similarity) != "cosine":
-        raise EncoderError(f"was trained with the similarity {similarity}", where=where, expected="cosine")
-    if model.similarity != "cosine":
-        what = f"cannot stand beside an encoder that was trained with the similarity {model.similarity}"
-        raise EncoderError(what, where=where, expected="train.similarity: cosine")
-    if other.beside:
-        todo = "Name each of them instead."
-        raise EncoderError("has encoders of other training runs beside it", where=where, todo=todo)
-    if other.features_width != features_width:
-        what, todo = f"takes {other.features_width} features of a picture", "Train both on the same features."
-        raise EncoderError(what, where=where, expected=str(features_width), todo=todo)
-    if other.vocabulary != vocabulary:
-        todo = "Train both on the same captions, cut into the same units."
-        raise EncoderError("has another vocabulary", where=where, todo=todo)

@@ -9,12 +9,18 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightword.encoder.pretrained import find_encoder, is_named, no_such_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
+
+if TYPE_CHECKING:
+    import torch
+
+    from sightword.encoder.sentence_encoder import SentenceEncoder
 
 WORD_VECTORS = (".txt", ".vec", ".gz")
 """Endings of files of word vectors."""
@@ -78,32 +84,49 @@ def folder_and_space(name: Pathish) -> tuple[Path, str | None]:
     return Path(name), None
 
 
-def no_such_space(folder: Path, space: str) -> EncoderError:
-    """Return the error of a space that is named of an encoder of captions and pictures, which has one."""
-    return EncoderError(f"has one space only, without a name; not {space!r}", where=folder, todo=f"Remove :{space}.")
+def open_with_pictures(name: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
+    """Read an encoder whose sentences are beside pictures: one with a side of pictures, or with the space ``visual``.
+
+    Args:
+        name: as for :func:`sightword.encoder.pretrained.find_encoder`, or ``FOLDER:visual``.
+        device: as for :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.load`.
+
+    Raises:
+        EncoderError: there is no such encoder, the encoder is damaged, or the sentences are not beside pictures.
+        SetupError: the device does not exist.
+    """
+    place, space = folder_and_space(name)
+    place = find_encoder(name) if space is None else place
+    encoder = _load(place, space, device)
+    if space is None and "visual" in encoder.spaces:
+        encoder = encoder.in_space("visual")
+    if not encoder.features_width:
+        what = "has no embeddings of pictures" + f" in the space {space!r}" * (space is not None)
+        raise EncoderError(what, where=place, expected="an encoder trained on pictures, or the space visual")
+    return encoder
+
+
+def _load(folder: Path, space: str | None, device: torch.device | str) -> SentenceEncoder:
+    """Read an encoder whose embeddings are those of a space; None for its own."""
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+
+    encoder = SentenceEncoder.load(folder, device=device)
+    if space is None:
+        return encoder
+    try:
+        return encoder.in_space(space)  # reported before any sentence is read
+    except EncoderError as error:
+        todo = error.todo if encoder.spaces else f"Remove :{space}."
+        raise EncoderError(error.what, where=folder, expected=error.expected, todo=todo) from None
 
 
 def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Callable[[list[str]], Any]:
     from sightword import machine
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
-    from sightword.encoder.folder import is_grounded
-    from sightword.encoder.grounded import GroundedEncoder
-    from sightword.encoder.sentence_encoder import SentenceEncoder
 
-    device = devices.use(machine.current())
-    options: dict[str, Any] = {"max_length": LONGEST}
-    if is_grounded(folder):
-        grounded = GroundedEncoder.load(folder, device=device)
-        if space is not None:
-            if space not in grounded.spaces:  # reported before any sentence is read
-                raise EncoderError(f"has no space {space!r}", where=folder, expected=" or ".join(grounded.spaces))
-            options["space"] = space
-        return NamedEncoder(grounded.encode, options={**options, **_options(grounded.encode, batch_size)})
-    if space is not None:
-        raise no_such_space(folder, space)
-    encoder = SentenceEncoder.load(folder, device=device)
-    return NamedEncoder(encoder.encode, options={**options, **_options(encoder.encode, batch_size)})
+    encoder = _load(folder, space, devices.use(machine.current()))
+    return partial(encoder.encode, max_length=LONGEST, **_options(encoder.encode, batch_size))
 
 
 def _from_module(module: str, name: str, called: bool, batch_size: int | None) -> Callable[[list[str]], Any]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from sightword.captions.units import is_token
 from sightword.captions.vocabulary import PAD, UNKNOWN, Vocabulary
-from sightword.encoder.grounded import Part
+from sightword.encoder.parts import Part, blank
 from sightword.errors import EncoderError
 from sightword.model.embedding import Floats
 from sightword.model.encoders import CaptionEncoder
+from sightword.model.shape import NgramShape
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def expand(part: Part, words: Sequence[str], vectors: Floats, *, where: object =
     vocabulary, captions = part.vocabulary, part.captions
     if vocabulary.unit == "character":
         raise EncoderError("words cannot be added to an encoder that reads characters", where=where)
-    if part.shape.cell == "ngrams":
+    if isinstance(part.shape, NgramShape):
         raise EncoderError("words cannot be added to an encoder that reads n-grams", where=where)
     own = dict(zip(vocabulary.tokens, range(UNKNOWN + 1, len(vocabulary)), strict=True))
     shared = [(row, own[word]) for row, word in enumerate(words) if word in own]
@@ -71,10 +72,9 @@ def expand(part: Part, words: Sequence[str], vectors: Floats, *, where: object =
     values[: UNKNOWN + 1] = table[: UNKNOWN + 1]
     for place, word in enumerate(larger.tokens, start=UNKNOWN + 1):
         values[place] = table[own[word]] if word in own else vectors[new[word]] @ map_[:-1] + map_[-1]
-    with torch.device("meta"):  # the tables are taken as they are
-        grown = CaptionEncoder(len(larger), part.shape)
+    grown = blank(len(larger), part.shape)["captions"]
+    assert isinstance(grown, CaptionEncoder)
     state = captions.state_dict() | {"embedding.weight": torch.from_numpy(values).to(captions.embedding.weight.device)}
     grown.load_state_dict(state, assign=True)
-    grown.scaled = captions.scaled
     assert grown.embedding.padding_idx == PAD
-    return Expanded(Part(grown.eval(), larger, part.shape), len(shared), len(new))
+    return Expanded(replace(part, captions=grown.eval(), vocabulary=larger), len(shared), len(new))

@@ -19,6 +19,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SetupError
 from sightword.io.files import Pathish, atomic_folder, write_json
 from sightword.model.encoders import pad
+from sightword.model.shape import NgramShape
 
 SCHEMA = 1
 CAPTIONS, IMAGES, DESCRIPTION = "captions.onnx", "images.onnx", "export.json"
@@ -26,17 +27,12 @@ MOST_BYTES = (1 << 31) - (1 << 20)
 """The largest size of a graph with its weights, which is one protobuf message."""
 _FILES = {CAPTIONS, IMAGES, DESCRIPTION}
 TOLERANCE = 1e-5
-_NO_OPERATOR = {
-    "layer_norm_gru": (
-        "has a GRU with layer normalisation",
-        "Use the encoder in Python, or train it with skipthought.layer_norm: none.",
-    ),
-    "ngrams": ("reads hashed n-grams", "Use the encoder in Python."),
-}
 
 
 def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
     """Write ``captions.onnx``, ``images.onnx`` and ``export.json``; the same encoder gives the same bytes.
+
+    An encoder without embeddings of pictures has no ``images.onnx``.
 
     Args:
         folder: a new folder, or a folder with an earlier export.
@@ -55,25 +51,14 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
             raise SetupError(f"{name} is not installed", todo="Install the extra: pip install 'sightword[export]'.")
     from sightword.encoder.onnx_graph import captions_graph, images_graph
 
-    if encoder.model.cell in _NO_OPERATOR:
-        what, todo = _NO_OPERATOR[encoder.model.cell]
-        raise EncoderError(f"{what}, which ONNX has no operator for", expected="a GRU or an LSTM", todo=todo)
-    if encoder.beside:
-        todo = "Export each encoder by itself, the first one after `dvc repro select` with `select.beside: []`."
-        raise EncoderError("the encoder has others beside it (select.beside)", expected="one encoder", todo=todo)
+    _check(encoder)
     place = Path(folder)
     if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - _FILES):
         raise EncoderError("exists, and holds more than an export", where=place, todo="Name a new folder.")
-    size = sum(4 * weight.numel() for member in encoder.members for weight in member.captions.parameters())
-    if size > MOST_BYTES:
-        raise EncoderError(
-            f"the weights of its caption side take {size / 1e9:.1f} GB, which is too much for a graph",
-            expected=f"at most {MOST_BYTES / 1e9:.1f} GB",
-            todo="Export an ensemble of fewer members.",
-        )
     with atomic_folder(place) as temporary:
-        for name, build in ((CAPTIONS, captions_graph), (IMAGES, images_graph)):
-            graph = build(encoder.members, encoder.model, renormalise=encoder.renormalise)
+        sides = [(CAPTIONS, captions_graph), *([(IMAGES, images_graph)] if encoder.features_width else [])]
+        for name, build in sides:
+            graph = build(encoder)
             (temporary / name).write_bytes(graph.SerializeToString(deterministic=True))
         write_json(temporary / DESCRIPTION, _description(encoder))
         difference = _largest_difference(temporary, encoder)
@@ -87,14 +72,35 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
     return difference
 
 
+def _check(encoder: SentenceEncoder) -> None:
+    """Refuse an encoder that standard operators cannot compute, or whose graph is too large."""
+    for part in encoder.leaves:
+        what, todo = "", ""
+        if isinstance(part.shape, NgramShape):
+            what, todo = "reads hashed n-grams", "Use the encoder in Python."
+        elif part.shape.cell == "layer_norm_gru":
+            what = "has a GRU with layer normalisation"
+            todo = "Use the encoder in Python, or train it with skipthought.layer_norm: none."
+        if what:
+            raise EncoderError(f"{what}, which ONNX has no operator for", expected="a GRU or an LSTM", todo=todo)
+    if len({part.vocabulary for part in encoder.leaves}) > 1:
+        raise EncoderError("the encoder reads with several vocabularies", expected="one, for a graph")
+    size = sum(4 * weight.numel() for part in encoder.leaves for weight in part.captions.parameters())
+    if size > MOST_BYTES:
+        raise EncoderError(
+            f"the weights of its caption side take {size / 1e9:.1f} GB, which is too much for a graph",
+            expected=f"at most {MOST_BYTES / 1e9:.1f} GB",
+            todo="Export an encoder of fewer parts.",
+        )
+
+
 def _largest_difference(place: Path, encoder: SentenceEncoder) -> float:
     sentences = _made_up(encoder)
     ids, lengths = pad([np.asarray(encoder.vocabulary.encode(text), np.int64) for text in sentences])
-    features = np.random.default_rng(0).normal(size=(7, encoder.features_width)).astype(np.float32)
-    pairs = [
-        (run(place / CAPTIONS, ids=ids.numpy(), lengths=lengths.numpy()), encoder.encode(sentences)),
-        (run(place / IMAGES, features=features), encoder.encode_images(features)),
-    ]
+    pairs = [(run(place / CAPTIONS, ids=ids.numpy(), lengths=lengths.numpy()), encoder.encode(sentences))]
+    if encoder.features_width:
+        features = np.random.default_rng(0).normal(size=(7, encoder.features_width)).astype(np.float32)
+        pairs.append((run(place / IMAGES, features=features), encoder.encode_images(features)))
     return max(float(np.abs(theirs - ours).max()) for theirs, ours in pairs)
 
 
@@ -108,6 +114,11 @@ def run(graph: Pathish, **inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 def _description(encoder: SentenceEncoder) -> dict[str, Any]:
     vocabulary = encoder.vocabulary
+    images = {
+        "file": IMAGES,
+        "inputs": {"features": f"float32 (pictures, {encoder.features_width})"},
+        "output": {"embeddings": f"float32 (pictures, {encoder.width})"},
+    }
     return {
         "schema": SCHEMA,
         "similarity": encoder.similarity_name,
@@ -118,11 +129,7 @@ def _description(encoder: SentenceEncoder) -> dict[str, Any]:
             "inputs": {"ids": "int64 (batch, tokens)", "lengths": "int64 (batch)"},
             "output": {"embeddings": f"float32 (batch, {encoder.width})"},
         },
-        "images": {
-            "file": IMAGES,
-            "inputs": {"features": f"float32 (pictures, {encoder.features_width})"},
-            "output": {"embeddings": f"float32 (pictures, {encoder.width})"},
-        },
+        **({"images": images} if encoder.features_width else {}),
         "unit": vocabulary.unit,
         "normalise": vocabulary.normalise.to_json(),
         "pad": PAD,

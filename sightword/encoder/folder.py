@@ -1,250 +1,156 @@
-"""The folder of a saved encoder: its files, and checks that the files are complete and unchanged.
+"""The folder of a saved encoder.
 
-``encoder.json``, ``vocabulary.json``, a safetensors file for each member, ``SHA256SUMS`` of these files in the format
-of the program ``sha256sum``, and ``modules.json``, which names :data:`WRAPPER` for sentence-transformers. An encoder
-beside it has a folder of the same kind in it: ``beside-1``, ``beside-2``, ...
+``encoder.json`` has a tree of parts, each with the names of its files: ``part-N.safetensors``, and ``vocabulary.json``
+(a second vocabulary: ``vocabulary-2.json``). ``heads.safetensors`` has the maps into spaces. ``SHA256SUMS`` has the
+sums of all of them (:mod:`sightword.io.saved`); ``modules.json`` names :data:`WRAPPER` for sentence-transformers.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import itertools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.pretrained import require_encoder
-from sightword.errors import CaptionsError, EncoderError, FileFormatError
-from sightword.io.files import Pathish, read_json, read_text, sha256_file, write_json, write_text
+from sightword.encoder.combination import Combination
+from sightword.encoder.parts import SPACES, Part, blank, head, widths_of
+from sightword.encoder.pretrained import ENCODER, require_encoder
+from sightword.errors import EncoderError
+from sightword.io.files import write_json
+from sightword.io.saved import entry
 from sightword.messages import quote
-from sightword.model.encoders import Encoders
-from sightword.model.saved import load_encoders, write_tensors
-from sightword.model.shape import ComparisonName, Shape
+from sightword.model.saved import halved, load_module, write_tensors
+from sightword.model.shape import MOST, shape_as_json, shape_from_json
 
-SCHEMA = 3
-GROUNDED = "grounded"
-"""The kind of the folders of :mod:`sightword.encoder.grounded`."""
 WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
-_KNOWN = {"schema", "similarity", "width", "features_width", "renormalise", "model", "members", "scaled", "beside"}
-SUMS = "SHA256SUMS"
-WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
+HEADS = "heads.safetensors"
+
+Kind = TypeVar("Kind", bound=Combination)
 
 
-@dataclass(frozen=True)
-class Saved:
-    """The contents of a folder."""
-
-    members: list[Encoders]
-    vocabulary: Vocabulary
-    model: Shape
-    renormalise: bool
-    similarity: ComparisonName
-    notes: dict[str, Any]
-    beside: list[Saved]
-    """The encoders beside it."""
-
-
-def write_folder(folder: Pathish, saved: Saved, *, half: bool = False) -> None:
+def write_folder(place: Path, encoder: Combination, *, half: bool = False) -> None:
     """Write the files of an encoder, weights in half precision if wanted; the same encoder gives the same bytes.
 
     Raises:
         EncoderError: a weight is beyond half precision; nothing is written then.
     """
-    place = Path(folder)
-    parts = {place / f"beside-{number}": other for number, other in enumerate(saved.beside, start=1)} | {place: saved}
-    weights = {
-        name: _halved(member, name) if half else member.state_dict()
-        for path, part in parts.items()
-        for number, member in enumerate(part.members, start=1)
-        for name in [path / f"member-{number}.safetensors"]
+    modules: dict[str, nn.Module] = {
+        f"part-{number}.safetensors": part.network for number, part in enumerate(encoder.leaves, start=1)
     }
-    for left in {path.parent for path in place.glob("beside-*/encoder.json")} - parts.keys():
-        if re.fullmatch(r"beside-\d+", left.name):  # of an encoder that was saved here before
-            shutil.rmtree(left)
-    for path, part in parts.items():  # those beside come first: the encoder's SHA256SUMS has the sums of theirs
-        path.mkdir(parents=True, exist_ok=True)
-        _write_part(path, part, {name.name: state for name, state in weights.items() if name.parent == path})
-
-
-def _write_part(place: Path, saved: Saved, weights: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+    heads = nn.ModuleDict(dict(encoder.heads))
+    if heads.state_dict():
+        modules[HEADS] = heads
+    weights = {name: halved(one, place / name) if half else one.state_dict() for name, one in modules.items()}
+    distinct = dict.fromkeys(part.vocabulary for part in encoder.leaves)
+    vocabularies = {one: f"vocabulary{f'-{n}' * (n > 1)}.json" for n, one in enumerate(distinct, start=1)}
+    place.mkdir(parents=True, exist_ok=True)
     for name, state in weights.items():
         write_tensors(place / name, state)
-    saved.vocabulary.save(place / "vocabulary.json")
-    beside = [f"beside-{number}" for number in range(1, len(saved.beside) + 1)]
-    write_json(
-        place / "encoder.json",
-        {
-            "schema": SCHEMA,
-            "similarity": saved.similarity,
-            "width": saved.model.width + sum(other.model.width for other in saved.beside),
-            "features_width": saved.members[0].features_width,
-            "renormalise": saved.renormalise,
-            "model": asdict(saved.model),
-            "members": [*weights],
-            **({} if all(member.captions.scaled for member in saved.members) else {"scaled": False}),
-            **({"beside": beside} if beside else {}),
-            **saved.notes,
-        },
-    )
-    write_sums(place, [*weights, "vocabulary.json", "encoder.json", *(f"{name}/{SUMS}" for name in beside)])
+    for vocabulary, name in vocabularies.items():
+        vocabulary.save(place / name)
+    about = {
+        "similarity": encoder.similarity_name,
+        "width": encoder.width,
+        "features_width": encoder.features_width,
+        **_described(encoder, itertools.count(1), vocabularies),
+        "spaces": {name: widths_of(one) for name, one in encoder.heads.items()},
+        "default": encoder.default,
+    }
+    ENCODER.write(place, about, [*weights, *vocabularies.values()])
     write_json(place / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": WRAPPER}])
 
 
-def _halved(member: Encoders, where: Path) -> dict[str, torch.Tensor]:
-    """Return the weights in float16, and the statistics of the features, which may be tiny, as they are."""
-    state = dict(member.state_dict())
-    for name, _ in member.named_parameters():
-        state[name] = state[name].half()
-        if not state[name].isfinite().all():
-            what = f"has weights beyond half precision (in {name})"
-            raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it without half.")
-    return state
+def _described(encoder: Combination, numbers: Iterator[int], vocabularies: Mapping[Vocabulary, str]) -> dict[str, Any]:
+    parts = [
+        {
+            "weights": f"part-{next(numbers)}.safetensors",
+            "vocabulary": vocabularies[part.vocabulary],
+            "features_width": part.features_width,
+            "shape": shape_as_json(part.shape),
+        }
+        if isinstance(part, Part)
+        else _described(part, numbers, vocabularies)
+        for part in encoder.parts
+    ]
+    return {
+        "combine": encoder.combine,
+        "renormalise": encoder.renormalise,
+        "parts": parts,
+        "notes": encoder.notes,
+    }
 
 
-def read_folder(folder: Pathish) -> Saved:
-    """Read and check a folder that :func:`write_folder` wrote.
+def read_folder(place: Path, kind: type[Kind]) -> Kind:
+    """Read and check a folder that :func:`write_folder` wrote; return an encoder of this class, on the CPU.
 
     Raises:
         EncoderError: the folder holds no encoder, one of another version, or one that is not whole or was changed.
     """
-    place = Path(folder)
-    where = place / "encoder.json"
-    about, sums = read_description(place)
-    if about.get("kind") == GROUNDED:
-        todo = "Load the folder by sightword.encoder.grounded.GroundedEncoder."
-        raise EncoderError("is an encoder of grounded spaces, which has no picture side", where=place, todo=todo)
-    try:
-        shape, names, features_width = Shape.from_json(about["model"]), about["members"], about["features_width"]
-        renormalise, similarity = about["renormalise"], about["similarity"]
-        plain = isinstance(names, list) and all(isinstance(name, str) and Path(name).name == name for name in names)
-        if not names or not plain:
-            raise ValueError(f"members is {quote(names)}; expected a list of names of files beside it")
-        beside = about.get("beside", [])
-        if not isinstance(beside, list) or beside != [f"beside-{number}" for number in range(1, len(beside) + 1)]:
-            raise ValueError(f"beside is {quote(beside)}; expected beside-1, beside-2, ...")
-        scaled = about.get("scaled", True)
-        if type(features_width) is not int or features_width < 1 or not isinstance(renormalise, bool):
-            raise ValueError(f"features_width is {quote(features_width)}, renormalise {quote(renormalise)}")
-        if not isinstance(scaled, bool):
-            raise ValueError(f"scaled is {quote(scaled)}; expected true or false")
-        if similarity != shape.similarity and (similarity, shape.similarity) != ("dot", "cosine"):
-            raise ValueError(f"similarity {quote(similarity)}, the model has {quote(shape.similarity)}")
-        check_sums(place, [*names, "vocabulary.json", *(f"{name}/{SUMS}" for name in beside)], sums)
-        vocabulary = Vocabulary.load(place / "vocabulary.json")
-    except KeyError as error:
-        raise EncoderError(f"is damaged (it has no {error.args[0]})", where=where, todo=WHOLE) from None
-    except ValueError as error:
-        raise EncoderError(f"is damaged ({error})", where=where, todo=WHOLE) from None
-    except (CaptionsError, FileFormatError) as error:
-        raise EncoderError(error.what, where=error.where, expected=error.expected, todo=WHOLE) from None
-    members = []
-    for name in names:
-        _check_size(place / name, shape, features_width)
-        members.append(load_encoders(place / name, len(vocabulary), features_width, shape))
-        check_values(place / name, members[-1])
-        members[-1].captions.scaled = scaled
-    notes = {key: value for key, value in about.items() if key not in _KNOWN}
-    return Saved(
-        members, vocabulary, shape, renormalise, similarity, notes, [read_folder(place / one) for one in beside]
-    )
-
-
-def write_sums(place: Path, names: Sequence[str]) -> None:
-    """Write ``SHA256SUMS`` of these files of a folder."""
-    write_text(place / SUMS, "".join(f"{sha256_file(place / name)}  {name}\n" for name in sorted(names)))
-
-
-def is_grounded(folder: Pathish) -> bool:
-    """Return whether a folder holds an encoder of grounded spaces; its other checks are those of loading it."""
-    where = Path(folder) / "encoder.json"
-    try:
-        about = read_json(where)
-    except FileFormatError:
-        return False
-    return isinstance(about, dict) and about.get("kind") == GROUNDED
-
-
-def read_description(place: Path) -> tuple[Mapping[str, Any], dict[str, str]]:
-    """Return the content of ``encoder.json``, of this version, and the listed sha256 of each file of the folder.
-
-    Raises:
-        EncoderError: the folder holds no encoder, one of another version, or one with another ``encoder.json``.
-    """
-    where = place / "encoder.json"
     require_encoder(place)
+    about, names = ENCODER.read(place)
+    with ENCODER.checked(place / ENCODER.description):
+        heads = _heads(entry(about, "spaces", dict))
+        found = _built(_Folder(place, names, {}), about, kind, heads=heads, default=about.get("default"))
+        for name in ("similarity", "width", "features_width"):
+            derived = getattr(found, "similarity_name" if name == "similarity" else name)
+            if entry(about, name, type(derived)) != derived:
+                raise ValueError(f"{name} is {quote(about[name])}; expected {derived!r}, as its parts have it")
+        for name, module in found.heads.items():
+            inputs = widths_of(module)[:1]
+            if inputs and inputs[0] != found.combined_width:
+                raise ValueError(f"spaces.{name} maps from {inputs[0]} numbers; expected {found.combined_width}")
+    modules = nn.ModuleDict(dict(found.heads))
+    if modules.state_dict():
+        ENCODER.require(names, HEADS, where=place)
+        load_module(place / HEADS, modules, finite=True)
+    return found
+
+
+class _Folder:
+    """A folder whose files were checked, and the vocabularies read from it so far."""
+
+    def __init__(self, place: Path, names: frozenset[str], vocabularies: dict[str, Vocabulary]) -> None:
+        self.place, self.names, self.vocabularies = place, names, vocabularies
+
+    def part(self, about: Mapping[str, Any]) -> Part:
+        """Read one network."""
+        name, words = (entry(about, key, str) for key in ("weights", "vocabulary"))
+        features = entry(about, "features_width", int)
+        if not 0 <= features <= MOST:
+            raise ValueError(f"features_width is {quote(features)}; expected a whole number from 0 to {MOST:,}")
+        shape = shape_from_json(entry(about, "shape", dict))
+        ENCODER.require(self.names, name, words, where=self.place)
+        if words not in self.vocabularies:
+            self.vocabularies[words] = Vocabulary.load(self.place / words)
+        vocabulary = self.vocabularies[words]
+        network = load_module(self.place / name, blank(len(vocabulary), shape, features), finite=True)
+        captions, images = network["captions"], network["images"] if features else None
+        return Part(captions, vocabulary, shape, images)  # type: ignore[arg-type]  # a ModuleDict has modules of any kind
+
+
+def _built(folder: _Folder, about: Mapping[str, Any], kind: type[Kind], **spaces: Any) -> Kind:
+    parts: list[Part | Combination] = []
+    for one in entry(about, "parts", list):
+        if not isinstance(one, dict):
+            raise ValueError(f"parts has {quote(one)}; expected objects")
+        parts.append(_built(folder, one, kind) if "parts" in one else folder.part(one))
+    combine, renormalise = entry(about, "combine", str), entry(about, "renormalise", bool)
+    notes = entry(about, "notes", dict)
     try:
-        sums = _sums(place)
-        check_sums(place, ["encoder.json"], sums)
-        about = read_json(where)
-    except FileFormatError as error:
-        raise EncoderError(error.what, where=error.where, expected=error.expected, todo=WHOLE) from None
-    version = about.get("schema") if isinstance(about, dict) else None
-    if isinstance(about, dict) and type(version) is int and version == SCHEMA:
-        return about, sums
-    what, todo = "", WHOLE
-    if type(version) is int and version > SCHEMA:
-        what, todo = ", from a newer Sightword", "Update Sightword."
-    elif type(version) is int and version > 0:
-        what, todo = ", from an earlier Sightword", "Run `dvc repro` in its project, or take a newer copy."
-    raise EncoderError(f"has the format {quote(version)}{what}", where=where, expected=str(SCHEMA), todo=todo)
+        return kind(parts, combine, renormalise, notes, **spaces)  # type: ignore[arg-type]  # checked there
+    except EncoderError as error:
+        raise ValueError(str(error)) from None
 
 
-def _sums(place: Path) -> dict[str, str]:
-    """Return the listed sha256 of each file."""
-    lines = [line.split(maxsplit=1) for line in read_text(place / SUMS).splitlines()]
-    return {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
-
-
-def check_sums(place: Path, names: Sequence[str], sums: Mapping[str, str]) -> None:
-    """Check that each of these files exists and is the one that was saved; EncoderError otherwise."""
-    files = shlex.join(sorted(sums))
-    for name in names:
-        where = place / name
-        if not where.is_file():
-            raise EncoderError("is missing", where=where, todo=WHOLE)
-        if name not in sums:
-            raise EncoderError(
-                f"does not list {name}: an earlier Sightword wrote the folder, or it was changed",
-                where=place / SUMS,
-                todo=f"{WHOLE} An earlier folder is written anew by `dvc repro select`.",
-            )
-        found = sha256_file(where)
-        if found != sums[name]:
-            raise EncoderError(
-                f"is not the file that was saved with this encoder: its sha256 is {found}",
-                where=where,
-                expected=f"{sums[name]}, as {SUMS} says",
-                todo=f"{WHOLE} If the change is intended, write the sums anew: `sha256sum {files} > {SUMS}`.",
-            )
-
-
-def _check_size(where: Path, shape: Shape, features_width: int) -> None:
-    """Check that the file is large enough for the described network, before memory is allocated."""
-    bag = shape.cell == "ngrams"
-    reader = shape.ngram_buckets if bag else shape.hidden
-    least = reader * shape.embedding + features_width * shape.width
-    if not bag:
-        least += shape.hidden * shape.hidden
-    if not bag and shape.pooling == "attention":
-        least += shape.attention * shape.width
-    if 2 * least > where.stat().st_size:  # a number has two bytes at least
-        what = "is not a whole safetensors file, or too small for the network that encoder.json describes"
-        raise EncoderError(what, where=where, todo=WHOLE)
-
-
-def check_values(where: Path, member: nn.Module) -> None:
-    """Check that all weights are finite; an infinite standard deviation omits its feature."""
-    for name, values in member.state_dict().items():
-        bad = values.isnan() if name == "images.deviation" else ~values.isfinite()
-        if bad.any():
-            raise EncoderError(
-                f"holds values that are not finite (in {name})",
-                where=where,
-                todo="The training run diverged: look at the loss, and train again with a smaller learning rate.",
-            )
+def _heads(spaces: Mapping[str, Any]) -> dict[str, nn.Sequential]:
+    """Return the described heads, without memory for weights."""
+    for name, widths in spaces.items():
+        wrong = not isinstance(widths, list) or len(widths) == 1
+        if name not in SPACES or wrong or not all(type(one) is int and 0 < one <= MOST for one in widths):
+            raise ValueError(f"spaces.{quote(name)[1:-1]} is {quote(widths)}; expected the widths of maps, or none")
+    with torch.device("meta"):
+        return {name: head(widths) for name, widths in spaces.items()}

@@ -6,7 +6,7 @@ sentence, while ONNX's own GRU and LSTM accept rows of any length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
+from sightword.encoder.combination import Combination
+from sightword.encoder.parts import Part
 from sightword.model.attention import Attention
-from sightword.model.encoders import CaptionEncoder, Encoders
+from sightword.model.encoders import CaptionEncoder, ImageEncoder
 from sightword.model.recurrent import Layer
-from sightword.model.shape import Shape
+from sightword.model.shape import RecurrentShape, Shape
 from sightword.model.similarity import SHORTEST
 
 OPSET, IR_VERSION = 17, 8
@@ -69,13 +71,27 @@ class Graph:
         unit = self.add("Div", kept, self.add("Max", length, self.constant(SHORTEST)))
         return unit if similarity == "cosine" else self.add("Abs", unit)
 
-    def ensemble(self, parts: list[str], *, renormalise: bool) -> str:
-        """Add the sum of the members' vectors, as in the sentence encoder."""
-        total = self.add("Sum", *parts)
-        if not renormalise:
-            return total
-        length = self.add("ReduceL2", total, axes=[1], keepdims=1)
-        return self.add("Div", total, self.add("Max", length, self.constant(SHORTEST)))
+    def combined(self, encoder: Combination, embed: Callable[[Part], str]) -> str:
+        """Add the combination of the networks' vectors, each of which ``embed`` adds."""
+        parts = [embed(part) if isinstance(part, Part) else self.combined(part, embed) for part in encoder.parts]
+        if encoder.combine == "sum":
+            total = self.add("Sum", *parts)
+            return self.shortened(total) if encoder.renormalise else total
+        if encoder.renormalise:
+            share = self.constant(len(parts) ** -0.5)
+            parts = [self.add("Mul", self.shortened(part), share) for part in parts]
+        return self.add("Concat", *parts, axis=1)
+
+    def shortened(self, vectors: str) -> str:
+        """Divide vectors by their length."""
+        length = self.add("ReduceL2", vectors, axes=[1], keepdims=1)
+        return self.add("Div", vectors, self.add("Max", length, self.constant(SHORTEST)))
+
+    def head(self, vectors: str, module: nn.Sequential) -> str:
+        """Add the map into a space."""
+        for layer in module:
+            vectors = self.linear(vectors, layer) if isinstance(layer, nn.Linear) else self.add("Relu", vectors)
+        return vectors
 
     def finish(
         self, name: str, inputs: Mapping[str, tuple[int, Sequence[str | int]]], vectors: str, width: int
@@ -92,29 +108,36 @@ class Graph:
         return model
 
 
-def captions_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
+def captions_graph(encoder: Combination) -> onnx.ModelProto:
     """Build the graph from ``ids`` int64 (B, T), padded with 0, and ``lengths`` int64 (B,) to ``embeddings``."""
     graph = Graph()
-    parts = [_caption_side(graph, member.captions, shape) for member in members]
-    output = graph.ensemble(parts, renormalise=renormalise)
+    output = graph.combined(encoder, lambda part: _caption_side(graph, part.captions, part.shape))
+    output = graph.head(output, encoder.head(encoder.default))
     ids, lengths = (TensorProto.INT64, ["batch", "tokens"]), (TensorProto.INT64, ["batch"])
-    return graph.finish("captions", {"ids": ids, "lengths": lengths}, output, shape.width)
+    return graph.finish("captions", {"ids": ids, "lengths": lengths}, output, encoder.width)
 
 
-def images_graph(members: list[Encoders], shape: Shape, *, renormalise: bool) -> onnx.ModelProto:
+def images_graph(encoder: Combination) -> onnx.ModelProto:
     """Build the graph from raw ``features`` float32 (N, D) to ``embeddings`` float32 (N, width)."""
     graph = Graph()
-    parts = []
-    for side in (member.images for member in members):
-        centred = graph.add("Sub", "features", graph.constant(_array(side.mean)))
-        scaled = graph.add("Div", centred, graph.constant(_array(side.deviation)))
-        parts.append(graph.unit(graph.linear(scaled, side.linear), side.similarity))
-    output = graph.ensemble(parts, renormalise=renormalise)
-    size: list[str | int] = ["pictures", members[0].features_width]
-    return graph.finish("images", {"features": (TensorProto.FLOAT, size)}, output, shape.width)
+    size: list[str | int] = ["pictures", encoder.features_width]
+    output = (
+        graph.shortened("features")
+        if encoder.heads
+        else graph.combined(encoder, lambda part: _image_side(graph, part.images))
+    )
+    return graph.finish("images", {"features": (TensorProto.FLOAT, size)}, output, encoder.width)
+
+
+def _image_side(graph: Graph, side: ImageEncoder | None) -> str:
+    assert side is not None
+    centred = graph.add("Sub", "features", graph.constant(_array(side.mean)))
+    scaled = graph.add("Div", centred, graph.constant(_array(side.deviation)))
+    return graph.unit(graph.linear(scaled, side.linear), side.similarity)
 
 
 def _caption_side(graph: Graph, side: CaptionEncoder, shape: Shape) -> str:
+    assert isinstance(shape, RecurrentShape)
     embedded = graph.add("Gather", graph.constant(_array(side.embedding.weight)), "ids")  # (B, T, width)
     onward = graph.add("Transpose", embedded, perm=[1, 0, 2])
     layers = side.recurrent.layers
@@ -138,7 +161,7 @@ def _caption_side(graph: Graph, side: CaptionEncoder, shape: Shape) -> str:
     return graph.unit(_pooled(graph, flat, inside, side.pooling, shape), shape.similarity, scaled=side.scaled)
 
 
-def _pooled(graph: Graph, states: str, inside: str, pooling: nn.Module, shape: Shape) -> str:
+def _pooled(graph: Graph, states: str, inside: str, pooling: nn.Module, shape: RecurrentShape) -> str:
     """Pool (B, T, width) to (B, width)."""
     if shape.pooling == "max":
         return graph.add("ReduceMax", graph.add("Where", inside, states, graph.constant(_LOWEST)), axes=[1], keepdims=0)

@@ -11,12 +11,16 @@ from pathlib import Path
 from sightword import machine
 from sightword.errors import DownloadError, EncoderError, SetupError
 from sightword.io.files import Pathish, atomic_folder
+from sightword.io.saved import Format
 from sightword.messages import did_you_mean, quote
 
 log = logging.getLogger(__name__)
 
 PACKAGED = Path(__file__).parents[1] / "pretrained"
 """The encoders of the package, each a folder."""
+WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
+ENCODER = Format("encoder.json", 4, WHOLE)
+"""The format of the folders of encoders."""
 _MADE = (
     "`dvc repro` makes models/encoder, and `make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro "
     "grounded/dvc.yaml`) models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that comes "
@@ -146,11 +150,8 @@ def _kept(place: Path) -> Path | None:
 
 def _whole(place: Path) -> Path:
     """Return the folder of the encoder in an unpacked archive, all of whose listed files are the saved ones."""
-    from sightword.encoder.folder import check_sums, read_description
-
     found = [place / "encoder.json", *sorted(place.glob("*/encoder.json"))]
     folder = next((path.parent for path in found if path.is_file()), place)
-    for one in (folder, *sorted(folder.glob("beside-*/"))):
-        _, sums = read_description(one)
-        check_sums(one, [*sums], sums)
+    require_encoder(folder)
+    ENCODER.read(folder)
     return folder

@@ -5,106 +5,51 @@ Needs PyTorch, NumPy and safetensors only.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.captions.units import NOUN
-from sightword.captions.vocabulary import UNKNOWN, Vocabulary
+from sightword.captions.vocabulary import UNKNOWN
 from sightword.compute.devices import choose
 from sightword.encoder.arguments import (
     MAX_LENGTH,
     EncodeOptions,
     as_features,
-    as_place,
     as_texts,
     as_vectors,
-    check_beside,
     check_options,
     refuse_name,
     token_rows,
 )
-from sightword.encoder.folder import Saved, read_folder, write_folder
+from sightword.encoder.combination import PICTURES, Combination
+from sightword.encoder.folder import read_folder, write_folder
+from sightword.encoder.parts import Part, mapped
 from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
+from sightword.io.saved import as_folder
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
-from sightword.model.encoders import Encoders
-from sightword.model.shape import ComparisonName, Shape
 from sightword.model.similarity import paired_scores, scores, unit, unit_rows
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SentenceEncoder:
-    """An ensemble of trained encoders; its embedding is the sum of its members' unit vectors.
+class SentenceEncoder(Combination):
+    """Sentences in, embeddings out: parts, combined by a sum or by joining their vectors, and spaces behind them.
 
-    The ensemble is that of Merkx & Frank (2019), section 3.3; their released code does not normalise the sum, which
-    ``renormalise`` decides, and ranks by the dot product. Several threads may use one encoder.
-
-    With other encoders ``beside`` it, the embedding has the vectors of all of them one after the other, each scaled to
-    the same length and all together to length 1: the cosine of two embeddings is the mean of the encoders' cosines.
-
-    Raises:
-        EncoderError: an encoder beside it does not fit (:func:`check_beside`).
+    The sum of several networks is the ensemble of Merkx & Frank (2019), section 3.3; their released code does not
+    normalise the sum, which ``renormalise`` decides, and ranks by the dot product. Spaces are those of Bordes et al.
+    (2019): one reading of a sentence, a vector in each space. Several threads may use one encoder.
     """
-
-    members: list[Encoders]
-    vocabulary: Vocabulary
-    model: Shape
-    renormalise: bool = False
-    notes: dict[str, Any] = field(default_factory=dict)
-    """The training parameters, the features, and the epochs of the members."""
-    compared_by: ComparisonName | None = None
-    """The similarity of captions and pictures. None: the similarity of the training; but the dot product for several
-    members that were trained for the cosine, if their sum is not scaled to length 1. With ``beside``: the cosine."""
-    beside: Sequence[SentenceEncoder] = ()
-    """Encoders of other training runs, whose embeddings stand behind this one's."""
 
     def __new__(cls, *arguments: object, **_: object) -> Self:
         """Refuse the name of an encoder, which :meth:`from_pretrained` takes."""
         refuse_name(arguments, "SentenceEncoder.from_pretrained")
         return super().__new__(cls)
-
-    def __post_init__(self) -> None:
-        for member in self.members:
-            member.eval()
-        object.__setattr__(self, "beside", tuple(self.beside) if isinstance(self.beside, Iterable) else (self.beside,))
-        for place, other in enumerate(self.beside, start=1):
-            where = f"encoder {place} of beside"
-            if not isinstance(other, SentenceEncoder):
-                raise EncoderError(f"is {type(other).__name__}", where=where, expected="a SentenceEncoder")
-            check_beside(other, self.vocabulary, self.model, self.features_width, where=where)
-
-    def __repr__(self) -> str:
-        """Describe the encoder in one line, without the weights."""
-        parts = " + ".join(f"{len(one.members)} x {one.model.reader}" for one in (self, *self.beside))
-        return (
-            f"<SentenceEncoder: {parts} over {NOUN[self.vocabulary.unit]}s, "
-            f"{self.features_width} features, {self.width} numbers an embedding, {self.similarity_name}, {self.device}>"
-        )
-
-    @property
-    def similarity_name(self) -> ComparisonName:
-        """The similarity of captions and pictures: ``cosine``, ``dot``, ``order`` or ``reversed_order``."""
-        if self.beside:
-            return "cosine"
-        if self.compared_by is not None:
-            return self.compared_by
-        lengths_weigh = len(self.members) > 1 and not self.renormalise
-        return "dot" if self.model.similarity == "cosine" and lengths_weigh else self.model.similarity
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions of an embedding."""
-        return self.model.width + sum(other.width for other in self.beside)
 
     @property
     def dimension(self) -> int:
@@ -115,15 +60,14 @@ class SentenceEncoder:
         """Return :attr:`width`, under the name of sentence-transformers."""
         return self.width
 
-    @property
-    def features_width(self) -> int:
-        """Number of features of a picture."""
-        return self.members[0].features_width
+    def in_space(self, space: str) -> Self:
+        """Return the encoder with the embeddings of one of its spaces.
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return self.members[0].device
+        Raises:
+            EncoderError: there is no such space.
+        """
+        self.head(space)
+        return replace(self, default=space)
 
     @overload
     def encode(
@@ -143,6 +87,7 @@ class SentenceEncoder:
         self,
         sentences: str | Iterable[str],
         *,
+        space: str | None = None,
         batch_size: int = 256,
         show_progress_bar: bool | None = False,
         normalize_embeddings: bool = False,
@@ -158,7 +103,8 @@ class SentenceEncoder:
 
         Args:
             sentences: N texts, or one text; the log warns of texts without any known character or word. Equal texts are
-                encoded once.
+                encoded once, and have equal bits.
+            space: the name of a space; None for the encoder's own.
             batch_size: number of sentences encoded together, fewer if they are very long; changes the last bits only,
                 except for an encoder that was trained with ``mask_padding: false``.
             show_progress_bar: show a progress bar on a terminal.
@@ -175,24 +121,39 @@ class SentenceEncoder:
             prompt_name: None.
 
         Returns:
-            float32 (N, width), in the order of the sentences; (width,) for one text.
+            float32 (N, width of the space), in the order of the sentences; (width,) for one text.
 
         Raises:
-            EncoderError: a sentence is not a text or has more than ``max_length`` tokens, ``batch_size`` is below 1,
+            EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
+                tokens, ``batch_size`` is below 1,
                 ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
                 device is another one, or there is a prompt.
         """
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
-        check_options(batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name})
-        if precision not in get_args(Precision):
-            raise EncoderError(f"precision is {precision!r}", expected=" or ".join(get_args(Precision)))
-        rows = token_rows(as_texts(sentences), self.vocabulary, int(max_length))
-        read = partial(
-            embed_captions, rows=rows, batch=int(batch_size), precision=precision, progress=bool(show_progress_bar)
+        check_options(
+            batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name}, precision
         )
-        vectors = _result(self._embed(read), normalise=normalize_embeddings, one=isinstance(sentences, str))
+        space = self.default if space is None else space
+        options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
+        vectors = self._vectors(sentences, [space], int(max_length), unit=normalize_embeddings, **options)[space]
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
+
+    def encode_spaces(
+        self,
+        sentences: str | Iterable[str],
+        *,
+        batch_size: int = 256,
+        show_progress_bar: bool | None = False,
+        normalize_embeddings: bool = False,
+        max_length: int = MAX_LENGTH,
+        precision: Precision = "fp32",
+    ) -> dict[str, Floats]:
+        """Return the vectors of sentences in each space with a name, each sentence read once; see :meth:`encode`."""
+        check_options(batch_size, max_length, self.device, precision=precision)
+        options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
+        found = self._vectors(sentences, self.spaces, int(max_length), unit=normalize_embeddings, **options)
+        return {space: found[space] for space in self.spaces}
 
     def encode_images(self, features: npt.ArrayLike | torch.Tensor, *, normalize_embeddings: bool = False) -> Floats:
         """Embed pictures by their raw features, which the encoder standardises if the training did.
@@ -206,11 +167,17 @@ class SentenceEncoder:
             float32 (N, width), in the order of the features; (width,) for one picture.
 
         Raises:
-            EncoderError: the features have another shape, are not numbers, or not finite.
+            EncoderError: the embeddings have none of pictures beside them, or the features have another shape, are not
+                numbers, or not finite.
         """
+        if not self.features_width:
+            todo = "Take in_space('visual')." if PICTURES in self.spaces else "Take an encoder trained on pictures."
+            raise EncoderError("the encoder has no embeddings of pictures", todo=todo)
         values = as_features(features, self.features_width)
-        found = self._embed(partial(embed_images, features=np.atleast_2d(values)))
-        vectors = _result(found, normalise=normalize_embeddings, one=values.ndim == 1)
+        rows = np.atleast_2d(values)
+        vectors = unit_rows(rows) if self.heads else self.combined(lambda part: _of_pictures(part, rows))
+        vectors = unit_rows(vectors) if normalize_embeddings else vectors
+        vectors = vectors[0] if values.ndim == 1 else vectors
         bad = np.flatnonzero(~np.isfinite(np.atleast_2d(vectors)).all(axis=1))
         if len(bad):
             raise EncoderError(f"the features of picture {bad[0]} are not finite, or too large for float32")
@@ -275,7 +242,7 @@ class SentenceEncoder:
         Raises:
             EncoderError: the folder is not a path, or a weight is beyond half precision.
         """
-        write_folder(as_place(folder), self._saved(), half=half)
+        write_folder(as_folder(folder), self, half=half)
 
     @classmethod
     def from_pretrained(
@@ -296,7 +263,7 @@ class SentenceEncoder:
             DownloadError: the archive cannot be downloaded, or has another hash.
             SetupError: the device, or a package for downloads, does not exist.
         """
-        return cls.load(find_encoder(name if isinstance(name, str) else as_place(name), sha256), device=device)
+        return cls.load(find_encoder(name if isinstance(name, str) else as_folder(name), sha256), device=device)
 
     @classmethod
     def load(cls, folder: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
@@ -310,29 +277,35 @@ class SentenceEncoder:
             EncoderError: the folder is not a path, or holds no encoder, a damaged one, or one of another version.
             SetupError: the device does not exist.
         """
-        return cls._of(read_folder(as_place(folder)), choose(str(device)))
+        chosen = choose(str(device))
+        return read_folder(as_folder(folder), cls).to(chosen)
 
-    @classmethod
-    def _of(cls, saved: Saved, device: torch.device) -> SentenceEncoder:
-        members = [member.to(device) for member in saved.members]
-        beside = [cls._of(one, device) for one in saved.beside]
-        found = cls(members, saved.vocabulary, saved.model, saved.renormalise, saved.notes, beside=beside)
-        return found if found.similarity_name == saved.similarity else replace(found, compared_by=saved.similarity)
-
-    def _saved(self) -> Saved:
-        beside = [other._saved() for other in self.beside]
-        about = (self.renormalise, self.similarity_name, self.notes)
-        return Saved(self.members, self.vocabulary, self.model, *about, beside)
-
-    def _embed(self, embed: Callable[[Encoders], Floats]) -> Floats:
-        """Return the embeddings, of which ``embed`` computes each member's."""
-        total: Floats = np.add.reduce([embed(member) for member in self.members], axis=0, dtype=np.float32)
-        if self.renormalise:
-            total = unit_rows(total)
-        if self.beside:
-            sides = [unit_rows(side) for side in (total, *(other._embed(embed) for other in self.beside))]
-            total = np.concatenate(sides, axis=1) / np.float32(math.sqrt(len(sides)))
-        return total
+    def _vectors(
+        self,
+        sentences: str | Iterable[str],
+        spaces: Sequence[str | None],
+        most: int,
+        *,
+        unit: bool,
+        **options: Any,
+    ) -> dict[str | None, Floats]:
+        """Return the vectors in each space, of sentences or of one; sentences of equal tokens are encoded once."""
+        heads = {space: self.head(space) for space in spaces}
+        texts, leaves = as_texts(sentences), self.leaves
+        read = {one: token_rows(texts, one, most) for one in dict.fromkeys(part.vocabulary for part in leaves)}
+        row_of: dict[tuple[bytes, ...], int] = {}
+        ids = zip(*read.values(), strict=True)
+        places = [row_of.setdefault(tuple(row.tobytes() for row in each), len(row_of)) for each in ids]
+        first = dict(zip(reversed(places), reversed(range(len(places))), strict=True))
+        own = [first[place] for place in range(len(row_of))]
+        rows = {vocabulary: [each[row] for row in own] for vocabulary, each in read.items()}
+        vectors = self.combined(lambda part: embed_captions(part.captions, rows[part.vocabulary], **options))
+        found = {}
+        for space, module in heads.items():
+            values = mapped(module, vectors, self.device)
+            values = unit_rows(values) if unit else values
+            found[space] = values[places[0]] if isinstance(sentences, str) else values[places]
+        return found
 
     def _sides(self, captions: object, images: object) -> tuple[torch.Tensor, torch.Tensor]:
         """Check the vectors of a comparison; return them float32 (.., width), without a gradient, on one device."""
@@ -343,7 +316,6 @@ class SentenceEncoder:
         return upper, lower
 
 
-def _result(vectors: Floats, *, normalise: bool, one: bool) -> Floats:
-    """Return the rows, with length 1 if wanted, and without the first dimension for one text or picture."""
-    vectors = unit_rows(vectors) if normalise else vectors
-    return vectors[0] if one else vectors
+def _of_pictures(part: Part, features: Floats) -> Floats:
+    assert part.images is not None
+    return embed_images(part.images, features)

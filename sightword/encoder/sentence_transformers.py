@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,10 +20,12 @@ import torch
 from torch import nn
 
 from sightword.encoder.arguments import LONGEST, MAX_LENGTH
+from sightword.encoder.combination import Combination
+from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.embedding import true_float32
-from sightword.model.encoders import Encoders, pad
+from sightword.model.encoders import pad
 from sightword.model.similarity import unit
 
 log = logging.getLogger(__name__)
@@ -48,8 +50,10 @@ class SightwordModule(nn.Module):
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
-        self.members = nn.ModuleList(encoder.members)
-        self.beside = nn.ModuleList(SightwordModule(other) for other in encoder.beside)
+        if len({part.vocabulary for part in encoder.leaves}) > 1:
+            raise EncoderError("the encoder reads with several vocabularies", expected="one, for a model")
+        self.parts = nn.ModuleList(part.network for part in encoder.leaves)
+        self.heads = nn.ModuleDict(dict(encoder.heads))
         self.encoder = encoder
         self._warned_at = 0
 
@@ -90,13 +94,8 @@ class SightwordModule(nn.Module):
         ids = features["input_ids"]
         lengths = features["attention_mask"].sum(dim=1)
         with true_float32(ids.device):
-            parts = [self._caption_side(member)(ids, lengths) for member in self.members]
-        total = torch.stack(parts).sum(dim=0)
-        if self.encoder.renormalise:
-            total = unit(total, "cosine")
-        if self.beside:
-            others = [other({**features})["sentence_embedding"] for other in self.beside]
-            total = torch.cat([unit(side, "cosine") for side in (total, *others)], dim=1) / math.sqrt(1 + len(others))
+            vectors = {part: part.captions(ids, lengths) for part in self.encoder.leaves}
+        total = self.encoder.head(self.encoder.default)(_combined(self.encoder, vectors))
         return {**features, "sentence_embedding": total}
 
     def get_embedding_dimension(self) -> int:
@@ -124,7 +123,13 @@ class SightwordModule(nn.Module):
         """
         return cls(SentenceEncoder.load(Path(model_name_or_path, subfolder)))
 
-    @staticmethod
-    def _caption_side(member: nn.Module) -> nn.Module:
-        assert isinstance(member, Encoders)
-        return member.captions
+
+def _combined(encoder: Combination, vectors: Mapping[Part, torch.Tensor]) -> torch.Tensor:
+    """Return what :meth:`Combination.combined` returns, with gradients."""
+    own = [vectors[part] if isinstance(part, Part) else _combined(part, vectors) for part in encoder.parts]
+    if encoder.combine == "sum":
+        total = torch.stack(own).sum(dim=0)
+        return unit(total, "cosine") if encoder.renormalise else total
+    if encoder.renormalise:
+        own = [unit(each, "cosine") / math.sqrt(len(own)) for each in own]
+    return torch.cat(own, dim=1)

@@ -14,7 +14,7 @@ import torch
 
 from sightword.compute.devices import has_bfloat16_units, shared, thread_count
 from sightword.compute.threads import spread
-from sightword.model.encoders import CaptionEncoder, Encoders
+from sightword.model.encoders import CaptionEncoder, ImageEncoder
 from sightword.model.ngrams import NGrams
 
 log = logging.getLogger(__name__)
@@ -33,20 +33,7 @@ second thread made 1,024 states 1.3 to 1.6 times as fast, and fewer states less.
 
 
 def embed_captions(
-    encoders: Encoders,
-    rows: Sequence[npt.NDArray[np.int64]],
-    *,
-    batch: int = 256,
-    precision: Precision = "fp32",
-    progress: bool = False,
-) -> Floats:
-    """Map the token ids of M captions to unit vectors float32 (M, width) as :func:`embed_rows` does."""
-    return embed_rows(encoders.captions, encoders.width, rows, batch=batch, precision=precision, progress=progress)
-
-
-def embed_rows(
     captions: CaptionEncoder,
-    width: int,
     rows: Sequence[npt.NDArray[np.int64]],
     *,
     batch: int = 256,
@@ -67,7 +54,7 @@ def embed_rows(
     places_of = [row_of.setdefault(row.tobytes(), len(row_of)) for row in rows]
     rows = [np.frombuffer(data, np.int64) for data in row_of]
     order = np.argsort([-len(row) for row in rows], kind="stable")
-    found = np.empty((len(rows), width), np.float32)
+    found = np.empty((len(rows), captions.width), np.float32)
     device = captions.embedding.weight.device
     lengths = [len(rows[place]) for place in order]
     batches = _batches(lengths, batch)
@@ -100,21 +87,22 @@ def warn_slow() -> None:
     log.warning("this CPU has no units for bfloat16 that PyTorch knows of: encoding may be slower than in float32")
 
 
-def embed_images(encoders: Encoders, features: Floats, *, batch: int = 1024) -> Floats:
+def embed_images(images: ImageEncoder, features: Floats, *, batch: int = 1024) -> Floats:
     """Map raw features (N, D) to unit vectors float32 (N, width).
 
     On a CPU, batches are computed in parallel, each in one thread: a product shared by threads has other last bits.
     """
-    found = np.empty((len(features), encoders.width), np.float32)
+    found = np.empty((len(features), images.linear.out_features), np.float32)
+    device = images.linear.weight.device
 
     def work(start: int) -> None:
         rows = slice(start, start + batch)
         part = torch.from_numpy(np.require(features[rows], np.float32, ["C", "W"]))
-        found[rows] = encoders.images(part.to(encoders.device)).cpu().numpy()
+        found[rows] = images(part.to(device)).cpu().numpy()
 
     starts = range(0, len(features), batch)
-    with torch.inference_mode(), _evaluating(encoders):
-        if encoders.device.type == "cpu":
+    with torch.inference_mode(), _evaluating(images):
+        if device.type == "cpu":
             spread(work, starts)
         else:
             for start in starts:

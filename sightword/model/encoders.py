@@ -16,7 +16,7 @@ from sightword.model.ngrams import NGrams
 from sightword.model.packing import Packing
 from sightword.model.pooling import pooling
 from sightword.model.recurrent import Recurrent
-from sightword.model.shape import Shape
+from sightword.model.shape import NgramShape, Shape
 from sightword.model.similarity import unit
 
 PAD = 0
@@ -40,9 +40,8 @@ class CaptionEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.width = shape.width
         self.similarity = shape.similarity
-        self.scaled = True
-        """Whether vectors have length 1; the released code of order-embeddings for entailment does not scale them."""
-        if shape.cell == "ngrams":
+        self.scaled = shape.scaled
+        if isinstance(shape, NgramShape):
             self.embedding = NGrams(
                 shape.embedding, tokens=tokens, longest=shape.longest_ngram, buckets=shape.ngram_buckets
             )
@@ -151,16 +150,6 @@ class Encoders(nn.Module):
         super().__init__()
         self.captions = CaptionEncoder(tokens, shape, dropout=dropout_states)
         self.images = ImageEncoder(features, shape, dropout=dropout_features)
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions of an embedding."""
-        return self.images.linear.out_features
-
-    @property
-    def features_width(self) -> int:
-        """Number of features of a picture."""
-        return self.images.linear.in_features
 
     @property
     def device(self) -> torch.device:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sightword.model.attention import Attention
-from sightword.model.shape import Shape
+from sightword.model.shape import RecurrentShape
 
 
 class Plain(nn.Module):
@@ -34,7 +34,7 @@ class Plain(nn.Module):
         return states.masked_fill(outside, 0.0).sum(dim=1) / lengths[:, None]
 
 
-def pooling(shape: Shape) -> nn.Module:
+def pooling(shape: RecurrentShape) -> nn.Module:
     """Return the pooling that the shape names."""
     if shape.pooling == "attention":
         return Attention(shape.width, shape.attention, mask_padding=shape.mask_padding)

@@ -48,8 +48,13 @@ def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> En
     return load_module(path, encoders)
 
 
-def load_module(path: Pathish, module: Module) -> Module:
+def load_module(path: Pathish, module: Module, *, finite: bool = False) -> Module:
     """Read the weights of a module that was built without memory, on the device ``meta``; return the module.
+
+    Args:
+        path: the weights.
+        module: the module, put in evaluation mode.
+        finite: refuse weights that are not finite; an infinite standard deviation omits its feature.
 
     Raises:
         EncoderError: the file is missing, damaged, or of another network (which tensor, which shapes).
@@ -66,11 +71,32 @@ def load_module(path: Pathish, module: Module) -> Module:
             f"belongs to another network: {name} is {have.get(name, 'nothing')}, "
             f"this network has {want.get(name, 'nothing')}",
             where=path,
-            todo="Use the encoder.json or snapshots.json it was written with.",
+            todo="Use the description it was written with.",
         )
     if name := next((name for name, value in found.items() if not value.is_floating_point()), None):
         raise EncoderError(f"is damaged: {name} is {found[name].dtype}", where=path, expected="float32")
     # Copies: the tensors that were read are windows on the file.
     plain = {name: value.to(torch.float32, copy=True) for name, value in found.items()}
+    for name, value in plain.items() if finite else ():
+        bad = value.isnan() if name == "images.deviation" else ~value.isfinite()
+        if bad.any():
+            what = f"holds values that are not finite (in {name})"
+            todo = "The training run diverged: look at the loss, and train again with a smaller learning rate."
+            raise EncoderError(what, where=path, todo=todo)
     module.load_state_dict(plain, assign=True)
     return module.eval()
+
+
+def halved(module: nn.Module, where: Path) -> dict[str, torch.Tensor]:
+    """Return the weights in float16, and the statistics of the features, which may be tiny, as they are.
+
+    Raises:
+        EncoderError: a weight is beyond half precision.
+    """
+    state = dict(module.state_dict())
+    for name, _ in module.named_parameters():
+        state[name] = state[name].half()
+        if not state[name].isfinite().all():
+            what = f"has weights beyond half precision (in {name})"
+            raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it without half.")
+    return state

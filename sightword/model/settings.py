@@ -6,7 +6,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from sightword.model.shape import CellName, PoolingName, Shape, SimilarityName, StandardiseName
+from sightword.model.shape import (
+    CellName,
+    NgramShape,
+    PoolingName,
+    RecurrentShape,
+    Shape,
+    SimilarityName,
+    StandardiseName,
+)
 from sightword.settings import Settings
 
 InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
@@ -14,10 +22,10 @@ InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 __all__ = ["ModelSettings", "SimilarityName"]
 
 
-class ModelSettings(Settings, Shape):
+class ModelSettings(Settings):
     """The caption encoder of Merkx & Frank (2019), section 3.1.2, and the linear map of the pictures.
 
-    The class is a :class:`Shape` with defaults, limits and explanations; mypy compares the types of the fields.
+    :attr:`shape` has what a saved encoder keeps of them.
     """
 
     embedding: int = Field(20, gt=0)
@@ -49,3 +57,19 @@ class ModelSettings(Settings, Shape):
     """Tokens of the longest n-grams; the shortest ones have two."""
     ngram_buckets: int = Field(65_536, gt=0)
     """Number of embeddings that all n-grams share by their hashes."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the network, without the parameters that the reader does not use."""
+        if self.cell == "ngrams":
+            return NgramShape(self.embedding, self.longest_ngram, self.ngram_buckets, self.similarity)
+        return RecurrentShape(
+            embedding=self.embedding,
+            hidden=self.hidden,
+            cell=self.cell,
+            bidirectional=self.bidirectional,
+            pooling=self.pooling,
+            attention=self.attention if self.pooling == "attention" else 0,
+            mask_padding=self.mask_padding,
+            similarity=self.similarity,
+        )

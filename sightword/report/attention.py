@@ -38,20 +38,20 @@ def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | N
     """Return the attention weights for each text; None for an encoder with another pooling in a part.
 
     A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, section 3.1.2), and
-    over the members of the ensemble, with those of encoders beside it. Each text is encoded alone, without padding.
+    over the networks of the encoder. Each text is encoded alone, without padding.
     """
     from sightword.model.attention import Attention
 
-    members = [member for one in (encoder, *encoder.beside) for member in one.members]
-    if not all(isinstance(member.captions.pooling, Attention) for member in members):
+    parts = encoder.leaves
+    if not all(isinstance(part.captions.pooling, Attention) for part in parts):
         return None
     found = []
     for text in texts:
         tokens = split(encoder.vocabulary.normalise(text), encoder.vocabulary.unit)
         if tokens:
             ids = encoder.vocabulary.encode(text)
-            of_members = [feature_weights(member.captions, ids).mean(axis=1) for member in members]
-            weights = np.mean(of_members, axis=0)
+            of_parts = [feature_weights(part.captions, ids).mean(axis=1) for part in parts]
+            weights = np.mean(of_parts, axis=0)
             found.append(Attended(text, _pieces(tokens, weights, encoder.vocabulary), _words(tokens, weights)))
     return found
 

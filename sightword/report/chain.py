@@ -69,10 +69,7 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     Raises:
         FileFormatError: a file cannot be read.
     """
-    features, names = run.features, run.description.get("members")
-    members = [Path(str(name)).name for name in names] if isinstance(names, list) else []
-    beside = run.description.get("beside", [])
-    members += [f"{Path(str(name)).name}/SHA256SUMS" for name in beside] if isinstance(beside, list) else []
+    features = run.features
     known = [(key, features[key]) for key in FEATURES if features.get(key) not in ("", None, {})]
     made_by = [(key, _spelt(one)) for key, one in known]
     hashes = [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)]
@@ -80,8 +77,8 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     tables = [("data/captions/captions.parquet", sha256_file(files.captions))]
     tables.append(("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")))
     selected = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
-    parts = {f"models/encoder/{name}": files.encoder / name for name in ("encoder.json", *members)}
-    encoder = [(name, sha256_file(path)) for name, path in parts.items() if path.exists()]
+    parts = [files.encoder / "encoder.json", *sorted(files.encoder.glob("part-*.safetensors"))]
+    encoder = [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()]
     return [
         Source("features", "Features of the pictures", made_by, hashes),
         Source("captions", "Captions", texts, tables),

@@ -86,7 +86,7 @@ def read_run(files: RunFiles) -> Run:
     vocabulary = _read_object(files.encoder / "vocabulary.json")
     left_out = _counts(files.dropped, "kind", "reason")
     return Run(
-        description=_read_object(files.encoder / "encoder.json"),
+        description=_description(_read_object(files.encoder / "encoder.json")),
         vocabulary=len(vocabulary.get("tokens", ())),
         unit=str(vocabulary.get("unit", "character")),
         curves={name: columns for name, columns in curves.items() if columns},
@@ -98,6 +98,12 @@ def read_run(files: RunFiles) -> Run:
         rejects={reason: count for (reason,), count in _counts(files.resized / "rejects.parquet", "reason").items()},
         **metrics,
     )
+
+
+def _description(about: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the notes of the encoder, and what else its file says of the whole; the names of weights are in files."""
+    kept = {name: about[name] for name in ("similarity", "width", "features_width", "renormalise") if name in about}
+    return {**kept, **_object(about.get("notes"))}
 
 
 def read_tsv(path: Path) -> Columns:

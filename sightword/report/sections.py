@@ -69,7 +69,7 @@ _FIGURE_2 = (
     "How recall depends on cell and size (Figure 2 of Merkx &amp; Frank 2019) takes several training runs; "
     "<code>sightword experiments</code> compares them."
 )
-_REGULARITIES = (
+_COMPOSED_AND_ABSTRACT = (
     "In an order, the elementwise {} of two embeddings has what either of them has, and the {} what they have in "
     "common (Figure 4 of Vendrov et al. 2016). Below are the nearest pictures of both, without the pictures asked "
     "about. A hash chose the pictures, and the captions among the shortest tenth."
@@ -217,7 +217,7 @@ def regularities(shown: Content, history: History) -> html.Section | None:
     if not (found := shown.regularities):
         return None
     examples = [html.part("regularity", one, template=_MACROS) for one in found.examples]
-    words = html.text(_REGULARITIES, found.composing, found.abstracting)
+    words = html.text(_COMPOSED_AND_ABSTRACT, found.composing, found.abstracting)
     parts = [words, *examples, history.of("regularities")]
     return html.Section("regularities", "Composition and abstraction", parts, menu="Composition")
 

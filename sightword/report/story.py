@@ -90,7 +90,7 @@ def story(run: Run) -> str:
 
 def facts(run: Run) -> dict[str, Mapping[str, Any]]:
     """Return all known facts about the run, as tables of key and value by head."""
-    shown_elsewhere = ("schema", "training", "features", "model", "members")
+    shown_elsewhere = ("training", "features")
     rest: dict[str, Any] = {key: value for key, value in run.description.items() if key not in shown_elsewhere}
     rest["tokens in the vocabulary"] = run.vocabulary
     return {

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sightword.encoder.folder import SUMS
 from sightword.errors import StoreError
 from sightword.io.files import Pathish, sha256_file
+from sightword.io.saved import SUMS
 from sightword.storage.kinds import KindIdentity
 from sightword.storage.store import Store, Writer
 

@@ -63,7 +63,7 @@ def open_search(
         list_pictures(collection)
 
     from sightword.compute import devices
-    from sightword.encoder.visual import open_beside_pictures
+    from sightword.encoder.by_name import open_with_pictures
     from sightword.search.collection import read_collection
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.network import NamedNetwork
@@ -75,7 +75,7 @@ def open_search(
         return weights or (file if file.is_file() else None)
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
-    model = open_beside_pictures(folder if space is None else encoder, device=device)
+    model = open_with_pictures(folder if space is None else encoder, device=device)
     if collection is not None:
         trained = model.notes.get("features") or {}
         network = NamedNetwork(trained, file_of(trained))

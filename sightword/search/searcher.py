@@ -21,7 +21,6 @@ from sightword.compute import devices
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.visual import VisualEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.origin import DEMONSTRATION, random_weights
 from sightword.features.table import FeatureTable
@@ -86,7 +85,7 @@ class Searcher:
 
     def __init__(
         self,
-        encoder: SentenceEncoder | VisualEncoder,
+        encoder: SentenceEncoder,
         table: FeatureTable,
         captions: CaptionTable | None = None,
         *,
@@ -170,7 +169,7 @@ class Searcher:
     def _embedded(self, features: Floats) -> Floats:
         """Return the embeddings of features (N, D); only those that are not kept are computed."""
         # The space of pictures takes features as they are: nothing is worth keeping.
-        if self._kept is None or isinstance(self.encoder, VisualEncoder):
+        if self._kept is None or self.encoder.spaces:
             return self.encoder.encode_images(features)
         keys = [picture_key(row) for row in features]
         vectors, known = self._kept.read(keys, self.encoder.width)
@@ -298,7 +297,7 @@ def _shares(scores: Doubles, query: Floats, rows: Floats, similarity: Comparison
     return np.clip(shares, 0.0, 1.0)
 
 
-def _check(encoder: SentenceEncoder | VisualEncoder, table: FeatureTable, where: Path | None) -> None:
+def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:
     if not table.image_ids:
         raise FeaturesError("holds no pictures", where=where, todo="Give the corpus its pictures.")
     width, trained = table.features.shape[1], encoder.notes.get("features")

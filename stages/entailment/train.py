@@ -28,6 +28,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.captions.normalise import Normalisation
     from sightword.captions.vocabulary import Vocabulary
     from sightword.compute import devices
+    from sightword.encoder.parts import Part
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.entailment.data.pairs import read_split
     from sightword.entailment.training.batches import EncodedPairs
@@ -54,10 +55,10 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
         run = train(
             settings, training, dev, tokens=len(vocabulary), device=device, checkpoint=checkpoint, progress=True
         )
-        encoders, now = run.encoders, run.progress
+        captions, now = run.captions, run.progress
         threshold = now.notes["threshold"]
         notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}
-        encoder = SentenceEncoder([encoders], vocabulary, shape_of(settings), notes=notes)
+        encoder = SentenceEncoder([Part(captions, vocabulary, shape_of(settings))], notes=notes)
         decision = {"energy": settings.energy, "threshold": threshold, "criterion": "accuracy", "dev": now.best}
         with atomic_folder(MODELS) as folder:
             encoder.save(folder / "encoder")
@@ -72,7 +73,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
                 "pairs": len(training),
                 "sentences": len(training.sentences),
                 "tokens": len(vocabulary),
-                "parameters": sum(weights.numel() for weights in encoders.captions.parameters()),
+                "parameters": sum(weights.numel() for weights in captions.parameters()),
                 "batches": now.steps,
                 "best_batch": now.best_step,
                 "dev": round(now.best, 4),

@@ -29,7 +29,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword import machine
     from sightword.captions.table import read_texts
     from sightword.compute import devices
-    from sightword.encoder.grounded import GroundedEncoder
+    from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.semantics.pair_table import write_pairs
     from sightword.features.pairs import Pairs, pair
     from sightword.features.table import read_features
@@ -47,7 +47,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     material = read(settings, splits, training)
     for task, reason in material.skipped.items():
         log.warning("%s left out: %s", task, reason)
-    encoder = GroundedEncoder.load(MODELS / run, device=device)
+    encoder = SentenceEncoder.load(MODELS / run, device=device)
     found = measure(encoder, material, settings)
     for row in found.judged:
         if "undefined" in row.entry:

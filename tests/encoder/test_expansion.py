@@ -9,10 +9,10 @@ from small_encoder import made
 from small_ground import TEXTS, VOCABULARY, encoder
 
 from sightword.encoder.expansion import expand
-from sightword.encoder.grounded import Part
+from sightword.encoder.parts import Part
 from sightword.errors import EncoderError
 from sightword.model.encoders import CaptionEncoder
-from sightword.model.settings import ModelSettings
+from sightword.model.shape import NgramShape
 
 RANDOM = np.random.default_rng(0)
 WORDS = [*VOCABULARY.tokens, "purple", "zebra", "two words", "an"]
@@ -50,7 +50,7 @@ def test_files_that_share_too_little_and_characters():
         expand(part(), ["red", "ball", "cup", "purple"], VECTORS[:4])
     old = made(members=1)
     with pytest.raises(EncoderError, match="reads characters"):
-        expand(Part(old.members[0].captions, old.vocabulary, old.model), WORDS, VECTORS)
-    bag = ModelSettings(cell="ngrams", embedding=3, ngram_buckets=len(VOCABULARY))
+        expand(old.parts[0], WORDS, VECTORS)
+    bag = NgramShape(3, 5, len(VOCABULARY))
     with pytest.raises(EncoderError, match="reads n-grams"):
         expand(Part(CaptionEncoder(len(VOCABULARY), bag), VOCABULARY, bag), WORDS, VECTORS)

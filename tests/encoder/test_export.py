@@ -6,6 +6,7 @@ import itertools
 import json
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,17 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from encoder_kinds import of_sentences, three
 
 from pipeline.cli import main
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder import export, onnx_graph
 from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
+from sightword.encoder.parts import Part, parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SetupError
-from sightword.model.encoders import Encoders
+from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.settings import ModelSettings
 
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "a", "A D\N{COMBINING RING ABOVE}g \N{SNOWMAN}" * 20]
@@ -35,12 +38,19 @@ def made(*, renormalise=False, unit="character", normalise=None, **change) -> Se
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=6, attention=4).model_copy(update=change)
     vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"], unit=unit, normalise=normalise)
-    members = [Encoders(len(vocabulary), 7, model) for _ in range(2)]
+    members = [Encoders(len(vocabulary), 7, model.shape) for _ in range(2)]
     features = np.random.default_rng(0).normal(3, 2, (20, 7)).astype(np.float32)
     features[:, 2] = 1.5  # does not vary: its deviation is infinite
     for member in members:
         member.images.standardise_by(features)
-    return SentenceEncoder(members, vocabulary, model, renormalise)
+    return SentenceEncoder(parts_of(members, vocabulary, model.shape), renormalise=renormalise)
+
+
+def unscaled(part: Part) -> Part:
+    shape = replace(part.shape, scaled=False)
+    captions = CaptionEncoder(len(part.vocabulary), shape)
+    captions.load_state_dict(part.captions.state_dict())
+    return replace(part, captions=captions, shape=shape)
 
 
 def foreign(folder: Path, texts: list[str]) -> np.ndarray:
@@ -92,10 +102,9 @@ def test_every_network_gives_what_the_encoder_gives_for_any_batch(tmp_path, cell
 
 @pytest.mark.parametrize("pooling", ["last", "max"])
 def test_vectors_that_are_not_scaled_stay_so(tmp_path, pooling):
-    encoder = made(pooling=pooling, similarity="order")
-    unit = encoder.encode(TEXTS[2])
-    for member in encoder.members:
-        member.captions.scaled = False
+    scaled = made(pooling=pooling, similarity="order")
+    unit = scaled.encode(TEXTS[2])
+    encoder = scaled.with_parts(unscaled)
     write_export(tmp_path / "out", encoder)
     expected = encoder.encode(TEXTS)
     assert np.abs(foreign(tmp_path / "out", TEXTS) - expected).max() < 1e-5
@@ -169,11 +178,16 @@ def test_what_is_too_large_for_a_graph_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("cell", "what"), [("layer_norm_gru", "a GRU with layer normalisation"), ("ngrams", "n-grams")]
+    ("make", "what"),
+    [
+        (lambda: of_sentences(cell="layer_norm_gru"), "a GRU with layer normalisation"),
+        (lambda: made(cell="ngrams"), "n-grams"),
+        (three, "n-grams"),
+    ],
 )
-def test_what_has_no_operator_is_refused(tmp_path, cell, what):
+def test_what_has_no_operator_is_refused(tmp_path, make, what):
     with pytest.raises(EncoderError, match=rf"{what}, .*; expected a GRU or an LSTM\. "):
-        write_export(tmp_path / "out", made(cell=cell))
+        write_export(tmp_path / "out", make())
     assert not (tmp_path / "out").exists()
 
 

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 import torch
 from small_encoder import MODEL, TEXTS, made
-from small_ground import encoder as grounded
 
 from sightword.encoder.by_name import open_encoder
-from sightword.encoder.grounded import GroundedEncoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 
-ENCODERS = {"sentence": made, "grounded": grounded}
 OF_EACH_SIMILARITY = {
     "cosine": lambda: made(members=1),
     "dot": made,
@@ -43,38 +40,6 @@ def test_pairwise_similarities_are_the_diagonal(name) -> None:
         encoder.similarity_pairwise(captions, np.zeros((4, 7)))
 
 
-@pytest.mark.parametrize("kind", ENCODERS)
-def test_the_dimension_has_the_names_that_others_use(kind) -> None:
-    encoder = ENCODERS[kind]()
-    width = encoder.encode(TEXTS).shape[1]
-    assert (encoder.dimension, encoder.get_sentence_embedding_dimension()) == (width, width)
-
-
-@pytest.mark.parametrize("kind", ENCODERS)
-def test_the_device_of_the_weights_is_accepted_and_another_refused(kind) -> None:
-    encoder = ENCODERS[kind]()
-    for device in (None, "cpu", torch.device("cpu")):
-        assert np.array_equal(encoder.encode(TEXTS, device=device), encoder.encode(TEXTS))
-    for device in ("cuda", "mps", torch.device("cuda:1"), 0):
-        with pytest.raises(
-            EncoderError, match=f"device is {device}, and the weights are on cpu. Load the encoder with"
-        ):
-            encoder.encode(TEXTS, device=device)
-
-
-@pytest.mark.parametrize("kind", ENCODERS)
-@pytest.mark.parametrize("option", ["prompt", "prompt_name"])
-def test_a_prompt_is_refused_with_a_sentence(kind, option) -> None:
-    encoder = ENCODERS[kind]()
-    assert np.array_equal(encoder.encode(TEXTS, **{option: None}), encoder.encode(TEXTS))
-    with pytest.raises(EncoderError) as caught:
-        encoder.encode(TEXTS, **{option: "query"})
-    assert str(caught.value) == (
-        f"{option} is 'query', and the encoder was trained without prompts. "
-        f"Leave {option} out, or write the prompt before each sentence."
-    )
-
-
 def test_the_constructor_with_a_name_says_what_loads_it() -> None:
     with pytest.raises(EncoderError) as caught:
         SentenceEncoder("flickr8k")
@@ -84,13 +49,9 @@ def test_the_constructor_with_a_name_says_what_loads_it() -> None:
     )
     with pytest.raises(EncoderError, match=r"call SentenceEncoder\.from_pretrained\('models/encoder'\)"):
         SentenceEncoder(Path("models/encoder"))
-    with pytest.raises(EncoderError, match=r"call GroundedEncoder\.load\('models/grounded/cg-0'\)"):
-        GroundedEncoder("models/grounded/cg-0")
 
 
-@pytest.mark.parametrize(
-    "use", [SentenceEncoder.from_pretrained, SentenceEncoder.load, GroundedEncoder.load, open_encoder]
-)
+@pytest.mark.parametrize("use", [SentenceEncoder.from_pretrained, SentenceEncoder.load, open_encoder])
 def test_a_name_of_a_model_hub_names_the_library_for_it(use, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"):

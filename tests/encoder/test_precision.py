@@ -27,7 +27,7 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
 
 
-def test_a_trained_encoders_vectors_are_nearly_those_of_float32():
+def test_a_trained_captions_vectors_are_nearly_those_of_float32():
     encoder = SentenceEncoder.from_pretrained("flickr8k")
     full, fast = encoder.encode(SENTENCES), encoder.encode(SENTENCES, precision="bf16")
     assert fast.dtype == np.float32
@@ -40,7 +40,7 @@ def test_a_trained_encoders_vectors_are_nearly_those_of_float32():
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads(cell, pooling):
     torch.manual_seed(0)
-    encoders = Encoders(30, 4, ModelSettings(hidden=160, cell=cell, pooling=pooling)).eval()
+    captions = Encoders(30, 4, ModelSettings(hidden=160, cell=cell, pooling=pooling).shape).eval().captions
     draw = np.random.default_rng(0)
     rows = [draw.integers(2, 30, length) for length in draw.integers(1, 30, 140)]
     found: dict[Precision, list[np.ndarray]] = {"fp32": [], "bf16": []}
@@ -48,7 +48,7 @@ def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads
         for count in (1, 2, 3):  # with 3, batches of 64 are computed side by side, of 256 one after the other
             for batch in (64, 256):
                 with threads(count):
-                    same.append(embed_captions(encoders, rows, batch=batch, precision=precision))
+                    same.append(embed_captions(captions, rows, batch=batch, precision=precision))
         assert all(np.array_equal(same[0], other) for other in same[2::2])
         assert all(np.array_equal(same[1], other) for other in same[3::2])
     full, fast = found["fp32"][0], found["bf16"][0]
@@ -59,10 +59,10 @@ def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads
 @pytest.mark.parametrize(("most", "wanted"), [(1 << 19, 6), (6 * 640 - 1, 5), (4 * 640, 4), (4 * 640 - 1, None)])
 def test_with_many_threads_as_many_batches_as_memory_allows_are_side_by_side(monkeypatch, most, wanted):
     torch.manual_seed(0)
-    encoders, found = Encoders(30, 4, ModelSettings(hidden=16)).eval(), []
+    captions, found = Encoders(30, 4, ModelSettings(hidden=16).shape).eval().captions, []
     rows = [np.random.default_rng(number).integers(2, 30, 40 if number < 30 else 10) for number in range(96)]
     with threads(1):
-        expected = embed_captions(encoders, rows, batch=16)
+        expected = embed_captions(captions, rows, batch=16)
 
     def spread(work, items, *, most):
         found.append(most)
@@ -72,7 +72,7 @@ def test_with_many_threads_as_many_batches_as_memory_allows_are_side_by_side(mon
     monkeypatch.setattr(embedding, "spread", torch.inference_mode()(spread))
     monkeypatch.setattr(embedding, "MOST_TOGETHER", most)
     with threads(8):
-        assert np.array_equal(embed_captions(encoders, rows, batch=16), expected)
+        assert np.array_equal(embed_captions(captions, rows, batch=16), expected)
     assert found == ([] if wanted is None else [wanted])
 
 

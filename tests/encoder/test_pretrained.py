@@ -11,23 +11,19 @@ import sys
 import tarfile
 import threading
 import zipfile
-from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
-import safetensors.torch
-import torch
 from blocks import blocks
 from small_encoder import TEXTS, made
 
 import sightword
 from pipeline import cli
-from sightword.encoder.by_name import open_encoder
+from sightword.encoder.by_name import open_encoder, open_with_pictures
 from sightword.encoder.pretrained import PACKAGED, packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.visual import open_beside_pictures
 from sightword.errors import DownloadError, EncoderError
 
 
@@ -97,7 +93,7 @@ def test_every_command_takes_an_address(store, site):
     address, folder, _ = site
     name = f"{address}/e.zip#sha256={packed('zip', '', folder / 'e.zip')}"
     np.testing.assert_array_equal(open_encoder(name)(TEXTS), made().encode(TEXTS))
-    assert open_beside_pictures(name).width == made().width
+    assert open_with_pictures(name).width == made().width
 
 
 def test_an_archive_of_this_machine(store, tmp_path):
@@ -105,13 +101,12 @@ def test_an_archive_of_this_machine(store, tmp_path):
     assert SentenceEncoder.from_pretrained((tmp_path / "e.zip").as_uri(), sha256=digest).width == made().width
 
 
-@pytest.mark.parametrize("place", [".", "beside-1"])
-def test_a_damaged_copy_is_downloaded_again(store, site, caplog, place):
+def test_a_damaged_copy_is_downloaded_again(store, site, caplog):
     address, folder, asked = site
-    whole = replace(made(), beside=[made()])
+    whole = made()
     digest = packed("zip", "", folder / "e.zip", whole)
     SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
-    (store / "encoders" / digest / place / "member-1.safetensors").write_bytes(b"damaged")
+    (store / "encoders" / digest / "part-1.safetensors").write_bytes(b"damaged")
     found = SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
     np.testing.assert_array_equal(found.encode(TEXTS), whole.encode(TEXTS))
     assert len(asked) == 2
@@ -143,7 +138,7 @@ def truncated(path):
 def without_weights(path):
     packed("zip", "", path)
     with zipfile.ZipFile(path) as archive:
-        kept = {name: archive.read(name) for name in archive.namelist() if "member-2" not in name}
+        kept = {name: archive.read(name) for name in archive.namelist() if "part-2" not in name}
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in kept.items():
             archive.writestr(name, data)
@@ -195,7 +190,7 @@ def test_a_folder(store, tmp_path):
 
 
 def test_an_unknown_name(store):
-    for use in (SentenceEncoder.from_pretrained, open_encoder, open_beside_pictures):
+    for use in (SentenceEncoder.from_pretrained, open_encoder, open_with_pictures):
         with pytest.raises(
             EncoderError, match=r"flickr8: no such encoder; expected flickr8k, .*Did you mean flickr8k\?"
         ):
@@ -206,24 +201,6 @@ def test_an_unknown_name(store):
     for name in (None, 5, b"flickr8k", ["flickr8k"]):
         with pytest.raises(EncoderError, match="expected the path of a folder"):
             SentenceEncoder.from_pretrained(name)
-
-
-def test_weights_in_half_precision(tmp_path):
-    encoder = made()
-    encoder.save(tmp_path / "whole")
-    encoder.save(tmp_path / "half", half=True)
-    found = SentenceEncoder.load(tmp_path / "half")
-    assert {value.dtype for member in found.members for value in member.state_dict().values()} == {torch.float32}
-    np.testing.assert_allclose(found.encode(TEXTS), encoder.encode(TEXTS), atol=2e-3)
-    stored = safetensors.torch.load_file(tmp_path / "half/member-1.safetensors")
-    assert stored["images.linear.weight"].dtype == torch.float16
-    assert torch.equal(stored["images.deviation"], encoder.members[0].images.deviation)  # tiny ones would become 0
-    for name, value in found.members[0].named_parameters():
-        assert torch.equal(value, dict(encoder.members[0].named_parameters())[name].half().float()), name
-    encoder.members[1].images.linear.weight.data[0, 0] = 1e5
-    with pytest.raises(EncoderError, match="beyond half precision"):
-        encoder.save(tmp_path / "beyond", half=True)
-    assert not (tmp_path / "beyond").exists()
 
 
 def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
@@ -250,7 +227,7 @@ def test_an_encoder_of_the_package(store, name):
     folder = PACKAGED / name
     sums = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
     assert sums == {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in sums}
-    assert set(sums) == {"encoder.json", "vocabulary.json", "member-1.safetensors"}
+    assert set(sums) == {"encoder.json", "vocabulary.json", "part-1.safetensors"}
     assert {path.name for path in folder.iterdir()} == {*sums, "SHA256SUMS", "modules.json", "README.md", "LICENSE"}
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 3_000_000
     card = (folder / "README.md").read_text()

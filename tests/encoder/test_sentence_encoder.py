@@ -13,54 +13,26 @@ from small_encoder import MODEL, TEXTS, made
 from sums import renew
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model import embedding
 from sightword.model.encoders import Encoders
 
 
-def test_the_same_embedding_whatever_the_batch(encoder):
-    whole = encoder.encode(TEXTS)
-    assert whole.shape == (6, 12)
-    assert whole.dtype == np.float32
-    for size in (1, 2, 5):
-        assert np.abs(encoder.encode(TEXTS, batch_size=size) - whole).max() < 1e-6
-    assert np.array_equal(whole[0], whole[5])
-
-
-def test_equal_sentences_have_equal_bits_wherever_they_stand(encoder):
-    filler = [f"a dog {number}" for number in range(7)]
-    found = encoder.encode(["two big dogs", *filler, "two big dogs"], batch_size=4)
-    assert np.array_equal(found[0], found[-1])
-
-
 def test_an_ensemble_is_the_sum_of_its_members_and_renormalised_when_asked(encoder):
-    alone = [SentenceEncoder([member], encoder.vocabulary, MODEL).encode(TEXTS) for member in encoder.members]
+    alone = [SentenceEncoder([part]).encode(TEXTS) for part in encoder.parts]
     assert np.allclose(encoder.encode(TEXTS), alone[0] + alone[1])
-    unit = SentenceEncoder(encoder.members, encoder.vocabulary, MODEL, renormalise=True).encode(TEXTS)
+    unit = SentenceEncoder(encoder.parts, renormalise=True).encode(TEXTS)
     assert np.allclose(np.linalg.norm(unit, axis=1), 1)
     assert np.allclose(unit * np.linalg.norm(alone[0] + alone[1], axis=1, keepdims=True), alone[0] + alone[1])
-
-
-def test_saved_and_loaded_it_encodes_the_same_and_is_the_same_bytes(encoder, tmp_path):
-    encoder.save(tmp_path / "one")
-    loaded = SentenceEncoder.load(tmp_path / "one")
-    loaded.save(tmp_path / "two")
-    assert np.array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
-    features = np.random.default_rng(0).normal(size=(3, 7))
-    assert np.array_equal(loaded.encode_images(features), encoder.encode_images(features))
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    members = ["member-1.safetensors", "member-2.safetensors"]
-    assert names == ["SHA256SUMS", "encoder.json", *members, "modules.json", "vocabulary.json"]
-    for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_a_word_encoder_for_an_order_is_saved_and_loaded_with_its_unit_and_similarity(tmp_path):
     torch.manual_seed(0)
     model = MODEL.model_copy(update={"similarity": "order", "bidirectional": False, "pooling": "last"})
     vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"], unit="word")
-    encoder = SentenceEncoder([Encoders(len(vocabulary), 7, model).eval()], vocabulary, model)
+    encoder = SentenceEncoder(parts_of([Encoders(len(vocabulary), 7, model.shape)], vocabulary, model.shape))
     encoder.save(tmp_path)
     loaded = SentenceEncoder.load(tmp_path)
     assert (loaded.similarity_name, loaded.vocabulary.unit, loaded.width) == ("order", "word", 6)
@@ -74,25 +46,8 @@ def test_a_word_encoder_for_an_order_is_saved_and_loaded_with_its_unit_and_simil
     assert about["similarity"] == "order"
     (tmp_path / "encoder.json").write_text(json.dumps({**about, "similarity": "cosine"}))
     renew(tmp_path)
-    with pytest.raises(EncoderError, match="similarity 'cosine', the model has 'order'"):
+    with pytest.raises(EncoderError, match="similarity is 'cosine'; expected 'order'"):
         SentenceEncoder.load(tmp_path)
-
-
-def test_one_text_gives_one_vector(encoder):
-    assert np.array_equal(encoder.encode("a dog"), encoder.encode(["a dog"])[0])
-    assert encoder.encode("", normalize_embeddings=True).shape == (12,)
-
-
-def test_vectors_are_of_length_one_when_asked(encoder):
-    plain = encoder.encode(TEXTS)
-    unit = encoder.encode(TEXTS, normalize_embeddings=True, show_progress_bar=None)
-    assert unit.dtype == np.float32
-    assert np.allclose(unit * np.linalg.norm(plain, axis=1, keepdims=True), plain)
-    assert np.allclose(np.linalg.norm(unit, axis=1), 1)
-
-
-def test_no_sentences_give_no_rows(encoder):
-    assert encoder.encode([]).shape == (0, 12)
 
 
 @given(st.lists(st.text("a dogrunsx.", max_size=12), min_size=1, max_size=9), st.integers(1, 5), st.randoms())
@@ -117,13 +72,13 @@ def test_long_sentences_come_in_smaller_batches_with_the_same_result(encoder, mo
     expected = encoder.encode(texts)
     monkeypatch.setattr(embedding, "MOST_TOKENS", 70)
     sizes = []
-    forward = type(encoder.members[0].captions).forward
+    forward = type(encoder.parts[0].captions).forward
 
     def noted(self, ids, lengths):
         sizes.append(ids.shape)
         return forward(self, ids, lengths)
 
-    monkeypatch.setattr(type(encoder.members[0].captions), "forward", noted)
+    monkeypatch.setattr(type(encoder.parts[0].captions), "forward", noted)
     assert np.abs(encoder.encode(texts) - expected).max() < 1e-6
     assert all(rows * tokens <= 70 or rows == 1 for rows, tokens in sizes)
     assert sum(rows for rows, _ in sizes) == 2 * len(texts)
@@ -240,8 +195,8 @@ def test_pictures_are_standardised_inside_and_may_come_one_by_one(encoder):
     whole = encoder.encode_images(features)
     assert whole.shape == (5, 12)
     expected = np.zeros((5, 12))
-    for member in encoder.members:
-        side = member.images
+    for part in encoder.parts:
+        side = part.images
         scaled = (features - side.mean.numpy()) / side.deviation.numpy()
         mapped = scaled @ side.linear.weight.detach().numpy().T + side.linear.bias.detach().numpy()
         expected += mapped / np.linalg.norm(mapped, axis=1, keepdims=True)
@@ -251,17 +206,6 @@ def test_pictures_are_standardised_inside_and_may_come_one_by_one(encoder):
     assert np.abs(encoder.encode_images(features.tolist()) - whole).max() < 1e-6
     assert np.allclose(np.linalg.norm(encoder.encode_images(features, normalize_embeddings=True), axis=1), 1)
     assert encoder.encode_images(np.empty((0, 7))).shape == (0, 12)
-
-
-def test_any_list_of_texts_will_do_and_tensors_are_given_when_asked(encoder):
-    expected = encoder.encode(TEXTS)
-    for texts in (tuple(TEXTS), np.array(TEXTS), iter(TEXTS)):
-        assert np.array_equal(encoder.encode(texts), expected)
-    tensor = encoder.encode(TEXTS, convert_to_tensor=True)
-    assert isinstance(tensor, torch.Tensor)
-    assert tensor.device == encoder.device
-    assert np.array_equal(tensor.numpy(), expected)
-    assert encoder.encode("a dog", convert_to_tensor=True).shape == (12,)
 
 
 def test_it_is_told_in_a_line_and_can_be_a_key(encoder):

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.sentence_transformers import SightwordModule
 from sightword.errors import EncoderError
@@ -99,8 +100,8 @@ def made(**change) -> SentenceEncoder:
     renormalise = change.pop("renormalise", False)
     model = MODEL.model_copy(update=change)
     vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"])
-    members = [Encoders(len(vocabulary), 7, model) for _ in range(2)]
-    return SentenceEncoder(members, vocabulary, model, renormalise)
+    members = [Encoders(len(vocabulary), 7, model.shape) for _ in range(2)]
+    return SentenceEncoder(parts_of(members, vocabulary, model.shape), renormalise=renormalise)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_the_saved_encoder_and_threshold_give_the_accuracy_on_dev(copy, change):
     lengths = np.linalg.norm(premises, axis=1)
     if change.get("normalise") == "none":
         ids = torch.tensor(encoder.vocabulary.encode(dev.premises[0]))
-        captions = encoder.members[0].captions
+        captions = encoder.parts[0].captions
         last = captions.recurrent.onward(captions.embedding(ids)[None])[1][0, 0].abs().detach().numpy()
         assert np.abs(premises[0] - last).max() < 1e-6
         assert lengths.std() > 1e-3

@@ -43,12 +43,12 @@ def run(sample, settings=SMALL, **more):
     return training.train(settings, sample[0], sample[1], tokens=sample[2], device=CPU, **more)
 
 
-def released_loss(encoders, pairs, rows, settings):
+def released_loss(captions, pairs, rows, settings):
     """The loss as the released code computes it: each side by itself, pair by pair, in float64."""
-    layer = encoders.captions.recurrent.onward
+    layer = captions.recurrent.onward
     gru = torch.nn.GRU(settings.embedding, settings.hidden, batch_first=True).double()
     gru.load_state_dict(layer.state_dict())
-    table = encoders.captions.embedding.weight.detach().double()
+    table = captions.embedding.weight.detach().double()
 
     def vector(ids):
         last = gru(table[torch.from_numpy(ids)][None])[1][0, 0]
@@ -72,9 +72,9 @@ def test_a_step_has_the_loss_and_the_gradient_of_a_plain_loop(sample, change):
     settings = SMALL.model_copy(update={"clip": None, **change})
     own = training.PairTask(settings, *sample, CPU)
     rows = batches(sample[0], size=50, seed=0, epoch=0, group_premises=settings.group_premises)[0]
-    wanted, gradients = released_loss(own.encoders, sample[0], rows, settings)
+    wanted, gradients = released_loss(own.captions, sample[0], rows, settings)
     assert own.learn(rows).item() == pytest.approx(wanted, rel=1e-5)
-    for name, weights in own.encoders.captions.recurrent.onward.named_parameters():
+    for name, weights in own.captions.recurrent.onward.named_parameters():
         found = weights.grad.double()
         assert (found - gradients[name]).abs().max() <= 1e-5 * gradients[name].abs().max(), name
 
@@ -82,21 +82,21 @@ def test_a_step_has_the_loss_and_the_gradient_of_a_plain_loop(sample, change):
 def test_the_gradient_is_clipped_over_all_weights(sample):
     own = training.PairTask(SMALL.model_copy(update={"clip": 0.01}), *sample, CPU)
     own.learn(np.arange(50))
-    gradients = [weights.grad.ravel() for weights in own.encoders.captions.parameters()]
+    gradients = [weights.grad.ravel() for weights in own.captions.parameters()]
     assert torch.cat(gradients).norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
 def test_a_run_learns_and_its_threshold_is_that_of_dev(sample):
     settings = SMALL.model_copy(update={"epochs": 12, "validate_every": 10})
     done = run(sample, settings)
-    encoders, now, threshold = done.encoders, done.progress, done.progress.notes["threshold"]
+    captions, now, threshold = done.captions, done.progress, done.progress.notes["threshold"]
     assert now.last("loss", "loss") < now.curves["loss"]["loss"][0][1] / 2
     dev = sample[1]
     assert now.best > 100 * (1 - dev.entailed.mean()) + 3
     assert [done for done, _ in now.curves["dev"]["accuracy"]] == [*range(10, 109, 10), 108]
     assert now.best == max(score for _, score in now.curves["dev"]["accuracy"])
     assert now.best_step == next(done for done, score in now.curves["dev"]["accuracy"] if score == now.best)
-    vectors = embed_captions(encoders, dev.sentences)
+    vectors = embed_captions(captions, dev.sentences)
     energies = pair_energies("order", vectors[dev.premises], vectors[dev.hypotheses])
     assert 100 * ((energies <= threshold) == dev.entailed).mean() == pytest.approx(now.best)
     cuts = [100 * ((energies <= cut) == dev.entailed).mean() for cut in [-1.0, *energies]]
@@ -134,6 +134,6 @@ def test_the_small_recipe_scores_no_less_than_a_plain_script(real_data, reposito
     train, dev, test = (EncodedPairs.of(splits[name], vocabulary) for name in ("train", "dev", "test"))
     done = training.train(settings, train, dev, tokens=len(vocabulary), device=CPU)
     threshold = done.progress.notes["threshold"]
-    vectors = embed_captions(done.encoders, test.sentences)
+    vectors = embed_captions(done.captions, test.sentences)
     energies = pair_energies(settings.energy, vectors[test.premises], vectors[test.hypotheses])
     assert 73 <= 100 * ((energies <= threshold) == test.entailed).mean() <= 76

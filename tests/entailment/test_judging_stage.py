@@ -14,6 +14,7 @@ import torch
 from visible_text import check_text
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
 from sightword.entailment.judging.encoders import energies_by, read_others, untrained
@@ -25,7 +26,7 @@ from sightword.errors import EncoderError
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.io.files import write_json, write_table, write_tsv
 from sightword.model.encoders import Encoders
-from sightword.model.shape import Shape
+from sightword.model.shape import RecurrentShape
 from stages.entailment import evaluate
 
 CPU = torch.device("cpu")
@@ -60,9 +61,10 @@ def counts_of(splits):
 
 def encoder_of(seed, similarity="order", members=1):
     vocabulary = Vocabulary.build(["a red dog", "blue cat near number", "cow sleeps nobody"], unit="word")
-    shape = Shape(6, "gru", 5, False, "last", 4, True, "none", similarity, 2, 1)
+    shape = RecurrentShape(6, 5, similarity=similarity)
     torch.manual_seed(seed)
-    return SentenceEncoder([Encoders(len(vocabulary), 3, shape) for _ in range(members)], vocabulary, shape)
+    networks = [Encoders(len(vocabulary), 3, shape) for _ in range(members)]
+    return SentenceEncoder(parts_of(networks, vocabulary, shape))
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +236,6 @@ def test_an_encoder_is_judged_by_its_own_similarity(similarity):
 
 def test_random_weights_have_the_same_shape_and_depend_on_the_seed_alone():
     encoder = encoder_of(3, "cosine", members=2)
-    encoder.members[1].captions.scaled = False
     torch.manual_seed(1)
     first = untrained(encoder, 5)
     torch.manual_seed(2)
@@ -243,10 +244,11 @@ def test_random_weights_have_the_same_shape_and_depend_on_the_seed_alone():
     assert (first.encode(words) == second.encode(words)).all()
     assert (first.encode(words) != other.encode(words)).any()
     assert (first.encode(words) != encoder.encode(words)).any()
-    assert [member.captions.scaled for member in first.members] == [True, False]
-    weights = [member.captions.embedding.weight for member in first.members]
+    assert (first.parts[0].shape, first.features_width) == (encoder.parts[0].shape, 0)
+    weights = [part.captions.embedding.weight for part in first.parts]
     assert not torch.equal(*weights)
-    one, other = untrained(replace(encoder_of(3, "cosine"), beside=[encoder, encoder]), 4).beside
+    joined = SentenceEncoder([encoder_of(3, "cosine"), encoder, encoder], "join", renormalise=True)
+    _, one, other = untrained(joined, 4).parts
     assert (one.encode(words) == first.encode(words)).all()
     assert (other.encode(words) == untrained(encoder, 7).encode(words)).all()
 

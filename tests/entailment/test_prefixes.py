@@ -17,7 +17,7 @@ SENTENCES = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=7), min_si
 
 def encoder(**change):
     torch.manual_seed(0)
-    captions = build(EntailSettings(embedding=5, hidden=6).model_copy(update=change), 6).captions
+    captions = build(EntailSettings(embedding=5, hidden=6).model_copy(update=change), 6)
     for bias in (weights for name, weights in captions.recurrent.named_parameters() if "bias" in name):
         torch.nn.init.normal_(bias)
     return captions

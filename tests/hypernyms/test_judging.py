@@ -149,14 +149,20 @@ def test_saved_concepts_are_read(exact, tmp_path):
             call()
 
 
-def test_damaged_concepts_are_one_message(exact, tmp_path):
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda found: found.find(5), "the word is int; expected a text"),
+        (lambda found: found.is_a(5, "red"), r"the name is int; expected a text, such as dog\.n\.01"),
+        (lambda found: found.hypernyms("red", top="x"), "top is 'x'; expected a whole number above 0"),
+        (lambda found: found.hypernyms("red", top=0), "top is 0; expected a whole number above 0"),
+    ],
+)
+def test_wrong_arguments_are_one_message(exact, call, message):
+    with pytest.raises(EncoderError, match=message):
+        call(exact[1])
+
+
+def test_a_folder_without_concepts_says_what_makes_them(tmp_path):
     with pytest.raises(EncoderError, match=r"has no concepts \(concepts.json is missing\).* `dvc checkout"):
-        Concepts.load(tmp_path)
-    exact[1].save(tmp_path)
-    path = tmp_path / "concepts.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(EncoderError, match="is damaged"):
-        Concepts.load(tmp_path)
-    (tmp_path / "concepts.json").write_text("[")
-    with pytest.raises(EncoderError, match="is damaged"):
         Concepts.load(tmp_path)

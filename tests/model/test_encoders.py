@@ -20,7 +20,7 @@ def test_pad_fills_with_the_padding_id_and_gives_an_empty_row_one_step():
 
 def test_both_sides_give_unit_vectors_of_twice_the_hidden_size():
     torch.manual_seed(0)
-    encoders = Encoders(9, 7, SMALL)
+    encoders = Encoders(9, 7, SMALL.shape)
     captions = encoders.captions(*pad([np.array([2, 3, 4]), np.array([8])]))
     images = encoders.images(torch.randn(3, 7))
     assert captions.shape == (2, 12)
@@ -33,8 +33,8 @@ def test_both_sides_give_unit_vectors_of_twice_the_hidden_size():
 def test_one_direction_gives_vectors_of_the_hidden_size_and_reads_no_padding(pooling):
     settings = SMALL.model_copy(update={"bidirectional": False, "pooling": pooling})
     torch.manual_seed(0)
-    encoders = Encoders(9, 7, settings).eval()
-    assert encoders.width == settings.width == 6
+    encoders = Encoders(9, 7, settings.shape).eval()
+    assert encoders.captions.width == settings.shape.width == 6
     rows = [np.array([2, 3, 4, 5]), np.array([8])]
     together = encoders.captions(*pad(rows))
     assert together.shape == (2, 6)
@@ -46,8 +46,8 @@ def test_one_direction_gives_vectors_of_the_hidden_size_and_reads_no_padding(poo
 @pytest.mark.parametrize("similarity", ["order", "reversed_order"])
 def test_for_an_order_both_sides_have_no_signs_and_length_one(similarity):
     torch.manual_seed(0)
-    plain = Encoders(9, 7, SMALL).eval()
-    encoders = Encoders(9, 7, SMALL.model_copy(update={"similarity": similarity})).eval()
+    plain = Encoders(9, 7, SMALL.shape).eval()
+    encoders = Encoders(9, 7, SMALL.model_copy(update={"similarity": similarity}).shape).eval()
     encoders.load_state_dict(plain.state_dict())
     ids, features = pad([np.array([2, 3, 4]), np.array([8])]), torch.randn(3, 7)
     assert torch.equal(encoders.captions(*ids), plain.captions(*ids).abs())
@@ -59,7 +59,7 @@ def test_for_an_order_both_sides_have_no_signs_and_length_one(similarity):
 def test_embeddings_of_pictures_have_the_same_bits_with_any_number_of_threads():
     """One product of many pictures, which MKL would share out among the threads: on some processors to other bits."""
     torch.manual_seed(0)
-    encoders = Encoders(9, 1024, SMALL.model_copy(update={"hidden": 96}))
+    encoders = Encoders(9, 1024, SMALL.model_copy(update={"hidden": 96}).shape)
     features = np.random.default_rng(0).normal(size=(300, 1024)).astype(np.float32)
     counts: list[int] = []
     encoders.images.register_forward_pre_hook(lambda *_: counts.append(torch.get_num_threads()))
@@ -67,7 +67,7 @@ def test_embeddings_of_pictures_have_the_same_bits_with_any_number_of_threads():
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            found.append([embed_images(encoders, features), embed_images(encoders, features, batch=80)])
+            found.append([embed_images(encoders.images, features), embed_images(encoders.images, features, batch=80)])
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
@@ -78,7 +78,7 @@ def test_embeddings_of_pictures_have_the_same_bits_with_any_number_of_threads():
 
 def test_a_batch_gives_the_vectors_and_gradients_of_its_rows_one_by_one():
     torch.manual_seed(0)
-    encoder = Encoders(9, 7, SMALL).double().captions
+    encoder = Encoders(9, 7, SMALL.shape).double().captions
     rows = [np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)]
     weight = torch.randn(7, 12)
     found = []
@@ -97,7 +97,9 @@ def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(pooling, mask
     """On a processor nothing is computed on padding; elsewhere rows are padded. Both count the same padding, also where
     the batch is wider than its longest row."""
     torch.manual_seed(0)
-    encoder = Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked, "pooling": pooling})).double().captions
+    encoder = (
+        Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked, "pooling": pooling}).shape).double().captions
+    )
     ids, lengths = pad([np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)])
     ids = torch.nn.functional.pad(ids, (0, spare))
     padded = encoder.pooling(encoder.recurrent(encoder.embedding(ids), lengths), lengths)
@@ -113,7 +115,7 @@ def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(pooling, mask
 
 def test_standardising_gives_mean_0_and_deviation_1_and_silences_constant_features():
     features = np.random.default_rng(0).normal(50, [1e-3, 1.0, 30.0, 0.0], (200, 4)).astype(np.float32)
-    encoder = ImageEncoder(4, SMALL)
+    encoder = ImageEncoder(4, SMALL.shape)
     encoder.standardise_by(features)
     standard = ((torch.from_numpy(features) - encoder.mean) / encoder.deviation).numpy()
     assert np.abs(standard.mean(axis=0)).max() < 1e-2

@@ -41,7 +41,7 @@ def test_states_are_those_of_pytorchs_layers_alone_on_each_row(lengths, both, th
 def test_an_encoder_gives_the_same_with_and_without_gradients(change):
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=16, attention=4).model_copy(update=change)
-    encoder = CaptionEncoder(9, model, dropout=0.5).eval()
+    encoder = CaptionEncoder(9, model.shape, dropout=0.5).eval()
     rows = [np.random.default_rng(length).integers(1, 9, length) for length in (3, 11, 1, 7)]
     with torch.no_grad():
         found = encoder.embed(rows)
@@ -52,7 +52,7 @@ def test_an_encoder_gives_the_same_with_and_without_gradients(change):
 
 def test_dropout_is_drawn_where_the_module_trains_without_gradients():
     torch.manual_seed(0)
-    encoder = CaptionEncoder(9, ModelSettings(embedding=5, hidden=16, attention=4), dropout=0.5).train()
+    encoder = CaptionEncoder(9, ModelSettings(embedding=5, hidden=16, attention=4).shape, dropout=0.5).train()
     rows = [np.array([1, 2, 3])]
     with torch.no_grad():
         assert not torch.equal(encoder.embed(rows), encoder.embed(rows))

@@ -23,7 +23,7 @@ TORCH = 1 / math.sqrt(HIDDEN)
 
 def initial(name, shape=SHAPE, seed=0):
     torch.manual_seed(seed)
-    encoders = Encoders(TOKENS, FEATURES, shape)
+    encoders = Encoders(TOKENS, FEATURES, shape.shape)
     initialise(encoders, name)
     return {key: value.double().numpy() for key, value in encoders.state_dict().items()}
 

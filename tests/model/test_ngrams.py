@@ -72,7 +72,7 @@ def test_each_row_has_the_buckets_of_its_ngrams(rows, longest, buckets, id_bytes
 @given(ROWS)
 def test_an_embedding_is_the_mean_over_the_ngrams_scaled_to_length_one(rows) -> None:
     torch.manual_seed(0)
-    encoder = CaptionEncoder(99, SHAPE).eval()
+    encoder = CaptionEncoder(99, SHAPE.shape).eval()
     arrays = [np.array(row, np.int64) for row in rows]
     found = encoder.embed(arrays, steps=14)
     table = encoder.embedding.weight
@@ -84,7 +84,7 @@ def test_an_embedding_is_the_mean_over_the_ngrams_scaled_to_length_one(rows) -> 
 
 def test_no_size_depends_on_ids_of_the_device() -> None:
     """On the device ``meta`` tensors have no values: an operation that has to read one fails."""
-    encoder = CaptionEncoder(99, SHAPE).to("meta")
+    encoder = CaptionEncoder(99, SHAPE.shape).to("meta")
     encoder.embed([np.array([3, 4, 5]), np.array([6])]).sum().backward()
     assert encoder.embedding.weight.grad.shape == (101, 6)
 
@@ -118,8 +118,8 @@ def test_trigrams_of_captions_use_as_many_buckets_as_chance(real_data) -> None:
 
 def test_training_moves_the_ngrams_of_the_batch_and_no_others() -> None:
     torch.manual_seed(0)
-    encoders = Encoders(99, 7, SHAPE, dropout_states=0.5)
-    assert encoders.width == 6
+    encoders = Encoders(99, 7, SHAPE.shape, dropout_states=0.5)
+    assert encoders.captions.width == 6
     row = np.array([3, 4, 5])
     encoders.captions.embed([row])[0, 0].backward()
     moved = encoders.captions.embedding.weight.grad.abs().sum(dim=1).nonzero().flatten()

@@ -39,7 +39,7 @@ def test_without_the_mask_padding_takes_weight_as_in_the_released_code(states):
 
 @pytest.mark.parametrize("name", ["attention", "max", "mean", "last"])
 def test_no_pooling_sees_the_padding(states, name):
-    layer = pooling(ModelSettings(hidden=4, pooling=name, attention=3))
+    layer = pooling(ModelSettings(hidden=4, pooling=name, attention=3).shape)
     other = states.clone()
     other[1, 2:], other[2, 1:] = 77.0, -77.0
     assert torch.equal(layer(states, LENGTHS), layer(other, LENGTHS))

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import get_type_hints
 
 import pytest
 
 from sightword.model.settings import ModelSettings
-from sightword.model.shape import CellName, Shape
+from sightword.model.shape import NgramShape, RecurrentShape, shape_as_json, shape_from_json
 
 
-def test_entries_and_types_are_those_of_the_parameters():
-    kinds = get_type_hints(Shape)
-    assert [field.name for field in fields(Shape)] == list(ModelSettings.model_fields)
-    kinds["cell"] = CellName  # a saved encoder may have another cell, which skipthought trains
-    assert kinds == {name: setting.annotation for name, setting in ModelSettings.model_fields.items()}
-    for settings in (ModelSettings(), ModelSettings(bidirectional=False)):
-        assert settings.width == settings.hidden * (1 + settings.bidirectional)
-    assert ModelSettings(cell="ngrams", embedding=7).width == 7
-
-
-def test_a_shape_of_parameters_is_read_back_as_it_was():
-    settings = ModelSettings(cell="lstm", hidden=7, pooling="last", similarity="order", bidirectional=False)
-    found = Shape.from_json(asdict(settings))
-    assert asdict(found) == asdict(settings) == settings.model_dump()
-    assert Shape.from_json(asdict(settings) | {"cell": "layer_norm_gru"}).cell == "layer_norm_gru"
-
-
-def test_a_missing_entry_is_named():
-    whole = asdict(ModelSettings())
-    del whole["hidden"]
-    with pytest.raises(ValueError, match=r"model\.hidden is missing"):
-        Shape.from_json(whole)
+def test_fields_and_types_of_shapes_are_those_of_the_parameters():
+    parameters = {name: setting.annotation for name, setting in ModelSettings.model_fields.items()}
+    for kind in (RecurrentShape, NgramShape):
+        hints = get_type_hints(kind)
+        own = {field.name: hints[field.name] for field in fields(kind) if field.name not in ("scaled", "cell")}
+        assert own.items() <= parameters.items()
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    ("settings", "width", "reader"),
     [
-        ({"hidden": 0}, "model.hidden is 0; expected a whole number above 0"),
-        ({"hidden": True}, "model.hidden is True"),
-        ({"hidden": 8.0}, r"model.hidden is 8\.0"),
-        ({"cell": "rnn"}, "model.cell is 'rnn'; expected 'gru' or 'lstm' or 'layer_norm_gru' or 'ngrams'"),
-        ({"cell": ["gru"]}, r"model.cell is \['gru'\]"),
-        ({"mask_padding": 1}, "model.mask_padding is 1; expected true or false"),
-        ({"heads": 4}, "model.heads is unknown"),
+        ({}, 2048, "GRU"),
+        ({"bidirectional": False}, 1024, "GRU"),
+        ({"cell": "lstm", "hidden": 7, "pooling": "last", "similarity": "order", "bidirectional": False}, 7, "LSTM"),
+        ({"cell": "ngrams", "embedding": 7}, 7, "n-grams"),
     ],
 )
-def test_what_cannot_be_is_named(entry, message):
+def test_a_shape_of_parameters_is_read_back_as_it_was(settings, width, reader):
+    shape = ModelSettings(**settings).shape
+    assert (shape.width, shape.reader) == (width, reader)
+    assert shape_from_json(shape_as_json(shape)) == shape
+
+
+def test_parameters_that_the_reader_does_not_use_are_no_part_of_the_shape():
+    one, other = ModelSettings(pooling="max", attention=5), ModelSettings(pooling="max", ngram_buckets=9)
+    assert one.shape == other.shape
+    bags = [ModelSettings(cell="ngrams", hidden=hidden) for hidden in (5, 6)]
+    assert bags[0].shape == bags[1].shape
+
+
+WHOLE = shape_as_json(ModelSettings().shape)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({**WHOLE, "hidden": 0}, "shape.hidden is 0; expected a whole number from 1 to 100,000,000"),
+        ({**WHOLE, "hidden": 10**9}, "shape.hidden is 1000000000; expected a whole number from 1 to 100,000,000"),
+        ({**WHOLE, "hidden": True}, "shape.hidden is True"),
+        ({**WHOLE, "hidden": 8.0}, r"shape.hidden is 8\.0"),
+        ({**WHOLE, "attention": 0}, "shape.attention is 0"),
+        ({**WHOLE, "cell": "rnn"}, "shape.cell is 'rnn'; expected 'gru' or 'lstm' or 'layer_norm_gru'"),
+        ({**WHOLE, "cell": ["gru"]}, r"shape.cell is \['gru'\]"),
+        ({**WHOLE, "mask_padding": 1}, "shape.mask_padding is 1; expected true or false"),
+        ({**WHOLE, "heads": 4}, "shape.heads is unknown"),
+        ({key: one for key, one in WHOLE.items() if key != "hidden"}, "shape.hidden is missing"),
+        ({**WHOLE, "reader": "ngrams"}, "shape.hidden is unknown"),
+        ({**WHOLE, "reader": "eye"}, "shape.reader is 'eye'; expected 'recurrent' or 'ngrams'"),
+        ({**WHOLE, "reader": ["eye"]}, "shape.reader is"),
+        ({}, "shape.reader is None"),
+        *((value, "expected a JSON object") for value in (None, 3, [], "gru")),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(value, message):
     with pytest.raises(ValueError, match=message):
-        Shape.from_json(entry)
-
-
-@pytest.mark.parametrize("value", [None, 3, [], "gru"])
-def test_only_an_object_is_a_shape(value):
-    with pytest.raises(ValueError, match="no JSON object"):
-        Shape.from_json(value)
+        shape_from_json(value)

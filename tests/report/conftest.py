@@ -22,7 +22,11 @@ def without_pictures(tmp_path: Path) -> RunFiles:
     places = write_run(tmp_path, with_shards=False)
     path = places.encoder / "encoder.json"
     description = json.loads(path.read_text())
-    description["features"] = {"backbone": "densenet169", "weights": "unknown", "origin": "precomputed by another lab"}
+    description["notes"]["features"] = {
+        "backbone": "densenet169",
+        "weights": "unknown",
+        "origin": "precomputed by another lab",
+    }
     path.write_text(json.dumps(description))
     renew(places.encoder)
     return places

@@ -21,7 +21,7 @@ def test_the_weights_are_those_that_make_the_embedding(encoder) -> None:
     text = "there is one red circle"
     ids = encoder.vocabulary.encode(text)
     vectors = []
-    for member in encoder.members:
+    for member in encoder.parts:
         weights = feature_weights(member.captions, ids)
         assert weights.sum(axis=0) == pytest.approx(1, abs=1e-6)
         with torch.no_grad():
@@ -37,7 +37,7 @@ def test_pieces_join_to_the_caption_and_words_have_their_shares(encoder) -> None
     assert "".join(text for text, _ in found.pieces) == "a  red circle ."
     assert all(0 <= level <= LEVELS for _, level in found.pieces)
     ids = encoder.vocabulary.encode("a  red circle .")
-    weights = np.mean([feature_weights(member.captions, ids).mean(axis=1) for member in encoder.members], axis=0)
+    weights = np.mean([feature_weights(member.captions, ids).mean(axis=1) for member in encoder.parts], axis=0)
     shares = {"a": weights[0], "red": weights[3:6].sum(), "circle": weights[7:13].sum(), ".": weights[14]}
     best = sorted(shares, key=lambda word: -shares[word])[:3]
     assert [word for word, _ in found.words] == best

@@ -352,7 +352,7 @@ def test_without_attention_the_section_is_left_out_with_the_reason(
     run_folder: RunFiles, tmp_path: Path, shape: dict[str, str], reason: str
 ) -> None:
     write_encoder(run_folder.encoder, **shape)
-    change(run_folder.encoder / "encoder.json", training=shape)
+    change(run_folder.encoder / "encoder.json", notes={"training": shape})
     renew(run_folder.encoder)
     words = Page(make(run_folder, tmp_path)).text
     assert reason in words
@@ -363,7 +363,7 @@ def test_each_table_names_its_file_and_the_command_for_its_history(text: str, ru
     words = Page(text).text
     for path in (
         run_folder.metrics / "retrieval.json",
-        run_folder.encoder / "member-2.safetensors",
+        run_folder.encoder / "part-2.safetensors",
         run_folder.captions,
     ):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()

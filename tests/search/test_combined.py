@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pipeline.cli import main
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
@@ -31,8 +32,8 @@ def order(world, tmp_path, request) -> str:
     model = ModelSettings(
         embedding=5, hidden=8, bidirectional=False, pooling="last", similarity=getattr(request, "param", "order")
     )
-    member = Encoders(len(like.vocabulary), like.features_width, model).eval()
-    SentenceEncoder([member], like.vocabulary, model, notes=like.notes).save(tmp_path / "order")
+    member = Encoders(len(like.vocabulary), like.features_width, model.shape).eval()
+    SentenceEncoder(parts_of([member], like.vocabulary, model.shape), notes=like.notes).save(tmp_path / "order")
     return str(tmp_path / "order")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.table import FeatureTable
 from sightword.model.encoders import Encoders
@@ -20,9 +21,7 @@ HASH = "0123456789abcdef" * 4
 
 def notes(world, trained: dict[str, object], here: dict[str, object]) -> list[str]:
     table, encoder = world.table(), world.encoder()
-    one = SentenceEncoder(
-        encoder.members, encoder.vocabulary, encoder.model, notes={"features": {**table.attributes, **trained}}
-    )
+    one = replace(encoder, notes={"features": {**table.attributes, **trained}})
     found = Searcher(one, replace(table, attributes={**table.attributes, **here})).notes
     return [note for note in found if "trained on features of" in note]
 
@@ -63,7 +62,7 @@ def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(simi
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4, similarity=similarity)
     vocabulary = Vocabulary.build(["a red circle"])
-    encoder = SentenceEncoder([Encoders(len(vocabulary), 6, model).eval()], vocabulary, model)
+    encoder = SentenceEncoder(parts_of([Encoders(len(vocabulary), 6, model.shape)], vocabulary, model.shape))
     features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     ids = [f"{number:02d}" for number in range(40)]
     found = Searcher(encoder, FeatureTable(features, ids, [""] * 40, {})).pictures("a red circle", 40).hits

@@ -159,7 +159,7 @@ def other_run_s_snapshot():
 
     path = Path("models/snapshots/epoch-002.safetensors")
     tokens = len(Vocabulary.load("models/snapshots/vocabulary.json"))
-    write_tensors(path, Encoders(tokens, 6, SETTINGS.model_copy(update={"hidden": 5})).state_dict())
+    write_tensors(path, Encoders(tokens, 6, SETTINGS.model_copy(update={"hidden": 5}).shape).state_dict())
     index = json.loads(Path("models/snapshots/snapshots.json").read_text())
     index["snapshots"][1]["sha256"] = sha256_file(path)
     Path("models/snapshots/snapshots.json").write_text(json.dumps(index))

@@ -96,7 +96,7 @@ def run_training(disk: Path, scratch: Path) -> None:
     )
     with_room("train", SIGHTWORD_SCRATCH=str(scratch))
     fill(disk, 60_000)
-    refused("select", "models/encoder/member-1", "models/encoder")
+    refused("select", "models/encoder/part-1", "models/encoder")
     with_room("select")
 
 

@@ -223,6 +223,7 @@ def write_encoder(folder: Path, *, unit: Unit = "character", **shape: object) ->
 def _encoder(unit: Unit, shape: tuple[tuple[str, object], ...]) -> dict[str, bytes]:
     import torch
 
+    from sightword.encoder.parts import parts_of
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.model.encoders import Encoders
     from sightword.model.settings import ModelSettings
@@ -231,9 +232,9 @@ def _encoder(unit: Unit, shape: tuple[tuple[str, object], ...]) -> dict[str, byt
     model = ModelSettings.model_validate({"embedding": 4, "hidden": 3, "attention": 5, **dict(shape)})
     texts = ["a red circle", "there is one blue square in green", "yellow triangle"]
     vocabulary = Vocabulary.build(texts, unit=unit)
-    members = [Encoders(len(vocabulary), 6, model) for _ in range(2)]
+    members = [Encoders(len(vocabulary), 6, model.shape) for _ in range(2)]
     with tempfile.TemporaryDirectory() as place:
-        SentenceEncoder(members, vocabulary, model, notes=NOTES).save(place)
+        SentenceEncoder(parts_of(members, vocabulary, model.shape), notes=NOTES).save(place)
         return {path.name: path.read_bytes() for path in Path(place).iterdir()}
 
 

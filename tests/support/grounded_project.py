@@ -10,14 +10,15 @@ from stand_in import WORDS, sentences
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
-from sightword.encoder.grounded import GroundedEncoder, Part, head
+from sightword.encoder.parts import Part, head
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.table import Origin, write_features
 from sightword.grounded.training.settings import Scenario
 from sightword.images import shards
 from sightword.images.encoding import encode
 from sightword.io.files import write_json, write_text, write_tsv
 from sightword.model.encoders import CaptionEncoder
-from sightword.model.shape import Shape
+from sightword.model.shape import RecurrentShape
 from stages.grounded import evaluate, report
 
 SCENARIOS = {"t": {}, "cg-pg": {"cluster": 0.01, "perceptual": 0.01, "judged": "grounded"}}
@@ -27,13 +28,13 @@ FEATURES = {"backbone": "resnet152", "weights": "random:0", "origin": "extracted
 def encoder(scenario, seed, training=None):
     torch.manual_seed(10 * seed + sum(map(ord, scenario)))
     vocabulary = Vocabulary.build([" ".join(WORDS)], unit="word")
-    shape = Shape(6, "gru", 8, False, "last", 4, True, "none", "cosine", 2, 1)
+    shape = RecurrentShape(6, 8, scaled=False)
     captions = CaptionEncoder(len(vocabulary), shape)
-    captions.scaled = False
     chosen = Scenario(**(SCENARIOS[scenario] if training is None else training))
     heads = {"sentence": head([])} | ({chosen.judged: head([8, 5, 4])} if chosen.judged != "sentence" else {})
     notes = {"training": chosen.model_dump(), "features": FEATURES}
-    return GroundedEncoder([Part(captions, vocabulary, shape)], heads, chosen.judged, notes)
+    part = Part(captions, vocabulary, shape)
+    return SentenceEncoder([part], "join", notes=notes, heads=heads, default=chosen.judged)
 
 
 def write_project(settings, summing_up, *, scenarios=SCENARIOS, seeds=(0, 1)):

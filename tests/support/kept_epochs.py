@@ -44,7 +44,7 @@ def write_inputs(folder: Path) -> None:
     with atomic_folder(folder / "models/snapshots") as place:
         for epoch in EPOCHS:
             torch.manual_seed(epoch)
-            encoders = Encoders(len(vocabulary), WIDTH, SETTINGS)
+            encoders = Encoders(len(vocabulary), WIDTH, SETTINGS.shape)
             write_tensors(place / file_name(epoch), encoders.state_dict())
             recall[epoch] = validate(encoders, dev, SETTINGS.similarity)
         sha256 = sha256_file(folder / "data/captions/captions.parquet")

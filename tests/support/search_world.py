@@ -16,6 +16,7 @@ from PIL import Image
 from sightword import extract
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.backbones import find_backbone
 from sightword.features.identity import Transform
@@ -113,7 +114,7 @@ def make(folder: Path, pictures: int = 30) -> World:
     )
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4)
-    members = [Encoders(len(vocabulary), values.shape[1], model).eval() for _ in range(2)]
+    members = [Encoders(len(vocabulary), values.shape[1], model.shape).eval() for _ in range(2)]
     notes = {"features": dict(read_features(world.features).attributes)}
-    SentenceEncoder(members, vocabulary, model, notes=notes).save(folder / "models/encoder")
+    SentenceEncoder(parts_of(members, vocabulary, model.shape), notes=notes).save(folder / "models/encoder")
     return world

@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 
 from sightword import score
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
@@ -23,9 +24,9 @@ def made(*, unit="character", features=FEATURES, training=None, **change) -> tup
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=6, attention=4).model_copy(update=change)
     vocabulary = Vocabulary.build(TEXTS, unit=unit)
-    members = [Encoders(len(vocabulary), 7, model) for _ in range(2)]
+    members = [Encoders(len(vocabulary), 7, model.shape) for _ in range(2)]
     notes = {"epochs": [8, 4], "training": training or {"margin": 0.2, "clip_images": None}, "features": features}
-    encoder = SentenceEncoder(members, vocabulary, model, notes=notes)
+    encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape), notes=notes)
     captions = torch.randn(40, 12, generator=torch.Generator().manual_seed(1)).numpy()
     ensemble = score(captions[::2], captions, torch.arange(40).numpy() // 2)
     amount = Amount(20, 40, [len(vocabulary.encode(text)) for text in TEXTS])

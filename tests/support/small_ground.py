@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.grounded import GroundedEncoder, Part, head
+from sightword.encoder.parts import Part, head, parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.grounded.skipthought.network import build, shape_of
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
@@ -32,7 +32,6 @@ def textual(settings=SETTINGS):
     network = build(settings, len(VOCABULARY))
     part = Part(build(settings, len(VOCABULARY)).captions, VOCABULARY, shape_of(settings))
     part.captions.load_state_dict(network.captions.state_dict())
-    part.captions.scaled = network.captions.scaled
     return Textual(part, settings, network, in_memory(rows(TEXTS), VOCABULARY, 30))
 
 
@@ -55,12 +54,14 @@ def encoder(**changes):
     """An untrained encoder of all three spaces."""
     torch.manual_seed(1)
     heads = {"sentence": nn.Sequential(), "grounded": head([8, 5, 4]), "visual": head([8, 7])}
-    return GroundedEncoder([textual().part], heads, **{"default": "grounded", "notes": {"seed": 1}} | changes)
+    return SentenceEncoder(
+        [textual().part], "join", heads=heads, **{"default": "grounded", "notes": {"seed": 1}} | changes
+    )
 
 
 def saved_start(folder, members=1, **changes):
     """Write an untrained encoder of captions and pictures."""
     torch.manual_seed(2)
     shape = ModelSettings(**{"embedding": 5, "hidden": 6, "attention": 4} | changes)
-    networks = [Encoders(len(VOCABULARY), 7, shape) for _ in range(members)]
-    SentenceEncoder(networks, VOCABULARY, shape).save(folder)
+    networks = [Encoders(len(VOCABULARY), 7, shape.shape) for _ in range(members)]
+    SentenceEncoder(parts_of(networks, VOCABULARY, shape.shape)).save(folder)

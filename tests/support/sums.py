@@ -1,4 +1,4 @@
-"""SHA256SUMS of an encoder's folder, written anew by whoever means a change."""
+"""SHA256SUMS of a saved folder, written anew by whoever means a change."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 
 
 def renew(folder: Path) -> None:
-    paths = [folder / "encoder.json", *sorted(folder.glob("*.safetensors")), *sorted(folder.glob("vocabulary*.json"))]
-    paths += sorted(folder.glob("beside-*/SHA256SUMS"))
-    sums = {path.relative_to(folder): hashlib.sha256(path.read_bytes()) for path in paths if path.exists()}
-    lines = [f"{found.hexdigest()}  {path.as_posix()}\n" for path, found in sums.items()]
-    (folder / "SHA256SUMS").write_text("".join(lines))
+    names = [line.split("  ", 1)[1] for line in (folder / "SHA256SUMS").read_text().splitlines()]
+    sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))

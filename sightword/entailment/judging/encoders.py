@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import torch
 
 from sightword.captions.table import read_texts
 from sightword.compute.devices import OwnRandom
+from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.training.energies import EnergyName, Floats, pair_energies
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.results import Seen
 from sightword.io.files import Pathish
-from sightword.model.encoders import Encoders
+from sightword.model.encoders import CaptionEncoder
 
 CAPTIONS = "captions.parquet"
 """The table of an encoder's training captions, beside its files."""
@@ -60,21 +62,18 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
 
 
 def untrained(encoder: SentenceEncoder, seed: int) -> SentenceEncoder:
-    """Return an encoder of the same shape, vocabulary and number of members with random weights.
+    """Return the same combination of networks with random weights, that read sentences only.
 
-    The weights are PyTorch's own; the member with number k, from 0, has the seed ``seed + k``. The numbers go on with
-    the members of the encoders beside it, so that no two have the same weights.
+    The weights are PyTorch's own; the network with number k, from 0, has the seed ``seed + k``.
     """
-    members, beside, later = [], [], seed + len(encoder.members)
-    for number, member in enumerate(encoder.members):
-        with OwnRandom(seed + number):
-            drawn = Encoders(len(encoder.vocabulary), member.features_width, encoder.model)
-        drawn.captions.scaled = member.captions.scaled
-        members.append(drawn.to(member.device))
-    for other in encoder.beside:
-        beside.append(untrained(other, later))
-        later += len(other.members)
-    return replace(encoder, members=members, beside=beside)
+    seeds = itertools.count(seed)
+
+    def drawn(part: Part) -> Part:
+        with OwnRandom(next(seeds)):
+            captions = CaptionEncoder(len(part.vocabulary), part.shape)
+        return replace(part, captions=captions.to(encoder.device), images=None)
+
+    return encoder.with_parts(drawn)
 
 
 def energy_of(encoder: SentenceEncoder) -> tuple[EnergyName, bool]:

@@ -19,44 +19,34 @@ from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import TrainingError
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.model.embedding import embed_captions
-from sightword.model.encoders import Encoders
+from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.initialisation import initialise
-from sightword.model.shape import Shape
+from sightword.model.shape import RecurrentShape
 from sightword.training.checkpoint import Checkpoint
 from sightword.training.engine import Task, Tensors, Validation, run
 
 log = logging.getLogger(__name__)
 
 
-def shape_of(settings: EntailSettings) -> Shape:
+def shape_of(settings: EntailSettings) -> RecurrentShape:
     """Return the shape of the network, as a saved encoder keeps it."""
-    return Shape(
-        settings.embedding,
-        settings.cell,
-        settings.hidden,
-        settings.bidirectional,
-        settings.pooling,
-        settings.attention,
-        mask_padding=True,
-        standardise="none",
+    return RecurrentShape(
+        embedding=settings.embedding,
+        hidden=settings.hidden,
+        cell=settings.cell,
+        bidirectional=settings.bidirectional,
+        pooling=settings.pooling,
+        attention=settings.attention if settings.pooling == "attention" else 0,
         similarity="order" if settings.energy == "order" else "cosine",
-        longest_ngram=2,
-        ngram_buckets=1,
+        scaled=settings.normalise == "l2" or settings.energy == "symmetric",
     )
 
 
-def build(settings: EntailSettings, tokens: int) -> Encoders:
-    """Return a new network with initial weights drawn from torch's generator.
-
-    The house's network has a side of pictures too. It has one feature here, and weights of zero.
-    """
-    encoders = Encoders(tokens, 1, shape_of(settings))
+def build(settings: EntailSettings, tokens: int) -> CaptionEncoder:
+    """Return a new network with initial weights drawn from torch's generator."""
+    encoders = Encoders(tokens, 1, shape_of(settings))  # the rules of initialisation draw for both sides
     initialise(encoders, settings.initialisation)
-    encoders.images.requires_grad_(requires_grad=False)
-    for weights in encoders.images.parameters():
-        weights.zero_()
-    encoders.captions.scaled = settings.normalise == "l2" or settings.energy == "symmetric"
-    return encoders
+    return encoders.captions
 
 
 def train(
@@ -81,14 +71,14 @@ def train(
         progress: show a progress bar on a terminal.
 
     Returns:
-        The finished run: curves, and the encoders with the best accuracy on dev, the first of several.
+        The finished run: curves, and the network with the best accuracy on dev, the first of several.
 
     Raises:
         TrainingError: the loss or an embedding of dev is not finite.
     """
     task = PairTask(settings, training, dev, tokens, device)
     run(task, checkpoint, bar=progress)
-    task.encoders.captions.load_state_dict(task.best)
+    task.captions.load_state_dict(task.best)
     always = 100.0 * max(float(dev.entailed.mean()), 1.0 - float(dev.entailed.mean()))
     if task.progress.best <= always:
         log.warning(
@@ -111,8 +101,7 @@ class PairTask(Task[EntailSettings]):
     ) -> None:
         self.settings, self.training, self.dev = settings, training, dev
         torch.manual_seed(settings.seed)
-        self.encoders = build(settings, tokens).to(device)
-        captions = self.encoders.captions
+        self.captions = captions = build(settings, tokens).to(device)
         self.embed = partial(embed, captions) if fits(captions) else captions.embed
         self.adam = torch.optim.Adam(captions.parameters(), lr=settings.rate, fused=True)
         self.epoch, self.order = 0, self._order(0)
@@ -150,7 +139,7 @@ class PairTask(Task[EntailSettings]):
         self.adam.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         if settings.clip is not None:
-            clip_grad_norm_(self.encoders.captions.parameters(), settings.clip)
+            clip_grad_norm_(self.captions.parameters(), settings.clip)
         self.adam.step()
         return loss.detach()
 
@@ -161,7 +150,7 @@ class PairTask(Task[EntailSettings]):
             TrainingError: an embedding is not finite.
         """
         dev, done = self.dev, self.progress.steps
-        vectors = embed_captions(self.encoders, dev.sentences)
+        vectors = embed_captions(self.captions, dev.sentences)
         energies = pair_energies(self.settings.energy, vectors[dev.premises], vectors[dev.hypotheses])
         if not math.isfinite(energies.sum()):
             raise TrainingError(f"embeddings of dev are not finite at batch {done}", todo="Lower train.rate.")
@@ -171,4 +160,4 @@ class PairTask(Task[EntailSettings]):
 
     def weights(self) -> Tensors:
         """Return the weights of the captions."""
-        return self.encoders.captions.state_dict()
+        return self.captions.state_dict()

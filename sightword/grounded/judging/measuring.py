@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import ScoringError, SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask
 from sightword.evaluation.semantics.encoding import Embeddings
@@ -103,7 +103,7 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
     return Material(splits, parts, tasks, skipped | more, ratings, None if training is None else Seen(training))
 
 
-def measure(encoder: GroundedEncoder, material: Material, settings: JudgeSettings) -> Measured:
+def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSettings) -> Measured:
     """Judge an encoder in all its spaces.
 
     Returns:
@@ -140,7 +140,8 @@ def measure(encoder: GroundedEncoder, material: Material, settings: JudgeSetting
     del vectors
     rights: transfer.Rights = []
     if material.tasks:
-        chosen = {"sentence": ["sentence"], "judged": [encoder.default], "all": spaces}[settings.transfer_spaces]
+        own_space = [name for name in spaces if name == encoder.default]
+        chosen = {"sentence": ["sentence"], "judged": own_space, "all": spaces}[settings.transfer_spaces]
         if unknown := [name for name in chosen if name not in spaces]:
             what = f"the encoder has no space {unknown[0]!r} for the transfer tasks"
             raise SemanticsError(what, where="evaluate.transfer_spaces", expected=f"one of {', '.join(spaces)}")

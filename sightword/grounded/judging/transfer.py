@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.semantics.classification_data import ClassificationTask
 from sightword.evaluation.semantics.datasets import missing_file, read_task
 from sightword.evaluation.semantics.results import Seen
@@ -55,7 +55,7 @@ def read_tasks(
 
 
 def measure(
-    encoder: GroundedEncoder,
+    encoder: SentenceEncoder,
     tasks: Sequence[ClassificationTask],
     spaces: Sequence[str],
     seen: Seen | None,

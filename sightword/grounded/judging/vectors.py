@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.encoder.arguments import LONGEST
-from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.semantics.encoding import Embeddings, embed
 
 
 def embed_spaces(
-    encoder: GroundedEncoder, sentences: Iterable[str], spaces: Sequence[str], *, batch_size: int = 256
+    encoder: SentenceEncoder, sentences: Iterable[str], spaces: Sequence[str], *, batch_size: int = 256
 ) -> dict[str, Embeddings]:
     """Encode each distinct sentence once; return the vectors of each space.
 

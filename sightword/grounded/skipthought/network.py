@@ -19,7 +19,7 @@ from sightword.model.encoders import PAD, CaptionEncoder, pad
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
 from sightword.model.recurrent import LAYERS
-from sightword.model.shape import Shape
+from sightword.model.shape import RecurrentShape, SavedCellName
 from sightword.text.storage import Text
 
 Rows = Sequence[NDArray[np.int64]]
@@ -29,21 +29,10 @@ LIMIT = 0.1
 OFFSET = {"previous": -1, "next": 1}
 
 
-def shape_of(settings: SkipthoughtSettings) -> Shape:
+def shape_of(settings: SkipthoughtSettings) -> RecurrentShape:
     """Return the shape of the encoder: a GRU in one direction, and its last state."""
-    return Shape(
-        settings.embedding,
-        "gru" if settings.layer_norm == "none" else "layer_norm_gru",
-        settings.hidden,
-        bidirectional=False,
-        pooling="last",
-        attention=1,
-        mask_padding=True,
-        standardise="none",
-        similarity="cosine",
-        longest_ngram=2,
-        ngram_buckets=1,
-    )
+    cell: SavedCellName = "gru" if settings.layer_norm == "none" else "layer_norm_gru"
+    return RecurrentShape(settings.embedding, settings.hidden, cell, scaled=False)
 
 
 def build(settings: SkipthoughtSettings, tokens: int) -> SkipThought | Neighbours:
@@ -73,7 +62,6 @@ class _Reader(nn.Module):
         super().__init__()
         self.settings = settings
         self.captions = CaptionEncoder(tokens, shape_of(settings))
-        self.captions.scaled = False
 
     @property
     def dtype(self) -> torch.dtype:

@@ -1,7 +1,7 @@
 """The folder of a trained network.
 
 ``encoder/`` has one space, ``sentence``; ``decoders.safetensors`` has the other weights, and ``skipthought.json``
-settings and result.
+settings and result. ``SHA256SUMS`` has the sums of all files (:mod:`sightword.io.saved`).
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.grounded import GroundedEncoder, Part
+from sightword.encoder.parts import Part
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.grounded.skipthought.network import Neighbours, SkipThought, shape_of
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.io.files import Pathish, read_json, sha256_file, write_json
-from sightword.messages import first_line
+from sightword.io.files import Pathish
+from sightword.io.saved import SUMS, Format, as_folder, entry
 from sightword.model.saved import load_module, write_tensors
 
 ENCODER = "encoder"
 DECODERS = "decoders.safetensors"
-ABOUT = "skipthought.json"
-_TODO = "Run `dvc checkout models/skipthought` or `dvc repro grounded/dvc.yaml:skipthought`."
+FORMAT = Format(
+    "skipthought.json", 1, "Run `dvc checkout models/skipthought` or `dvc repro grounded/dvc.yaml:skipthought`."
+)
 
 
 def save(
@@ -42,13 +43,14 @@ def save(
     place, settings = Path(folder), network.settings
     notes = {"trained_on": "ordered text", "training": settings.noted()}
     part = Part(network.captions, vocabulary, shape_of(settings))
-    GroundedEncoder([part], {"sentence": nn.Sequential()}, "sentence", notes).save(place / ENCODER)
+    heads = {"sentence": nn.Sequential()}
+    SentenceEncoder([part], "join", notes=notes, heads=heads, default="sentence").save(place / ENCODER)
+    names = [f"{ENCODER}/{SUMS}"]
     decoders = {name: values for name, values in network.state_dict().items() if not name.startswith("captions.")}
-    about: dict[str, Any] = {"settings": settings.noted(), "decoders": None, "result": result or {}}
     if decoders:
+        names.append(DECODERS)
         write_tensors(place / DECODERS, decoders)
-        about["decoders"] = sha256_file(place / DECODERS)
-    write_json(place / ABOUT, about)
+    FORMAT.write(place, {"settings": settings.noted(), "result": result or {}}, names)
 
 
 def load(folder: Pathish, settings: SkipthoughtSettings | None = None) -> SkipThought | Neighbours:
@@ -60,30 +62,26 @@ def load(folder: Pathish, settings: SkipthoughtSettings | None = None) -> SkipTh
 
     Raises:
         EncoderError: the folder holds no whole network, or the settings have another network.
-        FileFormatError: ``skipthought.json`` is missing or damaged.
     """
-    place = Path(folder)
-    about = read_json(place / ABOUT)
-    try:
-        saved = SkipthoughtSettings.model_validate(about["settings"])
-        wanted = about["decoders"]
-    except (KeyError, TypeError, ValidationError) as error:
-        what = f"does not describe a network ({first_line(error)})"
-        raise EncoderError(what, where=place / ABOUT, todo=_TODO) from None
+    place = as_folder(folder)
+    about, names = FORMAT.read(place)
+    where = place / FORMAT.description
+    with FORMAT.checked(where):
+        saved = SkipthoughtSettings.model_validate(entry(about, "settings", dict))
     own = saved if settings is None else settings
     fixed = ("objective", "embedding", "hidden", "layer_norm", "decode")
     if other := [name for name in fixed if getattr(own, name) != getattr(saved, name)]:
-        raise EncoderError(f"has another {' and '.join(other)} than these settings", where=place / ABOUT)
-    part = GroundedEncoder.load(place / ENCODER).parts[0]
+        raise EncoderError(f"has another {' and '.join(other)} than these settings", where=where)
+    FORMAT.require(names, f"{ENCODER}/{SUMS}", where=place)
+    part = SentenceEncoder.load(place / ENCODER).leaves[0]
     if part.shape != shape_of(saved):
-        raise EncoderError("belongs to another network than skipthought.json", where=place / ENCODER, todo=_TODO)
+        what = f"belongs to another network than {FORMAT.description}"
+        raise EncoderError(what, where=place / ENCODER, todo=FORMAT.todo)
     with torch.device("meta"):  # weights without memory
         network = (SkipThought if own.objective == "skipthought" else Neighbours)(own, len(part.vocabulary))
     network.captions = part.captions
     if isinstance(network, SkipThought):
-        where = place / DECODERS
-        if not where.is_file() or sha256_file(where) != wanted:
-            raise EncoderError("is missing, or is not the file that was saved", where=where, todo=_TODO)
+        FORMAT.require(names, DECODERS, where=place)
         decoders = nn.ModuleDict({"decoders": network.decoders, "output": network.output})
-        load_module(where, decoders)
+        load_module(place / DECODERS, decoders, finite=True)
     return network.eval()

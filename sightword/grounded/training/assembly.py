@@ -8,20 +8,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from sightword.encoder.grounded import GroundedEncoder, Part, head
+from sightword.encoder.parts import Part, head
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.grounded.training.batches import Described
 from sightword.grounded.training.network import Network
 from sightword.grounded.training.sequential import Affine, sequential
 from sightword.grounded.training.settings import Scenario
-from sightword.model.embedding import embed_rows
+from sightword.model.embedding import embed_captions
 
 
-def plain(parts: Sequence[Part], notes: dict[str, Any]) -> GroundedEncoder:
+def plain(parts: Sequence[Part], notes: dict[str, Any]) -> SentenceEncoder:
     """Return the encoder of parts without further spaces: the concatenation of their vectors."""
-    return GroundedEncoder(list(parts), {"sentence": nn.Sequential()}, "sentence", notes)
+    return _encoder(parts, {"sentence": nn.Sequential()}, "sentence", notes)
 
 
-def trained(before: Sequence[Part], own: Part, network: Network, notes: dict[str, Any]) -> GroundedEncoder:
+def trained(before: Sequence[Part], own: Part, network: Network, notes: dict[str, Any]) -> SentenceEncoder:
     """Return the encoder of a trained network.
 
     Args:
@@ -36,14 +37,20 @@ def trained(before: Sequence[Part], own: Part, network: Network, notes: dict[str
         heads["grounded"] = _behind(skipped, network.grounded)
     if scenario.projection:
         heads["visual"] = _behind(skipped, network.visual)
-    return GroundedEncoder([*before, own], heads, scenario.judged, notes)
+    return _encoder([*before, own], heads, scenario.judged, notes)
 
 
-def predicted(part: Part, split: Described, scenario: Scenario, notes: dict[str, Any]) -> GroundedEncoder:
+def predicted(part: Part, split: Described, scenario: Scenario, notes: dict[str, Any]) -> SentenceEncoder:
     """Return the encoder SEQ: ``sentence`` has the principal axes, ``visual`` the predicted picture's features."""
-    found = sequential(embed_rows(part.captions, part.shape.width, split.ids), split.features, split.picture_of)
+    found = sequential(embed_captions(part.captions, split.ids), split.features, split.picture_of)
     heads = {"sentence": _linear(found.sentence), "visual": _linear(found.picture)}
-    return GroundedEncoder([part], heads, scenario.judged, notes)
+    return _encoder([part], heads, scenario.judged, notes)
+
+
+def _encoder(
+    parts: Sequence[Part], heads: dict[str, nn.Sequential], judged: str, notes: dict[str, Any]
+) -> SentenceEncoder:
+    return SentenceEncoder(parts, "join", notes=notes, heads=heads, default=judged)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from sightword.encoder.grounded import head
+from sightword.encoder.parts import head
 from sightword.grounded.training.losses import cluster, cosines, perceptual, ranked
 from sightword.grounded.training.settings import Scenario
 from sightword.model.encoders import CaptionEncoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.expansion import expand
-from sightword.encoder.folder import is_grounded
-from sightword.encoder.grounded import GroundedEncoder, Part
+from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.word_vectors import read_vectors
 from sightword.errors import EncoderError, TrainingError
@@ -55,7 +54,7 @@ class Textual:
 class Grounded:
     """The result of a scenario."""
 
-    encoder: GroundedEncoder
+    encoder: SentenceEncoder
     progress: Progress
     facts: dict[str, Any]
 
@@ -67,7 +66,7 @@ def read_textual(folder: Pathish, text: Text) -> Textual:
         EncoderError: the encoder is missing or damaged, or reads another vocabulary than the text's.
     """
     place = Path(folder)
-    part = GroundedEncoder.load(place / "encoder").parts[0]
+    part = SentenceEncoder.load(place / "encoder").leaves[0]
     if part.vocabulary != text.vocabulary:
         todo = "Run the stage skipthought again (`dvc repro grounded/dvc.yaml:skipthought`)."
         raise EncoderError("reads another vocabulary than the text has", where=place / "encoder", todo=todo)
@@ -79,19 +78,14 @@ def read_start(folder: str, name: str) -> Part:
     """Return the network of a saved encoder in a folder of encoders.
 
     Raises:
-        EncoderError: there is no such encoder, it is damaged, or it has several members.
+        EncoderError: there is no such encoder, it is damaged, or it has several networks.
     """
     place = Path(folder) / name
     if not place.is_dir():
         known = sorted(path.name for path in Path(folder).glob("*/")) if Path(folder).is_dir() else []
         expected = ", ".join([*OWN_STARTS, *known])
         raise EncoderError(f"start {name!r} is no folder of an encoder", where=place, expected=expected)
-    if is_grounded(place):
-        parts = GroundedEncoder.load(place).parts
-    else:
-        first = SentenceEncoder.load(place)
-        encoders = (first, *first.beside)
-        parts = [Part(member.captions, one.vocabulary, one.model) for one in encoders for member in one.members]
+    parts = SentenceEncoder.load(place).leaves
     if len(parts) != 1:
         raise EncoderError(f"has {len(parts)} networks", where=place, expected="one, to train on")
     return parts[0]
@@ -151,9 +145,10 @@ def ground(
         progress = task.progress
         encoder = assembly.trained(_before(scenario, textual), own, modules.cpu(), notes)
     if scenario.expansion:
-        found = [expand(part, words, vectors, where=scenario.expansion) for part in encoder.parts]
-        facts |= {"expansion_shared": found[0].shared, "expansion_added": found[0].added}
-        encoder = replace(encoder, parts=[one.part for one in found])
+        found = {part: expand(part, words, vectors, where=scenario.expansion) for part in encoder.leaves}
+        first = found[encoder.leaves[0]]
+        facts |= {"expansion_shared": first.shared, "expansion_added": first.added}
+        encoder = encoder.with_parts(lambda part: found[part].part)
     return Grounded(encoder, progress, facts)
 
 

@@ -12,16 +12,15 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from sightword.errors import EncoderError, FileFormatError
+from sightword.errors import EncoderError
 from sightword.hypernyms.training.energies import ENERGIES, Energy
-from sightword.io.files import Pathish, atomic_file, read_json, sha256_file, write_json
-from sightword.messages import guess
+from sightword.io.files import Pathish, atomic_file
+from sightword.io.saved import Format, as_folder, entry, texts
+from sightword.messages import guess, quote
 
-SCHEMA = 1
 TODO = "Take the folder whole: run `dvc checkout models/hypernyms/concepts`, or copy it again."
+FORMAT = Format("concepts.json", 2, TODO)
 _WEIGHTS = "concepts.safetensors"
-_ABOUT = "concepts.json"
-_DAMAGED = (safetensors.SafetensorError, KeyError, TypeError, ValueError, FileFormatError)
 
 
 @dataclass(frozen=True)
@@ -47,38 +46,47 @@ class Concepts:
         return ENERGIES[self.settings["energy"]](*(self.settings[name] for name in ("dimension", "margin", "slack")))
 
     def save(self, folder: Pathish) -> None:
-        """Write the concepts into an existing folder; the same concepts give the same bytes."""
-        place = Path(folder)
+        """Write the concepts into an existing folder; the same concepts give the same bytes.
+
+        Raises:
+            EncoderError: the folder is not a path.
+        """
+        place = as_folder(folder)
         with atomic_file(place / _WEIGHTS) as path:
             path.write_bytes(safetensors.numpy.save({"vectors": self.vectors, **self.weights}))
-        about = {"schema": SCHEMA, "sha256": sha256_file(place / _WEIGHTS), "threshold": self.threshold}
-        write_json(place / _ABOUT, {**about, **self.settings, "names": self.names, "words": self.words})
+        about = {"threshold": self.threshold, **self.settings, "names": self.names, "words": self.words}
+        FORMAT.write(place, about, [_WEIGHTS])
 
     @classmethod
     def load(cls, folder: Pathish) -> Concepts:
         """Read saved concepts.
 
         Raises:
-            EncoderError: the folder has no concepts, or they are damaged.
+            EncoderError: the folder is not a path, or has no concepts, or they are damaged.
         """
-        place = Path(folder)
-        if not (place / _ABOUT).is_file():
+        place = as_folder(folder)
+        if not (place / FORMAT.description).is_file():
             todo = f"The stage embed of hypernyms/dvc.yaml writes the folder (`make hypernyms`). {TODO}"
-            raise EncoderError(f"has no concepts ({_ABOUT} is missing)", where=place, todo=todo)
-        try:
-            about = read_json(place / _ABOUT)
-            if about["schema"] != SCHEMA or sha256_file(place / _WEIGHTS) != about["sha256"]:
-                raise ValueError("the sha256 of the weights is another one, or the schema")
-            tensors = safetensors.numpy.load_file(place / _WEIGHTS)
-            settings = {name: about[name] for name in ("energy", "dimension", "margin", "slack")}
-            found = cls(
-                about["names"], about["words"], tensors.pop("vectors"), tensors, float(about["threshold"]), settings
-            )
-            if len(found.names) != len(found.vectors) or settings["energy"] not in ENERGIES:
-                raise ValueError("names and vectors do not belong together")
-        except _DAMAGED as error:
-            raise EncoderError(f"is damaged ({error})", where=place, todo=TODO) from None
-        return found
+            raise EncoderError(f"has no concepts ({FORMAT.description} is missing)", where=place, todo=todo)
+        about, names = FORMAT.read(place)
+        FORMAT.require(names, _WEIGHTS, where=place)
+        with FORMAT.checked(place / FORMAT.description):
+            settings = {
+                "energy": entry(about, "energy", str),
+                "dimension": entry(about, "dimension", int),
+                "margin": entry(about, "margin", float),
+                "slack": entry(about, "slack", float),
+            }
+            if settings["energy"] not in ENERGIES:
+                raise ValueError(f"energy is {quote(settings['energy'])}; expected {' or '.join(ENERGIES)}")
+            tensors = _tensors(place / _WEIGHTS)
+            vectors = tensors.pop("vectors")
+            ids, words, threshold = texts(about, "names"), texts(about, "words"), entry(about, "threshold", float)
+            shape = (len(ids), settings["dimension"])
+            if vectors.shape != shape or len(words) != len(ids):
+                what = f"{len(ids)} names, {len(words)} words and vectors of the shape {vectors.shape}"
+                raise ValueError(f"{what} do not belong together")
+        return cls(ids, words, vectors, tensors, threshold, settings)
 
     def energy(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the energy (N,) of pairs (hyponym, hypernym) of names; low for true pairs.
@@ -102,8 +110,10 @@ class Concepts:
         stands last, since a general concept has a short vector.
 
         Raises:
-            EncoderError: the name is unknown.
+            EncoderError: the name is unknown, or ``top`` is no whole number above 0.
         """
+        if type(top) is not int or top < 1:
+            raise EncoderError(f"top is {quote(top)}", expected="a whole number above 0")
         own = self._id(name)
         energies = self.scores(np.array([own]), slice(None))
         energies[own] = np.inf
@@ -118,8 +128,10 @@ class Concepts:
         """Return the concept of this name, or all concepts that the word stands for.
 
         Raises:
-            EncoderError: there is none; the message has near words.
+            EncoderError: there is none; the message has near words. Or the word is no text.
         """
+        if not isinstance(word, str):
+            raise EncoderError(f"the word is {type(word).__name__}", expected="a text")
         if word in self.names:
             return [word]
         wanted = word.lower().replace("_", " ")
@@ -132,7 +144,21 @@ class Concepts:
         return sorted(found)
 
     def _id(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise EncoderError(f"the name is {type(name).__name__}", expected="a text, such as dog.n.01")
         try:
             return self.names.index(name)
         except ValueError:
             raise EncoderError(f"no concept has this name{guess(name, self.names)}", where=name) from None
+
+
+def _tensors(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Return the tensors of a file; ValueError if a tensor is not of finite float32."""
+    try:
+        found = safetensors.numpy.load_file(path)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path.name} is not a whole safetensors file ({error})") from None
+    for name, values in found.items():
+        if values.dtype != np.float32 or not np.isfinite(values).all():
+            raise ValueError(f"{name} in {path.name} is not of finite float32")
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from sightword.encoder.arguments import check_beside
+from sightword.encoder.combination import check_joined
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.features.origin import other_kind
@@ -49,6 +49,7 @@ def read_beside(
                 expected=repr(expected),
                 todo="Train that encoder on the same features.",
             )
-        check_beside(encoder, snapshots.vocabulary, snapshots.model, snapshots.features_width, where=place)
+        similarity = snapshots.model.similarity
+        check_joined(encoder, snapshots.vocabulary, similarity, snapshots.features_width, where=place)
         found.append(encoder)
     return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.vse.training.snapshots import Snapshots
 
@@ -18,21 +19,19 @@ def ensemble(
     *,
     beside: Sequence[SentenceEncoder] = (),
 ) -> SentenceEncoder:
-    """Return the encoder made of the snapshots of some epochs, in their order, and of encoders beside it.
+    """Return the sum of the snapshots of some epochs, in their order, joined with encoders of other training runs.
 
     Raises:
         EncoderError: a snapshot cannot be loaded, or an encoder does not fit beside it.
     """
-    return SentenceEncoder(
-        members=[snapshots.load(epoch).to(device) for epoch in epochs],
-        vocabulary=snapshots.vocabulary,
-        model=snapshots.model,
-        renormalise=renormalise,
-        notes={
-            "epochs": epochs,
-            "training": snapshots.training,
-            "features": snapshots.features,
-            "captions_sha256": snapshots.captions_sha256,
-        },
-        beside=beside,
+    networks = [snapshots.load(epoch).to(device) for epoch in epochs]
+    notes = {
+        "epochs": epochs,
+        "training": snapshots.training,
+        "features": snapshots.features,
+        "captions_sha256": snapshots.captions_sha256,
+    }
+    own = SentenceEncoder(
+        parts_of(networks, snapshots.vocabulary, snapshots.model), renormalise=renormalise, notes=notes
     )
+    return SentenceEncoder([own, *beside], "join", renormalise=True, notes=notes) if beside else own

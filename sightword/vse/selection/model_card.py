@@ -12,11 +12,12 @@ from statistics import median
 from typing import Any
 
 from sightword.captions.table import CaptionTable
+from sightword.encoder.combination import Combination
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.origin import control, describe, random_weights
 from sightword.features.table import FeatureTable
 from sightword.model.ngrams import SHORTEST
-from sightword.model.shape import Shape
+from sightword.model.shape import NgramShape, Shape
 from sightword.statistics import with_interval
 from sightword.vse.selection.choice import Choice
 from sightword.vse.selection.settings import SelectSettings
@@ -56,10 +57,11 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         settings: the parameters of the choice.
         training: the captions of the training split.
     """
-    encoder, model, vocabulary = choice.encoder, choice.encoder.model, choice.encoder.vocabulary
+    encoder, vocabulary = choice.encoder, choice.encoder.vocabulary
+    own, *others = _trainings(encoder)
     features = encoder.notes.get("features", {})
-    members, unit, longest = len(encoder.members), vocabulary.unit, f"{max(training.tokens):,}"
-    weights = sum(weights.numel() for weights in encoder.members[0].parameters())
+    members, unit, longest = len(own.parts), vocabulary.unit, f"{max(training.tokens):,}"
+    weights = _weights(own)
     rows = []
     for direction, words in DIRECTIONS.items():
         entry = choice.ensemble[direction]
@@ -81,11 +83,11 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 
 It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
 caption and its picture lie close together.{data}
-- Captions: {_reader(model, unit, reads)}.
+- Captions: {_reader(own.leaves[0].shape, unit, reads)}.
 - Pictures: {encoder.features_width} features of an image network, and a linear map.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
-  {"vector" if encoder.beside else "embedding"} is their sum{", brought to length 1" * encoder.renormalise}.
-{_beside(encoder, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
+  {"vector" if others else "embedding"} is their sum{", brought to length 1" * own.renormalise}.
+{_beside(others, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
 {use("encoder", encoder, packaged=False)}
 ## Scores on {settings.split}
@@ -198,23 +200,32 @@ def result(dataset: str, title: str, split: str, directions: Mapping[str, Any]) 
     }
 
 
-def _reader(model: Shape, unit: str, reads: str) -> str:
-    if model.cell == "ngrams":
-        lengths = f"{SHORTEST} to {model.longest_ngram} {unit}s"
-        return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {model.ngram_buckets:,} embeddings"
-    direction = f"{'bidirectional ' * model.bidirectional}{model.reader} with {model.hidden} states a direction"
-    return f"read {reads} by a {direction},\n  {_POOLINGS[model.pooling]}"
+def _trainings(encoder: Combination) -> list[Combination]:
+    """Return the encoder of each training run, the chosen one first."""
+    return [part for part in encoder.parts if isinstance(part, Combination)] or [encoder]
 
 
-def _beside(encoder: SentenceEncoder, settings: SelectSettings, reads: str) -> str:
+def _weights(encoder: Combination) -> int:
+    """Return the number of weights of one network."""
+    return sum(weights.numel() for weights in encoder.leaves[0].network.parameters())
+
+
+def _reader(shape: Shape, unit: str, reads: str) -> str:
+    if isinstance(shape, NgramShape):
+        lengths = f"{SHORTEST} to {shape.longest_ngram} {unit}s"
+        return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {shape.ngram_buckets:,} embeddings"
+    direction = f"{'bidirectional ' * shape.bidirectional}{shape.reader} with {shape.hidden} states a direction"
+    return f"read {reads} by a {direction},\n  {_POOLINGS[shape.pooling]}"
+
+
+def _beside(others: Sequence[Combination], settings: SelectSettings, reads: str) -> str:
     """Return a line for each encoder of another training run."""
     lines = []
-    for name, other in zip(settings.beside, encoder.beside, strict=True):
+    for name, other in zip(settings.beside, others, strict=True):
         epochs, seed = other.notes.get("epochs", []), other.notes.get("training", {}).get("seed")
-        weights = sum(weights.numel() for weights in other.members[0].parameters())
         lines.append(
             f"- Beside it `{name}`, of another training run (seed {seed}; epochs {', '.join(map(str, epochs))}; "
-            f"{weights:,} weights each): {_reader(other.model, other.vocabulary.unit, reads)}.\n  "
+            f"{_weights(other):,} weights each): {_reader(other.leaves[0].shape, other.vocabulary.unit, reads)}.\n  "
             "The embedding joins the vectors, all of one length.\n"
         )
     return "".join(lines)
@@ -222,7 +233,8 @@ def _beside(encoder: SentenceEncoder, settings: SelectSettings, reads: str) -> s
 
 def _head(choice: Choice, settings: SelectSettings) -> str:
     """Return the YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
-    unit, cell = choice.encoder.vocabulary.unit, choice.encoder.model.cell
+    unit, shape = choice.encoder.vocabulary.unit, choice.encoder.leaves[0].shape
+    cell = "ngrams" if isinstance(shape, NgramShape) else shape.cell
     title = f"{settings.split} split of the training corpus"
     scored = result("unnamed", title, settings.split, choice.ensemble)
     fields: dict[str, Any] = {

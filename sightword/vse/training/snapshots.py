@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from sightword.features.origin import other_kind
 from sightword.io.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, write_tensors
+from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape
 from sightword.vse.training.validation import Recall
 
@@ -65,7 +66,7 @@ class Snapshots:
     @property
     def model(self) -> Shape:
         """The shape of the network."""
-        return Shape.from_json({field.name: self.training[field.name] for field in fields(Shape)})
+        return ModelSettings(**{name: self.training[name] for name in ModelSettings.model_fields}).shape
 
     def write_index(self) -> None:
         """Write ``snapshots.json`` and ``vocabulary.json`` beside the snapshots, which are in the folder."""

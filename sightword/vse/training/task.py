@@ -116,7 +116,7 @@ class CaptionTask(Task[TrainSettings]):
         self.training = training = controlled(training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
-            tokens, training.features.shape[1], settings,
+            tokens, training.features.shape[1], settings.shape,
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)

@@ -33,7 +33,7 @@ def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Re
     Raises:
         TrainingError: an embedding is not finite.
     """
-    sides = embed_images(encoders, pairs.features), embed_captions(encoders, pairs.ids)
+    sides = embed_images(encoders.images, pairs.features), embed_captions(encoders.captions, pairs.ids)
     images, captions = (torch.from_numpy(side).to(encoders.device).double() for side in sides)
     owner = torch.from_numpy(pairs.image_of_caption).to(encoders.device)
     found = {}

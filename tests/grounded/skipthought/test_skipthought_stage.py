@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import FileFormatError
 from sightword.grounded.skipthought import task as training
 from sightword.grounded.skipthought.saved import load
@@ -74,7 +74,7 @@ def test_the_saved_encoder_encodes_and_can_be_trained_on(project, random_text):
     loss = network.loss(random_text, random_text.pairs(0)[:16])
     loss.backward()
     assert network.captions.embedding.weight.grad.any()
-    encoder = GroundedEncoder.load(project / "models/skipthought/encoder")
+    encoder = SentenceEncoder.load(project / "models/skipthought/encoder")
     assert encoder.encode(["w0001 w0004"]).shape == (1, 8)
     assert encoder.spaces == ("sentence",)
 

@@ -10,7 +10,8 @@ import torch
 from small_ground import SETTINGS, TEXTS, VOCABULARY, described, rows, saved_start, scenario, textual
 
 import sightword.grounded.training.task as module
-from sightword.encoder.grounded import GroundedEncoder, Part
+from sightword.encoder.parts import Part
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SemanticsError, TrainingError
 from sightword.grounded.training.scenario import ground, read_start
 from sightword.grounded.training.sequential import sequential
@@ -95,7 +96,7 @@ def test_each_loss_trains_an_encoder_with_layer_normalisation(start, tmp_path):
     before = textual(settings).part.captions.state_dict()
     assert all((value != before[name]).any() for name, value in found.parts[-1].captions.state_dict().items())
     found.save(tmp_path)
-    again = GroundedEncoder.load(tmp_path)
+    again = SentenceEncoder.load(tmp_path)
     with torch.enable_grad():  # as in training
         own = torch.cat([part.captions.embed(rows(TEXTS)) for part in found.parts], dim=1)
     np.testing.assert_allclose(again.encode(TEXTS, space="sentence"), own.detach().numpy(), atol=1e-6)
@@ -163,7 +164,7 @@ def test_another_encoder_is_a_start(tmp_path, shape):
     assert any((value != before[name]).any() for name, value in found.encoder.parts[0].captions.state_dict().items())
     assert all(torch.equal(value, before[name]) for name, value in start.captions.state_dict().items())
     found.encoder.save(tmp_path / "grounded")
-    assert equal(found.encoder, GroundedEncoder.load(tmp_path / "grounded"))
+    assert equal(found.encoder, SentenceEncoder.load(tmp_path / "grounded"))
     assert isinstance(read_start(tmp_path, "grounded"), Part)
 
 

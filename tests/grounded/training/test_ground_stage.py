@@ -11,7 +11,7 @@ from small_ground import COLOURS, SETTINGS, TEXTS, VOCABULARY, rows, saved_start
 
 import sightword.grounded.training.task as module
 from sightword.captions.table import CaptionTable, write_captions
-from sightword.encoder.grounded import GroundedEncoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, ParamsError, TrainingError
 from sightword.features.table import Origin, write_features
 from sightword.grounded.skipthought.saved import save
@@ -118,7 +118,7 @@ def test_a_scenario_is_written_whole_and_twice_the_same(here):
     curves = (here / "plots/grounded/cg-pg-3/loss.tsv").read_text().splitlines()
     assert (curves[0].split("\t"), len(curves)) == (["batch", "text", "cluster", "perceptual"], 2)
     assert (here / "plots/grounded/cg-pg-3/norms.tsv").read_text().startswith("batch\ttext\tgrounded\n6\t")
-    encoder = GroundedEncoder.load("models/grounded/cg-pg-3")
+    encoder = SentenceEncoder.load("models/grounded/cg-pg-3")
     assert (encoder.default, encoder.notes["scenario"], encoder.notes["seed"]) == ("grounded", "cg-pg", 3)
 
 
@@ -132,7 +132,7 @@ def test_the_scenario_t_is_the_encoder_of_text_to_the_bit(here):
 @pytest.mark.parametrize(("name", "width"), [("seq", 7), ("other", 12)])
 def test_other_kinds_of_scenarios(here, name, width):
     train.work(settings(), scenario=name, seed=0)()
-    assert GroundedEncoder.load(f"models/grounded/{name}-0").encode(TEXTS).shape == (len(TEXTS), width)
+    assert SentenceEncoder.load(f"models/grounded/{name}-0").encode(TEXTS).shape == (len(TEXTS), width)
 
 
 def test_a_killed_stage_goes_on(here, monkeypatch, caplog):

@@ -36,7 +36,7 @@ def snapshots(tmp_path):
     with atomic_folder(tmp_path / "snapshots") as folder:
         for epoch in (1, 2, 3, 4):
             torch.manual_seed(epoch)
-            write_tensors(folder / file_name(epoch), Encoders(len(vocabulary), 5, SETTINGS).state_dict())
+            write_tensors(folder / file_name(epoch), Encoders(len(vocabulary), 5, SETTINGS.shape).state_dict())
         recall, features = dict.fromkeys((1, 2, 3, 4), NONE), {"backbone": "none", "checksum": "f"}
         Snapshots(folder, recall, SETTINGS.model_dump(), features, 5, "c", vocabulary).write_index()
     return read_snapshots(tmp_path / "snapshots")
@@ -134,7 +134,7 @@ def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
     settings = SETTINGS.model_copy(update={"similarity": "order", "bidirectional": False})
     vocabulary = Vocabulary.build(TEXTS)
     torch.manual_seed(0)
-    encoders = Encoders(len(vocabulary), 5, settings)
+    encoders = Encoders(len(vocabulary), 5, settings.shape)
     with atomic_folder(tmp_path / "snapshots") as folder:
         write_tensors(folder / file_name(4), encoders.state_dict())
         Snapshots(folder, {4: NONE}, settings.model_dump(), {}, 5, "", vocabulary).write_index()
@@ -236,7 +236,9 @@ def test_an_encoder_to_stand_beside_was_trained_on_the_same_captions_and_feature
         read("gru", features={"backbone": "vgg19"})
     with pytest.raises(EncoderError, match=r"gru: .*: number of features of a picture 5; expected 6"):
         read("gru", features_width=6)
-    with pytest.raises(EncoderError, match=r"gru: cannot stand beside an encoder .* similarity order; expected train"):
+    with pytest.raises(
+        EncoderError, match=r"gru: cannot be joined with an encoder .* similarity order; expected train"
+    ):
         read("gru", training={**snapshots.training, "similarity": "order"})
 
 

@@ -11,6 +11,7 @@ from kept_epochs import EPOCHS, TEXTS, write_inputs
 from pydantic import ValidationError
 
 from sightword.captions.table import read_captions
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SemanticsError
 from sightword.features.pairs import pair
@@ -36,7 +37,7 @@ def settings(data, **changes):
 
 
 def alone(snapshots, epoch):
-    return SentenceEncoder([snapshots.load(epoch)], snapshots.vocabulary, snapshots.model)
+    return SentenceEncoder(parts_of([snapshots.load(epoch)], snapshots.vocabulary, snapshots.model))
 
 
 def cosine(a, b):

@@ -14,7 +14,7 @@ SETTINGS = TrainSettings(embedding=3, hidden=4, attention=2, epochs=6, cycle=2, 
 @pytest.fixture
 def encoders():
     torch.manual_seed(0)
-    found = Encoders(7, 5, SETTINGS)
+    found = Encoders(7, 5, SETTINGS.shape)
     features = np.random.default_rng(0).normal(size=(9, 5)).astype(np.float32)
     features[:, 2] = 3  # never varies: its deviation is infinite
     found.images.standardise_by(features)

@@ -22,7 +22,7 @@ def settings(**values: object) -> TrainSettings:
 
 def with_gradients(device: str = "cpu") -> Encoders:
     random = torch.Generator().manual_seed(0)
-    encoders = Encoders(7, 5, settings())
+    encoders = Encoders(7, 5, settings().shape)
     for place, weight in enumerate(encoders.parameters()):
         weight.grad = torch.randn(weight.shape, generator=random) * 3.0 ** (place % 5 - 2)
     return encoders.to(device)

@@ -139,7 +139,7 @@ def test_a_number_that_is_none_tells_the_norms_before(pairs):
 def watching(**change: object) -> Watch:
     torch.manual_seed(0)
     settings = TrainSettings(**{**SETTINGS.model_dump(), **change})
-    return Watch(Encoders(TOKENS, 20, settings), Objective(settings))
+    return Watch(Encoders(TOKENS, 20, settings.shape), Objective(settings))
 
 
 def plan(epoch: int = 0) -> Plan:

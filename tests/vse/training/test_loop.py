@@ -116,7 +116,7 @@ def test_what_is_kept_and_validated_is_the_average(pairs, change):
     if change["average"] == "swa":
         mean = sum(plain[epoch]["images.linear.weight"] for epoch in (2, 4, 6, 8)) / 4
         assert torch.allclose(kept[8]["images.linear.weight"], mean, atol=1e-6)
-    encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
+    encoders = Encoders(TOKENS, pairs.features.shape[1], settings.shape)
     encoders.load_state_dict(kept[8])
     assert done.recall[8] == validate(encoders, pairs, "cosine")
 
@@ -125,7 +125,7 @@ def test_recall_of_training_in_bfloat16_is_that_of_the_kept_weights_in_float32(p
     settings = SETTINGS.model_copy(update={"precision": "bf16", "rate_max": 0.002})
     kept, done = run(settings, pairs)
     for epoch in (4, 8):
-        encoders = Encoders(TOKENS, pairs.features.shape[1], settings)
+        encoders = Encoders(TOKENS, pairs.features.shape[1], settings.shape)
         encoders.load_state_dict(kept[epoch])
         found = done.recall[epoch]
         assert found == validate(encoders, pairs, "cosine")
@@ -138,7 +138,7 @@ def test_recall_of_training_in_bfloat16_is_that_of_the_kept_weights_in_float32(p
 def test_clipping_holds_back_its_own_side_only(pairs, side, weights):
     """Adam hides a gradient's scale, except where the limit brings it below Adam's own epsilon."""
     torch.manual_seed(SETTINGS.seed)
-    encoders = Encoders(TOKENS, pairs.features.shape[1], SETTINGS)
+    encoders = Encoders(TOKENS, pairs.features.shape[1], SETTINGS.shape)
     initialise(encoders, SETTINGS.initialisation)
     start = encoders.state_dict()
     clipped, _ = run(SETTINGS.model_copy(update={"epochs": 4, f"clip_{side}": 1e-12}), pairs)

@@ -21,7 +21,7 @@ from sightword.vse.training.validation import DIRECTIONS, validate
 class Given:
     """Stands for a network: features and token ids are the embeddings themselves."""
 
-    device = torch.device("cpu")
+    device, images, captions = torch.device("cpu"), None, None
 
 
 def split(images, captions, owner):
@@ -80,6 +80,7 @@ def test_embeddings_that_are_not_finite_stop_training(monkeypatch):
 def test_a_network_has_the_recalls_of_its_saved_encoder(change):
     """Equal captions of other pictures tie, wherever they stand among captions of other lengths."""
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.encoder.parts import parts_of
     from sightword.encoder.sentence_encoder import SentenceEncoder
 
     random = np.random.default_rng(0)
@@ -88,7 +89,7 @@ def test_a_network_has_the_recalls_of_its_saved_encoder(change):
     vocabulary = Vocabulary.build(texts)
     chosen = TrainSettings(embedding=4, hidden=5, attention=4, **change)
     torch.manual_seed(0)
-    network = Encoders(len(vocabulary), 6, chosen).train()
+    network = Encoders(len(vocabulary), 6, chosen.shape).train()
     features = random.normal(size=(200, 6)).astype(np.float32)
     dev = Pairs(
         image_ids=[f"{row:03d}" for row in range(200)],
@@ -100,7 +101,7 @@ def test_a_network_has_the_recalls_of_its_saved_encoder(change):
     )
     found = validate(network, dev, chosen.similarity)
     assert network.training  # as it was
-    encoder = SentenceEncoder([network], vocabulary, chosen)
+    encoder = SentenceEncoder(parts_of([network], vocabulary, chosen.shape))
     expected = score(encoder.encode_images(features), encoder.encode(texts), dev.image_of_caption, chosen.similarity)
     for direction in DIRECTIONS:
         assert found[direction] == {name: expected[direction][name] for name in found[direction]}

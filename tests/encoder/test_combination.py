@@ -1,0 +1,181 @@
+"""Sums, joined vectors and spaces, compared with the vectors of the parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from encoder_kinds import BAG, GRU, TEXTS, VOCABULARY, joined, of_sentences, summed, three
+from small_encoder import made
+from small_ground import TEXTS as GROUND_TEXTS
+from small_ground import encoder as with_spaces
+
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.export import CAPTIONS, run, write_export
+from sightword.encoder.parts import Part, head
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError
+from sightword.evaluation.semantics.encoding import embed
+from sightword.model.encoders import pad
+from sightword.report.attention import attend
+
+FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
+
+
+def cosines(captions, images):
+    captions, images = (each.astype(np.float64) for each in (captions, images))
+    lengths = np.linalg.norm(captions, axis=1)[:, None] * np.linalg.norm(images, axis=1)
+    return captions @ images.T / np.where(lengths == 0, 1, lengths)
+
+
+def test_the_cosine_of_joined_vectors_is_the_mean_of_the_cosines():
+    encoder = three()
+    captions, images = encoder.encode(TEXTS), encoder.encode_images(FEATURES)
+    assert (encoder.width, encoder.similarity_name) == (sum(part.width for part in encoder.parts), "cosine")
+    wanted = np.mean([cosines(part.encode(TEXTS), part.encode_images(FEATURES)) for part in encoder.parts], axis=0)
+    np.testing.assert_allclose(encoder.similarity(captions, images), wanted, atol=2e-7)
+    np.testing.assert_allclose(np.linalg.norm(images, axis=1), 1, atol=1e-6)
+    assert "1 x n-grams + 2 x GRU + 1 x LSTM over characters, 7 features" in repr(encoder)
+
+
+def test_plainly_joined_vectors_stand_one_after_the_other():
+    parts = [*summed(GRU, seed=1).parts, *of_sentences().parts]
+    encoder = SentenceEncoder(parts, "join")
+    apart = [SentenceEncoder([part]).encode(TEXTS) for part in parts]
+    assert np.array_equal(encoder.encode(TEXTS), np.concatenate(apart, axis=1))
+    assert encoder.features_width == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (lambda: summed(GRU, vocabulary=Vocabulary.build(["xyz"])), "has another vocabulary"),
+        (lambda: summed(GRU, features=8), "takes 8 features of a picture; expected 7"),
+        (lambda: summed({**GRU, "similarity": "order"}), "was trained with the similarity order; expected cosine"),
+        (lambda: joined(summed(GRU), summed(BAG)), "is joined of several encoders. Name each"),
+        (lambda: "models/encoder", "is str; expected a Part or a SentenceEncoder"),
+        (with_spaces, "has spaces of its own; expected an encoder of one space. Join its parts"),
+    ],
+)
+def test_an_encoder_that_does_not_fit_is_not_joined(other, told):
+    with pytest.raises(EncoderError, match=f"^part 3: {told}"):
+        joined(summed(BAG), summed(GRU), other())
+
+
+@pytest.mark.parametrize(
+    ("parts", "options", "told"),
+    [
+        (list, {}, "0 parts, combined by 'sum'"),
+        (lambda: 3, {}, "part 1: is int; expected a Part of a sum"),
+        (lambda: [made()], {}, "part 1: is SentenceEncoder; expected a Part of a sum"),
+        (lambda: made().parts, {"combine": "product"}, "2 parts, combined by 'product'; expected sum or join"),
+        (lambda: [*summed(GRU).parts, *summed(BAG).parts], {}, "part 2: has another shape .* Join them"),
+        (lambda: [*summed(GRU).parts, *summed(GRU, features=8).parts], {}, "part 2: has another features"),
+        (lambda: made().parts, {"default": "smell"}, "has no space 'smell'"),
+        (lambda: made().parts, {"heads": {"visual": head([])}}, "has no space None; expected visual"),
+    ],
+)
+def test_parts_that_cannot_be_combined_are_refused(parts, options, told):
+    with pytest.raises(EncoderError, match=told):
+        SentenceEncoder(parts(), **options)
+
+
+def test_an_ensemble_can_be_joined_and_taken_out_again(tmp_path):
+    """Its own similarity is the dot product, and the similarity of the joined encoder is the cosine."""
+    own = summed(GRU, members=2, notes={"epochs": [2, 1]})
+    joined(own, summed(BAG)).save(tmp_path / "both")
+    again = SentenceEncoder.load(tmp_path / "both")
+    assert [one.similarity_name for one in (own, again, again.parts[0])] == ["dot", "cosine", "dot"]
+    assert again.parts[0].notes == own.notes
+    assert np.array_equal(again.parts[0].encode(TEXTS), own.encode(TEXTS))
+    assert joined(*(one for one in again.parts)).width == again.width
+
+
+def test_attention_is_that_of_all_networks():
+    gru, sharp = summed(GRU, members=2, seed=1), summed(GRU, seed=3)
+    with torch.no_grad():
+        for weights in sharp.parts[0].captions.pooling.parameters():
+            weights.mul_(30)
+    text = "two big dogs run in the snow ."
+    found = [attend(each, [text])[0] for each in (gru, sharp, joined(gru, sharp))]
+    assert found[2] not in found[:2]
+    assert attend(three(), [text]) is None
+
+
+def test_each_space_is_its_map_of_the_combined_vector():
+    found, spaces = with_spaces(), with_spaces().encode_spaces(GROUND_TEXTS)
+    assert {space: (*values.shape, values.dtype.name) for space, values in spaces.items()} == {
+        "sentence": (32, 8, "float32"),
+        "grounded": (32, 4, "float32"),
+        "visual": (32, 7, "float32"),
+    }
+    part = found.parts[0]
+    rows = [np.asarray(part.vocabulary.encode(text), np.int64) for text in GROUND_TEXTS]
+    with torch.no_grad():
+        expected = part.captions.embed(rows)
+        for space, module in found.heads.items():
+            np.testing.assert_allclose(spaces[space], module(expected), atol=1e-6)
+            np.testing.assert_array_equal(found.encode(GROUND_TEXTS, space=space), spaces[space])
+            np.testing.assert_array_equal(found.in_space(space).encode(GROUND_TEXTS), spaces[space])
+    assert (found.width, found.width_of("visual"), found.in_space("visual").features_width) == (4, 7, 7)
+    assert "GRU over words, grounded of sentence 8, grounded 4, visual 7, cosine" in repr(found)
+    images = found.in_space("visual").encode_images(FEATURES)
+    np.testing.assert_allclose(images * np.linalg.norm(FEATURES, axis=1, keepdims=True), FEATURES, atol=1e-6)
+    with pytest.raises(EncoderError, match=r"no embeddings of pictures. Take in_space\('visual'\)"):
+        found.encode_images(FEATURES)
+    with pytest.raises(EncoderError, match="has one space only, without a name; not 'visual'"):
+        made().in_space("visual")
+    assert made().encode_spaces(TEXTS) == {}
+
+
+def test_a_head_of_no_widths_is_the_identity():
+    assert len(head([])) == 0
+    assert [type(layer).__name__ for layer in head([4, 3, 2])] == ["Linear", "ReLU", "Linear"]
+
+
+def test_unknown_sentences_are_told_once_for_all_lists_and_networks(caplog):
+    one = with_spaces()
+    twice = replace(one, parts=[one.parts[0], one.parts[0]], heads={}, default=None)
+    embed(twice.encode, [GROUND_TEXTS[0], "qwertz", "qwertz uiop"], chunk=1)
+    (record,) = caplog.records
+    assert "2 of 3 sentences have no word that the encoder knows (the first: 'qwertz" in record.getMessage()
+    caplog.clear()
+    embed(twice.encode, GROUND_TEXTS[:3], chunk=1)
+    assert not caplog.records
+
+
+def test_a_token_of_the_treebank_is_called_a_word(caplog):
+    part = with_spaces().parts[0]
+    vocabulary = Vocabulary(part.vocabulary.tokens, part.vocabulary.normalise, "treebank")
+    found = SentenceEncoder([Part(part.captions, vocabulary, part.shape)])
+    assert "GRU over words," in repr(found)
+    found.encode(["qwertz"])
+    assert "1 of 1 sentences have no word that the encoder knows" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: joined(summed(GRU, members=2, seed=1), summed({**GRU, "cell": "lstm"}, seed=2)),
+        with_spaces,
+        lambda: with_spaces().in_space("visual"),
+        of_sentences,
+    ],
+)
+def test_the_graph_of_every_kind_gives_what_the_encoder_gives(tmp_path, make):
+    encoder = make()
+    assert write_export(tmp_path / "out", encoder) < 1e-5
+    assert (tmp_path / "out/images.onnx").exists() == bool(encoder.features_width)
+    ids, lengths = pad([np.asarray(encoder.vocabulary.encode(text), np.int64) for text in GROUND_TEXTS[:9]])
+    found = run(tmp_path / "out" / CAPTIONS, ids=ids.numpy(), lengths=lengths.numpy())
+    np.testing.assert_allclose(found, encoder.encode(GROUND_TEXTS[:9]), atol=1e-5)
+
+
+def test_two_vocabularies_have_no_graph(tmp_path):
+    parts = [*of_sentences().parts, *of_sentences(Vocabulary.build(TEXTS, unit="word")).parts]
+    assert parts[0].vocabulary == VOCABULARY
+    with pytest.raises(EncoderError, match="reads with several vocabularies"):
+        write_export(tmp_path / "out", SentenceEncoder(parts, "join"))
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,151 @@
+"""What every kind of encoder does: options of ``encode``, messages, the saved folder, and its name."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from encoder_kinds import KINDS, TEXTS
+
+from sightword.compute.devices import threads
+from sightword.encoder.by_name import open_encoder
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.sentence_transformers import SightwordModule
+from sightword.errors import EncoderError
+
+FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]()
+
+
+def test_an_embedding_is_the_same_in_every_batch_and_alone(kind):
+    whole = kind.encode(TEXTS)
+    assert (whole.dtype, whole.shape) == (np.float32, (len(TEXTS), kind.width))
+    assert kind.dimension == kind.get_sentence_embedding_dimension() == kind.width
+    for size in (1, 2, np.int64(5)):
+        np.testing.assert_allclose(kind.encode(TEXTS, batch_size=size), whole, atol=1e-6)
+    np.testing.assert_allclose([kind.encode(text) for text in TEXTS], whole, atol=1e-6)
+    assert np.array_equal(whole[0], whole[4])
+    many = kind.encode([TEXTS[0], *(f"a dog {number}" for number in range(40)), TEXTS[0]], batch_size=4)
+    assert np.array_equal(many[0], many[-1])
+    assert kind.encode([]).shape == (0, kind.width)
+
+
+def test_options_change_what_they_say(kind):
+    whole = kind.encode(TEXTS)
+    lengths = np.linalg.norm(whole, axis=1, keepdims=True)
+    unit = kind.encode(TEXTS, normalize_embeddings=True, show_progress_bar=None)
+    np.testing.assert_allclose(unit * lengths, whole, atol=1e-6)
+    tensor = kind.encode(TEXTS, convert_to_tensor=True, convert_to_numpy=False)
+    assert tensor.device == kind.device
+    assert np.array_equal(tensor.numpy(), whole)
+    fast = kind.encode(TEXTS, precision="bf16")
+    assert fast.dtype == np.float32
+    np.testing.assert_allclose(fast, whole, atol=0.05)
+    for texts in (tuple(TEXTS), np.array(TEXTS), iter(TEXTS)):
+        assert np.array_equal(kind.encode(texts, prompt=None, prompt_name=None), whole)
+    for device in (None, "cpu", torch.device("cpu")):
+        assert np.array_equal(kind.encode(TEXTS, device=device), whole)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_threads_change_no_bit(kind, count):
+    with threads(1):
+        expected = kind.encode(TEXTS)
+    with threads(count):
+        assert np.array_equal(kind.encode(TEXTS), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
+        ({"batch_size": 1.5}, "batch_size is 1.5"),
+        ({"batch_size": None}, "batch_size is None"),
+        ({"max_length": 0}, "max_length is 0; expected 1 to 200,000"),
+        ({"max_length": 200_001}, "max_length is 200001"),
+        ({"max_length": "5"}, "max_length is '5'"),
+        ({"max_length": 2}, "sentence 0 has .* tokens; expected at most 2. Cut it, or give"),
+        ({"precision": "fp16"}, "precision is 'fp16'; expected fp32 or bf16"),
+        ({"precision": 5}, "precision is 5"),
+        ({"space": "smell"}, "space.*smell"),
+        ({"space": 5}, "space"),
+        ({"convert_to_numpy": False}, "convert_to_numpy is False; expected convert_to_tensor=True beside it"),
+        ({"device": "cuda"}, "device is cuda, and the weights are on cpu. Load the encoder with"),
+        ({"device": 0}, "device is 0"),
+        ({"prompt": "query"}, "^prompt is 'query', and the encoder was trained without prompts. Leave prompt out"),
+        ({"prompt_name": "query"}, "^prompt_name is 'query', .* Leave prompt_name out, or write the prompt before"),
+    ],
+)
+def test_wrong_options_are_one_message(kind, options, message):
+    with pytest.raises(EncoderError, match=message):
+        kind.encode(TEXTS, **options)
+
+
+def test_pictures_have_embeddings_or_a_message(kind):
+    if not kind.features_width:
+        with pytest.raises(EncoderError, match="the encoder has no embeddings of pictures"):
+            kind.encode_images(FEATURES)
+        return
+    images, captions = kind.encode_images(FEATURES), kind.encode(TEXTS)
+    np.testing.assert_allclose([kind.encode_images(row) for row in FEATURES.tolist()], images, atol=1e-6)
+    np.testing.assert_allclose(kind.encode_images(FEATURES[::-1]), images[::-1], atol=1e-6)
+    unit = kind.encode_images(torch.from_numpy(FEATURES), normalize_embeddings=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
+    assert kind.encode_images(np.empty((0, 7))).shape == (0, kind.width)
+    found = kind.similarity(captions, images)
+    np.testing.assert_allclose(kind.similarity_pairwise(captions[:4], images), np.diag(found), atol=1e-6)
+
+
+def test_a_saved_encoder_is_loaded_with_equal_bits_and_saved_with_equal_bytes(kind, tmp_path):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    kind.save(tmp_path / "one")
+    loaded = SentenceEncoder.load(tmp_path / "one")
+    assert torch.equal(torch.rand(4), expected)  # no random number was drawn
+    loaded.save(tmp_path / "two")
+    assert np.array_equal(loaded.encode(TEXTS), kind.encode(TEXTS))
+    assert (repr(loaded), loaded.notes, loaded.similarity_name) == (repr(kind), kind.notes, kind.similarity_name)
+    for space, vectors in kind.encode_spaces(TEXTS).items():
+        assert np.array_equal(loaded.encode(TEXTS, space=space), vectors)
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    about = json.loads((tmp_path / "one/encoder.json").read_text())
+    assert (about["similarity"], about["width"]) == (kind.similarity_name, kind.width)
+    np.testing.assert_allclose(open_encoder(str(tmp_path / "one"), batch_size=4)(TEXTS), kind.encode(TEXTS), atol=1e-6)
+
+
+def test_half_precision_is_near_and_takes_half_the_place(kind, tmp_path):
+    kind.save(tmp_path / "whole")
+    kind.save(tmp_path / "half", half=True)
+    sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob("*.safetensors")) for name in ("half", "whole")]
+    assert sizes[0] < 0.8 * sizes[1]
+    loaded = SentenceEncoder.load(tmp_path / "half")
+    assert {weight.dtype for part in loaded.leaves for weight in part.network.state_dict().values()} == {torch.float32}
+    np.testing.assert_allclose(loaded.encode(TEXTS), kind.encode(TEXTS), atol=3e-3)
+    with torch.no_grad():
+        kind.leaves[-1].captions.embedding.weight[2, 0] = 1e6
+    with pytest.raises(EncoderError, match=r"part-\d.safetensors: has weights beyond half precision \(in captions.emb"):
+        kind.save(tmp_path / "beyond", half=True)
+    assert not (tmp_path / "beyond").exists()
+
+
+def test_sentence_transformers_get_the_same_embeddings(kind):
+    if len({part.vocabulary for part in kind.leaves}) > 1:
+        with pytest.raises(EncoderError, match="reads with several vocabularies"):
+            SightwordModule(kind)
+        return
+    module = SightwordModule(kind).eval()
+    with torch.no_grad():
+        found = module(module.preprocess(TEXTS))["sentence_embedding"]
+    np.testing.assert_allclose(found, kind.encode(TEXTS), atol=1e-6)
+    weights = {id(weight) for part in kind.leaves for weight in part.network.parameters()}
+    assert weights <= {id(weight) for weight in module.parameters()}
