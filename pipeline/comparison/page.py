@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from markupsafe import Markup
 
 from pipeline.comparison import disagreements, drawings, table
-from pipeline.comparison.contrast import Contrast
-from pipeline.comparison.drawings import Line
-from pipeline.comparison.recall import Recall
-from pipeline.comparison.runs import CAPTIONS, CURVES, ENCODER, RESIZED
-from pipeline.comparison.systems import Better, Row, who_is_better
+from pipeline.comparison.contrast import Contrast, Tested
+from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
+from pipeline.comparison.systems import Better, Comparison, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.io.files import write_text
-from sightword.report import attention, gallery, html_page
-from sightword.report.drawing import Interval
-from sightword.report.inputs import numbers, read_tsv
-from sightword.report.number_formats import NONE, plain
-from sightword.report.plots import segments
+from sightword.report import attention, gallery
+from sightword.report import html_page as html
+from sightword.report.drawing import Drawing
+from sightword.report.number_formats import NONE, count, plain
+from sightword.report.tables import Cell, Row, Table, code, quotes
 
 QUERIES = 4
 """The number of captions that one run answers better, for each run."""
@@ -30,8 +27,6 @@ ATTENDED = 3
 """The number of captions with the attention of both."""
 RANKED = 10
 """The k of the headlines."""
-FAR = 10
-"""Losses of two runs whose largest values differ by this factor are of different kinds."""
 FOUND = {"caption_to_image": "caption to picture, R@10", "image_to_caption": "picture to caption, R@10"}
 """The name of recall@10 in each direction."""
 ON_DEMAND = ("Williams p", "Steiger p")
@@ -45,141 +40,219 @@ def write(contrast: Contrast, path: Path) -> int:
     return len(text.encode())
 
 
+_MACROS = "pipeline.comparison/page.html"
+_SEEDS = html.Note(
+    "The tests cover the sampling of queries and pairs, not the randomness of training",
+    "Two seeds of the same parameters may differ more than two systems. Compare several seeds before you call one "
+    "method better.",
+)
+_FOOTER = "Made by <code>sightword compare {} {}</code>. Each run's own page is its <code>report/index.html</code>."
+_RETRIEVAL = (
+    "R@k: percent of the queries with a right answer among the first k, on the split {}; below A&nbsp;−&nbsp;B its "
+    "95&nbsp;% interval. <em>Only A</em>: queries that A answers and B does not. Both answered the same queries. For "
+    "the interval, pictures were drawn with replacement with all their queries, the same for both; for p, the answers"
+    " of both to all queries of a picture were swapped at random (each {} times, seed {})."
+)
+_ROWS = (
+    "Each interval is for its row alone. The verdict is corrected for all rows, so a row may be without significance "
+    "although its interval excludes 0."
+)
+_SEMANTICS = (
+    "Pearson's r with human scores and its 95&nbsp;% interval (Fisher); the difference has the interval of a paired "
+    "bootstrap. Williams' and Steiger's tests assume normal scores, so the verdict uses the bootstrap, corrected for "
+    "the number of rows (Holm); the mean is one test and not corrected."
+)
+_UNKNOWN = "The parameters of these two are not known."
+_SWITCH = '<label class="switch"><input type="checkbox"> Show Williams\' and Steiger\'s tests</label>'
+_GALLERY = (
+    "Captions with the largest difference in the rank of their picture; among equals a hash decided. The gallery "
+    "shows examples, not frequencies: <em>only A</em> and <em>only B</em> in the table above are frequencies."
+)
+
+
 def render(contrast: Contrast) -> str:
     """Return the text of the page of two runs."""
-    semantics, answers = contrast.semantics, contrast.answers
     better, worse = _queries(contrast)
     attended, unreadable = _attended(contrast, [one.text for one in (*better, *worse)])
-    with_pairs = contrast.pairs if semantics else None
-    return html_page.render(
-        "pipeline.comparison",
-        contrast=contrast,
-        cards=_cards(contrast),
-        on_demand=ON_DEMAND,
-        recalls=_readable(table.recall_lines(contrast.recalls)),
-        recall_verdict=table.recall_verdict(contrast.recalls, contrast.samples),
-        recall_drawing=_recall_gaps(contrast.recalls),
-        semantics=_readable(table.lines(semantics)) if semantics else None,
-        semantics_verdict=table.verdict(semantics) if semantics else [],
-        semantics_drawing=_semantic_gaps(semantics.rows if semantics else ()),
-        tested=[
-            (one.compared, _readable(table.result_lines(one)), table.result_verdict(one)) for one in contrast.tested
+    scale = html.part("scale", "The attention of each encoder in a caption.")
+    a, b = contrast.a, contrast.b
+    return html.render(
+        f"{a.name} vs {b.name}",
+        [
+            _differs(contrast),
+            _retrieval(contrast) if contrast.recalls else None,
+            _semantics(contrast, contrast.semantics) if contrast.semantics else None,
+            *map(_other_system, contrast.tested),
+            _numbers(contrast.numbers) if contrast.numbers else None,
+            _training(contrast),
+            _gallery(contrast, better, worse) if better or worse else None,
+            html.Section("attention", "Attention", [scale, *attended]) if attended else None,
+            _outputs(contrast),
         ],
-        numbers=[
-            (name, plain(a), plain(b), f"{a - b:+.6g}".replace("-", "−") if a != b else "0")
-            for name, a, b in contrast.numbers
-        ],
-        pairs=disagreements.pairs(with_pairs, number=PAIRS, unseen=contrast.unseen) if with_pairs else ([], []),
-        curves=_curves(contrast),
-        queries=[("A", better), ("B", worse)],
-        depth=min(one.depth for one in answers) if answers else 0,
-        attended=attended,
-        notes=[*contrast.notes, *unreadable],
-        outputs=_outputs(contrast),
+        top=html.part("sides", (a, b), template=_MACROS),
+        footer=html.text(_FOOTER, a.name, b.name),
+        notes=[*(html.Note("", one) for one in (*contrast.notes, *unreadable)), _SEEDS],
+        headlines=_cards(contrast),
     )
 
 
-def _readable(lines: list[list[str]]) -> list[list[str]]:
-    """Return the cells of a table with minus signs, dashes for undefined values, and p with three decimals."""
+def _readable(lines: list[list[str]], caption: str, style: str = "") -> Markup:
+    """Return a table with minus signs, dashes for undefined values, intervals below, and p with three decimals."""
     head, *rows = lines
     kinds = ["p" if name.split()[-1] == "p" else "number" if name in ("A", "B", "A - B") else "" for name in head]
-    shown = [[_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in rows]
-    return [[name.replace(" - ", " − ") for name in head], *shown]
-
-
-def _cell(text: str, kind: str) -> str:
-    if text == "-":
-        return NONE
-    if kind == "p" and text:
-        return "<0.001" if text.startswith("<") or float(text) < 0.001 else f"{float(text):.3f}"
-    return text.replace("-", "−") if kind else text
-
-
-def _cards(contrast: Contrast) -> list[tuple[str, str, str, Better]]:
-    """Return the differences that sum up the comparison: both values, their meaning, the difference, who is better."""
+    styles = ["on-demand" if name in ON_DEMAND else "" for name in head]
+    columns = [Cell(name.replace(" - ", " − "), style=one) for name, one in zip(head, styles, strict=True)]
     found = []
-    for row, cells in zip(contrast.recalls, _readable(table.recall_lines(contrast.recalls))[1:], strict=True):
+    for row in rows:
+        cells = []
+        for words, kind, own in zip(row, kinds, styles, strict=True):
+            value, _, interval = _spelt(words, kind).partition(" [")
+            cells.append(Cell(value, [f"[{interval}"] if interval else [], style=own))
+        if row[-1] in ("A", "B"):
+            cells[-1] = Cell(row[-1], style=f"better side-{row[-1].lower()}")
+        found.append(Row(cells[0].text, cells[1:]))
+    return html.table(Table(caption, columns, found, style=f"sortable {style}".strip()))
+
+
+def _spelt(words: str, kind: str) -> str:
+    if words == "-":
+        return NONE
+    if kind == "p" and words:
+        return "<0.001" if words.startswith("<") or float(words) < 0.001 else f"{float(words):.3f}"
+    return words.replace("-", "−") if kind else words
+
+
+def _cards(contrast: Contrast) -> list[html.Headline]:
+    """Return the differences that sum up the comparison."""
+    found = []
+    for row, cells in zip(contrast.recalls, table.recall_lines(contrast.recalls)[1:], strict=True):
         if row.depth == RANKED:
-            found.append((f"{cells[3]} / {cells[4]} %", FOUND[row.direction], cells[5], row.better))
+            found.append(_card(cells, " %", FOUND[row.direction], row.better))
     mean = contrast.semantics and contrast.semantics.mean
     if contrast.semantics and mean:
-        cells = _readable(table.lines(contrast.semantics))[-1]
         what = f"mean Pearson r over {mean.subtasks} STS subtasks"
         better = who_is_better(mean.difference, mean.bootstrap and mean.bootstrap.p)
-        found.append((f"{cells[3]} / {cells[4]}", what, cells[5], better))
+        found.append(_card(table.lines(contrast.semantics)[-1], "", what, better))
     return found
 
 
-def _recall_gaps(rows: Sequence[Recall]) -> Markup:
-    known = [
-        Interval(f"{table.QUERIES[row.direction]}, R@{row.depth}", row.difference, *row.interval, row.better)
-        for row in rows
-        if row.interval is not None
+def _card(cells: Sequence[str], unit: str, what: str, better: Better) -> html.Headline:
+    a, b, difference = (_spelt(one, "number") for one in cells[3:6])
+    mark = html.markup('<span class="verdict">{}</span>', better or "could be chance")
+    if better in ("A", "B"):
+        mark = html.markup('<span class="verdict side-{}">{} is better</span>', better.lower(), better)
+    return html.Headline(f"{a} / {b}{unit}", what, f"A − B: {difference}", mark)
+
+
+def _differs(contrast: Contrast) -> html.Section:
+    """Return the causes of the difference, the parameters that differ, and further details by stage."""
+    found, parts = contrast.difference, html.Parts()
+    if found and found.because:
+        parts.append(html.lines(found.because, "causes"))
+    elif found:
+        parts.append(html.text("Nothing: all stages have the same parameters, code, data and outputs.", style="none"))
+    elif not contrast.params:
+        known = contrast.a.lock and contrast.b.lock
+        words = "No parameters differ, as far as DVC recorded them." if known else _UNKNOWN
+        parts.append(html.text(words, style="none"))
+    if contrast.params:
+        rows = [Row(code(name), [plain(ours), plain(theirs)]) for name, (ours, theirs) in contrast.params.items()]
+        parts.append(html.table(Table("Parameters", ("name", "A", "B"), rows, style="wide left")))
+    for stage in found.stages if found else ():
+        details = [*map(code, stage.code), *(html.markup("raw data <code>{}</code>", path) for path in stage.data)]
+        for gap, pairs in ((": ", stage.run), (" ", stage.packages)):
+            details += [
+                html.markup("{}{}{} / {}", name, gap, plain(ours), plain(theirs))
+                for name, (ours, theirs) in pairs.items()
+            ]
+        parts.append(
+            html.fold(f"{stage.name}: code, data, machine", html.lines(details), style="") if details else None
+        )
+    return html.Section("differs", "What differs", parts)
+
+
+def _retrieval(contrast: Contrast) -> html.Section:
+    split = contrast.answers[0].split if contrast.answers else ""
+    rows = table.recall_lines(contrast.recalls)
+    parts = [
+        html.text(_RETRIEVAL, split, count(contrast.samples), contrast.seed),
+        _readable(rows, "Recalls of both", "recalls"),
+        _below(
+            [*table.recall_verdict(contrast.recalls, contrast.samples), _ROWS], drawings.recall_gaps(contrast.recalls)
+        ),
     ]
-    title = "Differences of recalls in percent: " + ", ".join(f"{gap.label} {gap.value:+.1f}" for gap in known)
-    return _gaps("recall_gaps", known, "A − B in percent", title)
+    return html.Section("retrieval", "Retrieval", parts)
 
 
-def _semantic_gaps(rows: Sequence[Row]) -> Markup:
-    known = [
-        Interval(f"{row.task} {row.subtask}", row.difference, row.bootstrap.low, row.bootstrap.high, row.better)
-        for row in rows
-        if row.bootstrap is not None and row.difference is not None
+def _below(verdict: Sequence[str], drawing: Drawing | None) -> Markup | None:
+    return html.beside(html.block(*(html.text("{}", line) for line in verdict)), html.figure(drawing), style="below")
+
+
+def _semantics(contrast: Contrast, found: Comparison) -> html.Section:
+    parts: html.Parts = [html.text(_SEMANTICS)]
+    if contrast.unseen:
+        words = "<strong>Only pairs of which neither sentence is a training caption of A or of B.</strong>"
+        words += " {} does not list its training captions: all its pairs count as unseen." * len(found.unknown)
+        parts.append(html.text(words, *found.unknown))
+    verdict = table.verdict(found) + ([f"Left out: {', '.join(found.left_out)}."] if found.left_out else [])
+    parts += [html.markup(_SWITCH), _readable(table.lines(found), "Correlations of both", "correlations")]
+    parts.append(_below(verdict, drawings.semantic_gaps(found.rows)))
+    if contrast.pairs:
+        far = disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)
+        both = [_pairs(side, rows) for side, rows in zip("AB", far, strict=True) if rows]
+        words = "Ranks within the subtask{}: 0 is the pair furthest apart in meaning, 100 the closest."
+        head = html.heading("Sentence pairs that one has nearly right and the other far off")
+        if both:
+            parts += [head, html.text(words, ", of all its pairs" if contrast.unseen else ""), html.beside(*both)]
+    return html.Section("semantics", "Sentence similarity", parts)
+
+
+def _pairs(side: str, pairs: Sequence[disagreements.Pair]) -> Markup:
+    rows = [
+        Row(quotes(one.first, one.second), [str(one.gold), str(one.a), str(one.b)], detail=one.subtask) for one in pairs
     ]
-    title = f"Differences of Pearson's r on {len(known)} sets of sentence pairs; the numbers are in the table"
-    return _gaps("semantic_gaps", known, "A − B of Pearson's r", title)
+    caption = html.markup('<span class="side-{}">{}</span> ranks these better', side.lower(), side)
+    return html.table(Table(caption, ("sentences", "human rank", "A's", "B's"), rows, style="worst both sortable"))
 
 
-def _gaps(name: str, known: list[Interval], what: str, title: str) -> Markup:
-    if not known:
-        return Markup("")
-    return html_page.inline(drawings.gaps(name, known, xlabel=f"{what}, with its 95 % interval", title=title))
+def _other_system(tested: Tested) -> html.Section:
+    """Return the section of what a system declares for comparisons."""
+    one = tested.compared
+    results = _readable(table.result_lines(tested), f"{one.title} of both", one.name)
+    below = [html.text("{}", line) for line in table.result_verdict(tested)]
+    return html.Section(one.name, one.title, [html.text("{}", one.about), results, *below])
 
 
-def _curves(contrast: Contrast) -> list[tuple[str, Markup]]:
-    """Return the drawings of the loss, and of recall@10 on dev, of both runs, as far as there are curves."""
-    drawn = []
-    losses = [
-        line._replace(x=x.tolist(), y=y.tolist())
-        for line in _lines(contrast, CURVES[0], "step", {"loss": ""})
-        for x, y, *_ in [segments(np.array(line.x), np.array(line.y))]
+def _numbers(numbers: Sequence[tuple[str, float, float]]) -> html.Section:
+    rows = [
+        Row(code(name), [plain(a), plain(b), f"{a - b:+.6g}".replace("-", "−") if a != b else "0"])
+        for name, a, b in numbers
     ]
-    if losses:
-        log = _far_apart([line.y for line in losses])
-        caption = "Loss, logarithmic: the two are on other scales, so only their courses compare" if log else "Loss"
-        title = f"Loss of both runs, at the end {_last(losses)}"
-        drawing = drawings.curves("loss_both", losses, xlabel="step", ylabel="loss", title=title, log=log)
-        drawn.append((caption, html_page.inline(drawing)))
-    names = {"caption_to_image_r10": "to picture", "image_to_caption_r10": "to caption"}
-    recalls = _lines(contrast, CURVES[1], "epoch", names)
-    if recalls:
-        title = f"Recall@10 on dev of both runs, at the end {_last(recalls)}"
-        drawing = drawings.curves("recall_both", recalls, xlabel="epoch", ylabel="percent", title=title)
-        drawn.append(("Recall@10 on dev", html_page.inline(drawing)))
-    return drawn
+    caption = "Scores in the metrics of both"
+    listed = html.table(Table(caption, ("score", "A", "B", "A − B"), rows, style="sortable wide"))
+    words = html.text("Only the means are known of these scores, so there is no test. A lower rank is better.")
+    return html.Section("numbers", "Other numbers", [words, html.fold(f"{caption} ({len(numbers)})", listed)])
 
 
-def _lines(contrast: Contrast, path: Path, x: str, names: dict[str, str]) -> list[Line]:
-    """Return the columns of both runs' tables as curves of two points or more; the labels are by the columns' names."""
-    found = []
-    for side in (contrast.a, contrast.b):
-        file, where = side.file(path), f"{path} of {side.name}"
-        columns = read_tsv(file) if file else {}
-        for name, label in names.items():
-            if columns and (name in columns or x == "step"):  # a table of the loss without the loss is an error
-                xs, ys = (numbers(columns, column, where=where) for column in (x, name))
-                found.append(Line(side.label, label, xs, ys))
-    return [line for line in found if len(line.x) > 1]
+def _training(contrast: Contrast) -> html.Section | None:
+    drawn = drawings.both_curves(contrast)
+    return (
+        html.Section("curves", "Training", [html.beside(*(html.figure(one, caption) for caption, one in drawn))])
+        if drawn
+        else None
+    )
 
 
-def _last(lines: Sequence[Line]) -> str:
-    return ", ".join(f"{line.side} {line.label} {line.y[-1]:.3g}".replace("  ", " ") for line in lines)
-
-
-def _far_apart(series: Sequence[Sequence[float]]) -> bool:
-    """Return whether one of some positive series would be flat at the bottom beside the others."""
-    most = [max(values) for values in series]
-    return max(most) > FAR * min(most) and min(min(values) for values in series) > 0
+def _gallery(
+    contrast: Contrast, better: Sequence[disagreements.Query], worse: Sequence[disagreements.Query]
+) -> html.Section:
+    depth = min(one.depth for one in contrast.answers or ())
+    parts: html.Parts = [html.text(_GALLERY)]
+    for side, asked in (("A", better), ("B", worse)):
+        if asked:
+            articles = [html.part("query", one, depth, template=_MACROS) for one in asked]
+            parts += [html.heading("{} answers these better", side), html.beside(*articles)]
+    return html.Section("gallery", "Gallery", parts)
 
 
 def _queries(contrast: Contrast) -> tuple[list[disagreements.Query], list[disagreements.Query]]:
@@ -194,13 +267,13 @@ def _queries(contrast: Contrast) -> tuple[list[disagreements.Query], list[disagr
     return disagreements.queries(contrast.answers, captions, pictures, number=QUERIES)
 
 
-def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[tuple[object, object]], list[str]]:
+def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[Markup], list[str]]:
     """Return the attention of both encoders in some captions, without captions that neither attends to, and notes.
 
     An encoder that cannot be loaded, such as one of an older form, is noted, since the numbers do not need it.
     """
     texts = list(dict.fromkeys(texts))[:ATTENDED]
-    both: list[dict[str, attention.Attended]] = []
+    both: list[tuple[str, dict[str, attention.Attended]]] = []
     notes = []
     for side in (contrast.a, contrast.b):
         folder, found = side.file(ENCODER), None
@@ -208,14 +281,29 @@ def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[tuple[obje
             found = attention.attend_with(folder, texts) if folder is not None else None
         except (EncoderError, FileFormatError) as error:
             notes.append(f"What {side.label} weighs is not shown: its encoder {error.what}.")
-        both.append({one.text: one for one in found or ()})
-    return [(both[0].get(text), both[1].get(text)) for text in texts if text in {**both[0], **both[1]}], notes
+        both.append((side.label, {one.text: one for one in found or ()}))
+    return [html.part("weights", own[one], label) for one in texts for label, own in both if one in own], notes
 
 
-def _outputs(contrast: Contrast) -> list[tuple[str, str, str, str]]:
-    """Return stage, path, and DVC's hash in A and in B of all outputs; empty in a run without the output."""
+def _outputs(contrast: Contrast) -> html.Section | None:
+    """Return DVC's hashes of all outputs in A and in B; None without any."""
     ours, theirs = (
         {(entry.name, out.path): out.md5 for entry in lock.entries.values() for out in entry.outs} if lock else {}
         for lock in (contrast.a.lock, contrast.b.lock)
     )
-    return [(*key, ours.get(key, ""), theirs.get(key, "")) for key in {**ours, **theirs}]
+    rows = []
+    for stage, path in {**ours, **theirs}:
+        hashes = [side.get((stage, path), "") for side in (ours, theirs)]
+        cells = [html.part("digits", one) if one else "none" for one in hashes]
+        same = hashes[0] == hashes[1]
+        rows.append(Row(code(path), [cells[0] + " in both"] if same else cells, "same" if same else "", stage))
+    if not rows:
+        return None
+    words = html.text("DVC's hash of each stage's outputs in <code>dvc.lock</code>.")
+    if found := contrast.difference:
+        command = "Code, data and parameters: <code>sightword audit --diff {} {}</code>"
+        words = html.text(
+            f"DVC's hash of each stage's outputs in <code>dvc.lock</code>. {command}", found.first, found.second
+        )
+    listed = html.table(Table("", ("output", "A", "B"), rows, style="outputs left"))
+    return html.Section("chain", "Outputs", [words, html.fold(f"Hashes of the outputs ({len(rows)})", listed)])

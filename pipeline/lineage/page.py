@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.lineage.records import name_of, sheet
+from markupsafe import Markup
+
+from pipeline.lineage.records import Line, name_of, sheet
 from sightword.io.files import canonical_json, write_text
-from sightword.report import html_page
+from sightword.report import html_page as html
+from sightword.report.tables import Cell, Row, Table
 
 COLUMN, ROW = 158, 76
 """Pixels from one node to the next."""
@@ -26,6 +29,12 @@ TABLES = {"params": "Parameters", "code": "Code", "data": "Raw data", "reads": "
 """The lines of a stage that are shown as tables, by title."""
 PERCENT = re.compile(r"(^|[._])(r1|r5|r10|accuracy)(_ci95|_1k|_querybank)?$")
 """The names of scores in percent."""
+HASH = 32
+"""The least number of digits of a hash."""
+_MACROS = "pipeline.lineage/page.html"
+_FOOTER = (
+    'A hash shows its first 12 digits; a click shows the rest. Everything as text: <code class="command">{}</code>'
+)
 Place = tuple[float, float]
 """A column from 0 and a row, which may be a half; or pixels from the left and from the top."""
 
@@ -36,17 +45,60 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     Raises:
         SetupError: the page cannot be written.
     """
-    stages = [
-        (stage, [(title, list(lines)) for title, lines in itertools.groupby(sheet(stage), lambda line: line.title)])
-        for stage in audit["stages"]
-    ]
-    graphs = {kind: _graph(audit["stages"], down=kind == "down") for kind in ("across", "down")} if stages else {}
     value = "not known" if audit["value"] is None else canonical_json(audit["value"])
     if isinstance(audit["value"], int | float) and PERCENT.search(audit["key"] or ""):
         value += " %"
     revision = name_of(audit["revision"]) if audit["revision"] else ""
-    shown = {"audit": audit, "revision": revision, "value": value, "stages": stages, "graphs": graphs, "tables": TABLES}
-    write_text(path, html_page.render("pipeline.lineage", **shown))
+    what, stages = audit["what"], audit["stages"]
+    graphs = {kind: _graph(stages, down=kind == "down") for kind in ("across", "down")} if stages else {}
+    command = f"sightword audit {what}{f' --rev {revision}' if revision else ''} --full"
+    page = html.render(
+        f"How {what} was made",
+        [
+            html.Section("not-known", "Not known", [html.lines(audit["not_known"])]) if audit["not_known"] else None,
+            *map(_stage, stages),
+        ],
+        head=f"How {audit['path'] or what} was made",
+        top=html.part("top", audit, value, revision, template=_MACROS),
+        lead=html.part("graph", graphs, template=_MACROS) if graphs else None,
+        footer=html.text(_FOOTER, command),
+    )
+    write_text(path, page)
+
+
+def _stage(stage: Mapping[str, Any]) -> html.Section:
+    """Return the section of a stage: its facts, and its parameters, code and files as tables."""
+    blocks = [(title, list(rows)) for title, rows in itertools.groupby(sheet(stage), lambda line: line.title)]
+    facts = [(title, rows) for title, rows in blocks if title not in TABLES]
+    parts: html.Parts = [html.part("facts", facts, template=_MACROS)]
+    for title, rows in blocks:
+        if title in TABLES:
+            changed = sum(line.state not in ("", "ok") for line in rows)
+            summary = html.markup("{} ({})", TABLES[title], len(rows))
+            if changed:
+                summary += html.markup(', <span class="changed-since">{} not as they were</span>', changed)
+            listed = Table("", (), [_row(line) for line in rows], style="files")
+            parts.append(html.fold(summary, html.table(listed), opened=changed > 0, style="part"))
+    if stage["run"]:
+        packages = stage["run"]["packages"]
+        listing = ", ".join(f"{name} {version}" for name, version in packages.items())
+        parts.append(html.fold(f"{len(packages)} packages", html.text("{}", listing), style="part"))
+    head = html.markup("{} {}", stage["name"], _state(stage["state"]))
+    return html.Section(stage["name"], head, parts, menu=stage["name"])
+
+
+def _row(line: Line) -> Row:
+    name, *cells = line.cells
+    shown: list[Cell | str] = list(cells)
+    if cells and line.title != "params" and len(cells[0]) >= HASH:
+        shown[0] = html.part("digits", cells[0])
+    if cells and line.source:
+        shown[-1] = html.markup('<a href="#{}">{}</a>', line.source, cells[-1])
+    return Row(name, [*shown, _state(line.state) if line.state else ""])
+
+
+def _state(words: str) -> Markup:
+    return html.markup('<span class="state {}">{}</span>', words.replace(" ", "-"), words)
 
 
 def _graph(stages: Sequence[Mapping[str, Any]], *, down: bool) -> dict[str, Any]:

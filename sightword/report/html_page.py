@@ -1,33 +1,178 @@
-"""The shell of the HTML pages: one file that needs no network, no other file, and no script for reading."""
+"""HTML pages: one file that needs no network, no other file, and no script for reading.
+
+A page is a list of sections; the functions of this module make their parts.
+"""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
-from sightword.report import number_formats
-from sightword.statistics import with_interval
+from sightword.report import number_formats, tables
+from sightword.report.tables import Table
 
 if TYPE_CHECKING:
     from sightword.report.drawing import Drawing
 
 _HERE = "sightword.report"
+Parts = list[Markup | None]
+"""Parts of a page; None is left out."""
+_MACROS = f"{_HERE}/macros.html"
 
 
-def render(package: str, **values: object) -> str:
+class Note(NamedTuple):
+    """A warning or another fact; ``serious`` if it makes the numbers incomparable with published ones."""
+
+    head: str
+    text: str
+    serious: bool = False
+
+
+class Headline(NamedTuple):
+    """A number that sums up a run, its meaning, its context, and maybe a mark."""
+
+    value: str
+    what: str
+    beside: str
+    mark: Markup = Markup("")
+
+
+class Section(NamedTuple):
+    """A section of a page, with a link in the menu."""
+
+    key: str
+    """The target of links."""
+    head: str
+    parts: Sequence[Markup | None]
+    """None is left out."""
+    menu: str = ""
+    """The text of the link, if it is not the head."""
+
+
+def render(
+    title: str,
+    sections: Sequence[Section | None],
+    *,
+    top: Markup,
+    footer: Markup,
+    head: str = "",
+    lead: Markup | None = None,
+    notes: Sequence[Note] = (),
+    headlines: Sequence[Headline] = (),
+) -> str:
     """Return the text of a page.
 
-    The template is ``page.html`` in ``package``; it extends ``frame.html`` and uses ``macros.html``, which lie here.
-    The style is the report's, followed by the ``page.css`` of another package. The page's policy allows one script,
-    ``page.js``, which sorts tables and copies commands.
+    The page's policy allows one script, ``page.js``, which sorts tables and copies commands.
+
+    Args:
+        title: the title of the window.
+        sections: the sections; None is left out.
+        top: what stands below the head.
+        footer: what stands at the end.
+        head: the head of the page, if it is not the title.
+        lead: what stands before the sections.
+        notes: what the reader must know first.
+        headlines: the numbers that sum up the page.
+
+    Raises:
+        TypeError: a value is no text for readers, such as None or NaN.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: _read(package if name == "page.html" else _HERE, name)),
+    script = _read(_HERE, "page.js")
+    values = {"title": title, "head": head or title, "top": top, "lead": lead or "", "footer": footer}
+    return _environment().get_template(f"{_HERE}/frame.html").render(
+        **values,
+        sections=[one for one in sections if one],
+        notes=notes,
+        headlines=headlines,
+        style=Markup(_read(_HERE, "page.css")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+    )  # fmt: skip
+
+
+def text(words: str, *values: object, style: str = "") -> Markup:
+    """Return a paragraph; ``words`` are markup, in which the escaped values stand for ``{}``."""
+    return part("paragraph", markup(words, *values), style)
+
+
+def heading(words: str, *values: object) -> Markup:
+    """Return a head within a section, as :func:`text`."""
+    return Markup("<h3>{}</h3>").format(markup(words, *values))
+
+
+def markup(words: str, *values: object) -> Markup:
+    """Return markup in which the escaped values stand for ``{}``; TypeError if a value is no text for readers."""
+    return Markup(words).format(*map(_readable, values))  # noqa: S704 - our own words
+
+
+def lines(items: Sequence[str], style: str = "") -> Markup:
+    """Return a list."""
+    return part("lines", items, style)
+
+
+def table(content: Table) -> Markup:
+    """Return a table, which scrolls in a narrow window."""
+    return part("table", content)
+
+
+def facts(values: Mapping[str, Mapping[str, object]]) -> Markup:
+    """Return by head tables of names and nested values, side by side; an empty table is left out."""
+    flat = {head: number_formats.flat(one) for head, one in values.items()}
+    return part("facts", [tables.facts(head, list(one.items())) for head, one in flat.items() if one])
+
+
+def figure(drawing: Drawing | None, caption: str = "", style: str = "") -> Markup | None:
+    """Return a drawing, maybe with a caption above; None without a drawing."""
+    return None if drawing is None else part("figure", Markup(drawing.in_page()), caption, style)  # noqa: S704
+
+
+def beside(*parts: Markup | None, style: str = "") -> Markup | None:
+    """Return parts side by side, in a narrow window one below the other; None without parts."""
+    return part("block", found, f"pair {style}".strip()) if (found := _known(parts)) else None
+
+
+def block(*parts: Markup | None, style: str = "") -> Markup:
+    """Return parts together, as one among those that stand side by side."""
+    return part("block", _known(parts), style)
+
+
+def fold(summary: str, *parts: Markup | None, opened: bool = False, style: str = "fold") -> Markup:
+    """Return parts that a click on the summary shows."""
+    return part("fold", summary, _known(parts), opened, style)
+
+
+def source(*commands: tuple[str, str] | str) -> Markup | None:
+    """Return the commands that show the history of a table, each maybe with the target of a link; None without any."""
+    pairs = [(one, "") if isinstance(one, str) else one for one in commands]
+    return part("source", pairs) if pairs else None
+
+
+def made_by(stage: str) -> Markup:
+    """Return the footer of the page that a stage writes."""
+    return part("made_by", stage)
+
+
+def part(name: str, *values: object, template: str = _MACROS) -> Markup:
+    """Return what the macro ``name`` of a template, ``package/file``, makes of values."""
+    macro = getattr(_environment().get_template(template).module, name)
+    return Markup(macro(*values))  # noqa: S704 - escaped by the template
+
+
+def _known(parts: Sequence[Markup | None]) -> list[Markup]:
+    return [one for one in parts if one]
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _read(*name.rsplit("/", 1))),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_readable,
@@ -35,21 +180,6 @@ def render(package: str, **values: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    formats = ("correlation", "percent", "plain", "share")
-    environment.filters |= {name: getattr(number_formats, name) for name in formats}
-    environment.filters |= {"n": number_formats.count, "with_interval": with_interval}
-    script = _read(_HERE, "page.js")
-    return environment.get_template("page.html").render(
-        style=Markup("".join(_read(room, "page.css") for room in dict.fromkeys((_HERE, package)))),  # noqa: S704 - ours
-        script=Markup(script),  # noqa: S704 - our own file
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
-        **values,
-    )
-
-
-def inline(drawing: Drawing) -> Markup:
-    """Return a drawing as markup for a page."""
-    return Markup(drawing.in_page())  # noqa: S704 - escaped by its maker
 
 
 def _readable(value: object) -> object:

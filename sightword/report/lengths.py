@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from sightword.io.files import read_table
 from sightword.report.gallery import Captions
 from sightword.report.inputs import TODO
+from sightword.report.number_formats import count, percent, plain
+from sightword.report.tables import Cell, Row, Table, quotes
 
 SHOWN = 5
 """The number of pairs to show."""
@@ -40,9 +42,31 @@ class Lengths(NamedTuple):
     """The pairs with the largest difference."""
 
     @property
-    def rows(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """Return each meaning with its numbers."""
-        return [(meaning, self.entry.get(key, {})) for key, (_, meaning) in ROWS.items()]
+    def table(self) -> Table:
+        """The mean and the median rank of each kind."""
+        rows = []
+        for key, (_, meaning) in ROWS.items():
+            one = self.entry.get(key, {})
+            words, mean = percent(one.get("words")), percent(one.get("mean_rank"))
+            rows.append(Row(meaning, [words, mean, plain(one.get("median_rank"))]))
+        return Table("Ranks", ("rank of", "words", "mean", "median"), rows)
+
+    @property
+    def pairs(self) -> Table:
+        """The pairs with the largest difference."""
+        rows = [
+            Row(
+                quotes(pair.shorter, pair.longer),
+                [
+                    Cell(str(pair.words[0]), [str(pair.words[1])]),
+                    Cell(count(pair.ranks[0]), [count(pair.ranks[1])]),
+                    count(pair.ranks[2]),
+                ],
+            )
+            for pair in self.shown
+        ]
+        columns = ("captions", "words", "rank of the picture", "of the longer caption")
+        return Table("The shorter caption first, with the rank of each", columns, rows, style="worst")
 
 
 def read(path: Path, retrieval: Mapping[str, Any], captions: Captions) -> Lengths | None:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from sightword.features.origin import DEMONSTRATION, control, random_weights
 from sightword.report import retrieval_table, semantics_table
 from sightword.report.gallery import Gallery
+from sightword.report.html_page import Note
 from sightword.report.inputs import Run
 from sightword.report.number_formats import count, counted, is_number, share
-
-
-class Note(NamedTuple):
-    """A warning or another fact; ``serious`` if it makes the numbers incomparable with published ones."""
-
-    head: str
-    text: str
-    serious: bool = False
-
 
 DEMONSTRATED = Note(
     DEMONSTRATION,

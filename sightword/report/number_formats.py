@@ -13,6 +13,9 @@ NONE = "–"
 FEW = 30
 """A mean over fewer cases says little: a drawing has it pale, or leaves it out."""
 
+LEVELS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+"""The stars of a p below each level."""
+
 
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether ``value`` is a finite int or float, and not a bool."""
@@ -55,6 +58,16 @@ def signed(value: float, digits: int = 3) -> str:
     """Format a difference with its sign; a difference that rounds to 0 has none."""
     found = f"{value:+.{digits}f}"
     return found if found.strip("+-0.") else found[1:]
+
+
+def p_value(p: float) -> str:
+    """Format the p of a test with four decimals, or as ``<0.0001``."""
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def stars(p: float | None) -> str:
+    """Return the stars of a corrected p, as in published tables."""
+    return next((text for level, text in LEVELS if p is not None and p < level), "")
 
 
 def plain(value: object) -> str:

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 from sightword.evaluation.published.rows import published
 from sightword.report.number_formats import NONE, counted, is_number, percent, plain
+from sightword.report.tables import Cell, Row, Table, marked
 from sightword.statistics import interval_text, proportion_interval
 
 DEPTHS = ("r1", "r5", "r10")
+RECALLS = ("R@1", "R@5", "R@10")
 DIRECTIONS = {"caption_to_image": "From a caption to its picture", "image_to_caption": "From a picture to its captions"}
 PROTOCOLS = {
     "full": "all pictures of the split",
@@ -28,35 +30,15 @@ QUERIES = {"Flickr8k": {"caption_to_image": 5_000, "image_to_caption": 1_000}, F
 No entry where the number is not known."""
 
 
-class Row(NamedTuple):
-    """One system: its name, the source of its numbers, and (text, interval) of each column."""
-
-    kind: str
-    """``ours``, ``chance`` or ``published``."""
-    name: str
-    detail: str
-    cells: list[tuple[str, str]]
-
-
-class Table(NamedTuple):
-    """One direction of one protocol on one split."""
-
-    split: str
-    protocol: str
-    heading: str
-    blocks: list[tuple[str, list[Row]]]
-    """Groups of rows: this run's, without a name, then the published ones by data set."""
-
-
 def tables(
     retrieval: Mapping[str, Any], captions_each: Mapping[str, Sequence[int]], *, with_published: bool
-) -> list[Table]:
-    """Return every table of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
+) -> dict[tuple[str, str], list[Table]]:
+    """Return by split and protocol the tables of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
 
     ``captions_each`` has for each split the number of captions of each picture, which determines the chance level.
     The published rows of a table are those of its protocol.
     """
-    found = []
+    found: dict[tuple[str, str], list[Table]] = {}
     for split, protocol, directions in _protocols(retrieval):
         for direction, heading in DIRECTIONS.items():
             scores = directions.get(direction)
@@ -65,8 +47,9 @@ def tables(
             rows = [_ours(scores)]
             if protocol in ("full", "querybank"):
                 rows += _chance(scores, direction, captions_each.get(split, ()))
-            blocks = [("", rows), *(_published(direction, protocol) if with_published else [])]
-            found.append(Table(split, PROTOCOLS.get(protocol, protocol), heading, blocks))
+            groups = _published(direction, protocol) if with_published else []
+            one = Table(heading, ("system", *RECALLS, "median rank"), rows, groups, "retrieval sortable")
+            found.setdefault((split, PROTOCOLS.get(protocol, protocol)), []).append(one)
     return found
 
 
@@ -75,7 +58,7 @@ class Composition(NamedTuple):
 
     split: str
     queries: int
-    rows: list[tuple[str, list[str]]]
+    table: Table
     """How the query is made, and R@1, R@5, R@10."""
 
 
@@ -85,19 +68,23 @@ def compositions(retrieval: Mapping[str, Any], similarity: str) -> list[Composit
     named = {"dot": "dot product"}.get(similarity, similarity.replace("_", " "))
     names = {"composed": f"{how}, compared by the {named}", "sum": "sum, compared by the cosine"}
     names |= {"alone": "one of the two alone", "chance": "chance"}
-    return [
-        Composition(
-            split,
-            int(below["queries"]),
-            [
-                (name, [percent(below.get(key, {}).get(depth)) for depth in DEPTHS])
+    if similarity == "cosine":
+        del names["sum"]
+    caption = "Percent of the queries with a right picture among the first k"
+    found = []
+    for split, protocol, below in _protocols(retrieval):
+        if protocol == "composition" and is_number(below.get("queries")):
+            rows = [
+                Row(
+                    name,
+                    [percent(below.get(key, {}).get(depth)) for depth in DEPTHS],
+                    "ours" if key == "composed" else "",
+                )
                 for key, name in names.items()
-                if key != "sum" or similarity != "cosine"
-            ],
-        )
-        for split, protocol, below in _protocols(retrieval)
-        if protocol == "composition" and is_number(below.get("queries"))
-    ]
+            ]
+            table = Table(caption, ("composed by", *RECALLS), rows, style="narrow")
+            found.append(Composition(split, int(below["queries"]), table))
+    return found
 
 
 def skipped(retrieval: Mapping[str, Any]) -> list[str]:
@@ -134,15 +121,19 @@ def chance(direction: str, captions_each: Sequence[int], depth: int) -> float:
 
 
 def _ours(scores: Mapping[str, Any]) -> Row:
-    cells = [(percent(scores.get(depth)), interval_text(scores.get(f"{depth}_ci95"))) for depth in DEPTHS]
+    cells = [_cell(scores.get(depth), interval_text(scores.get(f"{depth}_ci95"))) for depth in DEPTHS]
     queries = scores.get("queries")
     detail = counted(int(queries), "query", "queries") if is_number(queries) else ""
-    return Row("ours", "This run", detail, [*cells, _ranks(scores.get("median_rank"), scores.get("mean_rank"))])
+    return Row("This run", [*cells, _ranks(scores.get("median_rank"), scores.get("mean_rank"))], "ours", detail)
 
 
-def _ranks(median: object, mean: object) -> tuple[str, str]:
-    """Return the median rank, and the mean rank for the line below."""
-    return plain(median) if is_number(median) else NONE, f"mean {percent(mean)}" if is_number(mean) else ""
+def _cell(recall: object, interval: str) -> Cell:
+    return Cell(percent(recall), [interval] if interval else [])
+
+
+def _ranks(median: object, mean: object) -> Cell:
+    """Return the median rank, and the mean rank below."""
+    return Cell(plain(median) if is_number(median) else NONE, [f"mean {percent(mean)}"] if is_number(mean) else [])
 
 
 def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[int]) -> list[Row]:
@@ -151,24 +142,22 @@ def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[i
         queries, candidates = candidates, queries
     if not queries or scores.get("queries") != queries:
         return []
-    cells = [(percent(chance(direction, captions_each, int(depth[1:]))), "") for depth in DEPTHS]
-    return [Row("chance", "Chance", counted(candidates, "candidate"), [*cells, (NONE, "")])]
+    cells = [percent(chance(direction, captions_each, int(depth[1:]))) for depth in DEPTHS]
+    return [Row("Chance", [*cells, NONE], "chance", counted(candidates, "candidate"))]
 
 
 def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
-    blocks: dict[str, list[Row]] = {}
+    """Return the published rows of a protocol by data set."""
+    groups: dict[str, list[Row]] = {}
     for row in published("retrieval"):
         if PUBLISHED[row.setting] != protocol or not any(key.startswith(direction) for key in row.scores):
             continue
         queries = QUERIES.get(row.setting, {}).get(direction)
         r1, r5, r10, *ranks = (row.scores.get(f"{direction} {key}") for key in (*DEPTHS, "median_rank", "mean_rank"))
         cells = [
-            (
-                percent(value),
-                interval_text(proportion_interval(value, queries)) if value is not None and queries else "",
-            )
-            for value in (r1, r5, r10)
+            _cell(one, interval_text(proportion_interval(one, queries)) if one is not None and queries else "")
+            for one in (r1, r5, r10)
         ]
         cells.append(_ranks(*ranks))
-        blocks.setdefault(row.setting, []).append(Row("published", row.system, row.source, cells))
-    return list(blocks.items())
+        groups.setdefault(row.setting, []).append(Row(row.system, cells, "published", row.source))
+    return [(marked(data), rows) for data, rows in groups.items()]

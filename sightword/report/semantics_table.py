@@ -3,44 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from sightword.report.drawing import Interval
-from sightword.report.number_formats import is_number
+from sightword.report.number_formats import correlation, count, is_number, percent, share
+from sightword.report.tables import Cell, Row, Table, breakable
+from sightword.statistics import with_interval
 
 AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
 PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
 MUCH = 0.1
 """Sets with at least this share of sentences seen in training are marked."""
-
-
-class Row(NamedTuple):
-    """One line: a subtask, or an aggregate over the lines above it; ``scores`` are those of the metrics."""
-
-    name: str
-    scores: Mapping[str, Any]
-    much_seen: bool = False
-    aggregate: bool = False
-
-
 Scored = tuple[str, str, Mapping[str, Any]]
 """Data set, subtask and scores; the subtask is empty for a set with only one."""
 
 
-def groups(semantics: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
-    """Return the lines of ``metrics/semantics.json``, by data set and in order, without entries that hold no scores."""
-    found: dict[str, list[Row]] = {}
+def correlations(semantics: Mapping[str, Any]) -> Table | None:
+    """Return the correlations of ``metrics/semantics.json``, by data set and in order; None without any."""
+    groups: dict[str, list[Row]] = {}
     for name, key, scores in scored(semantics):
-        found.setdefault(name, []).append(Row(key, scores, much_seen(scores)))
-    for name, rows in found.items():
+        groups.setdefault(name, []).append(_row(key or "cosine", scores))
+    blocks = []
+    for name, rows in groups.items():
         means = ((label, semantics[name].get(key)) for key, label in AGGREGATES.items())
-        rows += [Row(label, mean, aggregate=True) for label, mean in means if isinstance(mean, Mapping)]
-    return list(found.items())
+        rows += [_row(label, mean, aggregate=True) for label, mean in means if isinstance(mean, Mapping)]
+        alone = len(rows) == 1 and "pearson" in semantics[name]
+        blocks.append(("", [rows[0]._replace(name=breakable(name))]) if alone else (name, rows))
+    columns, style = ("set", "Pearson", "Spearman", "pairs", "seen"), "semantics sortable across"
+    return Table("Pearson's r and Spearman's ρ", columns, groups=blocks, style=style) if blocks else None
 
 
-def accuracies(semantics: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the tasks with classes and their scores, in order."""
-    return [(name, body) for name, body in semantics.items() if isinstance(body, Mapping) and "accuracy" in body]
+def _row(name: str, scores: Mapping[str, Any], *, aggregate: bool = False) -> Row:
+    ends, unseen = scores.get("pearson_ci95"), scores.get("unseen")
+    interval = [f"{correlation(ends[0])} to {correlation(ends[1])}"] if ends else []
+    pairs, seen = ("", "") if aggregate else (count(scores["pairs"]), share(scores.get("seen_in_training")))
+    rest = []
+    if unseen and unseen["pairs"] != scores.get("pairs"):
+        rest = [f"{correlation(unseen['pearson'])} of {count(unseen['pairs'])}"]
+    cells: list[Cell | str] = [
+        Cell(correlation(scores["pearson"]), interval),
+        correlation(scores.get("spearman")),
+        pairs,
+        Cell(seen, rest, style="seen" if not aggregate and much_seen(scores) else ""),
+    ]
+    return Row(breakable(name), cells, "aggregate" if aggregate else "")
+
+
+def accuracies(semantics: Mapping[str, Any]) -> Table | None:
+    """Return the accuracies of tasks with classes, in order; None without any."""
+    rows = [
+        Row(
+            name,
+            [
+                with_interval(one["accuracy"], one.get("accuracy_ci95")),
+                percent(one.get("f1")),
+                count(one.get("test")),
+                share(one.get("seen_in_training")),
+            ],
+        )
+        for name, one in semantics.items()
+        if isinstance(one, Mapping) and "accuracy" in one
+    ]
+    columns = ("set", "accuracy", "F1", "examples", "seen")
+    return Table("Accuracy", columns, rows, style="sortable narrow") if rows else None
 
 
 def not_requested(semantics: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, re
 from sightword.evaluation.semantics.published import SYSTEMS, Score
 from sightword.evaluation.semantics.tables import DRAWN, THIS
 from sightword.report.inputs import numbers, read_tsv, texts
+from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics import pearson
 
 PANELS = 8
@@ -114,6 +115,19 @@ def _worst(path: Path) -> list[dict[str, str]]:
     columns = read_tsv(path)
     cells = [texts(columns, name, where=path) for name in WORST] if columns else []
     return [dict(zip(WORST, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def worst_table(worst: Sequence[Mapping[str, str]]) -> Table:
+    """Return the table of the worst pairs."""
+    rows = [
+        Row(
+            quotes(one["first"], one["second"]),
+            [Cell(one[f"{name}_rank"], [one[name]]) for name in ("gold", "score")],
+            detail=one["subtask"],
+        )
+        for one in worst
+    ]
+    return Table("Largest errors", ("sentences", "human rank", "encoder's rank"), rows, style="worst sortable")
 
 
 def _bins(path: Path) -> list[Bin]:

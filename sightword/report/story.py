@@ -7,6 +7,7 @@ from typing import Any
 
 from sightword.features.origin import control, describe
 from sightword.report import notes, number_formats, retrieval_table, semantics_table
+from sightword.report.html_page import Headline
 from sightword.report.inputs import Run
 from sightword.report.number_formats import counted, is_number
 from sightword.report.summary import headline_split
@@ -18,8 +19,8 @@ FOUND = {
 """The name of recall@10 in each direction, and its meaning."""
 
 
-def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[str, str, str]]:
-    """Return the few numbers that sum up the run: (value, description, context)."""
+def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[Headline]:
+    """Return the few numbers that sum up the run."""
     found = []
     split = headline_split(run.retrieval)
     scores, each = run.retrieval.get(split, {}).get("full", {}), captions_each.get(split)
@@ -32,11 +33,11 @@ def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[tuple[st
                 by_chance = retrieval_table.chance(direction, each, 10)
                 context = f"{meaning} of {candidates:,}; split {split}; chance: {by_chance:.1f} %"
             shown, remark = number_formats.tile(value, interval)
-            found.append((shown, what, f"{remark}; {context}" if remark else context))
+            found.append(Headline(shown, what, f"{remark}; {context}" if remark else context))
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"
-        found.append((number_formats.correlation(mean[1]), what, "1 is agreement with human scores"))
+        found.append(Headline(number_formats.correlation(mean[1]), what, "1 is agreement with human scores"))
     return found
 
 
@@ -87,19 +88,18 @@ def story(run: Run) -> str:
     return found + "."
 
 
-def facts(run: Run) -> list[tuple[str, dict[str, str]]]:
-    """Return all known facts about the run, as tables of key and value."""
+def facts(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Return all known facts about the run, as tables of key and value by head."""
     shown_elsewhere = ("training", "features")
     rest: dict[str, Any] = {key: value for key, value in run.description.items() if key not in shown_elsewhere}
     rest["tokens in the vocabulary"] = run.vocabulary
-    parts = {
+    return {
         "Training parameters": run.training,
         "Features": run.features,
         "Results of training": run.train,
         "Selection on dev": run.select,
         "Encoder": rest,
     }
-    return [(head, number_formats.flat(values)) for head, values in parts.items() if number_formats.flat(values)]
 
 
 def _counted(values: Mapping[str, Any], name: str) -> str:

@@ -29,14 +29,13 @@ THUMBNAIL = 144
 def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> None:
     """Compare the scenarios that run, in the order of the tables, and write the page."""
     from sightword.grounded.judging import subtasks
+    from sightword.grounded.judging.comparing import compare, gains
+    from sightword.grounded.judging.result_tables import structure_table, transfer_table
+    from sightword.grounded.judging.results import read_runs, summary
     from sightword.grounded.page import drawings
-    from sightword.grounded.page.comparing import compare, gains
     from sightword.grounded.page.page import render
     from sightword.grounded.page.plots import PLOTS
-    from sightword.grounded.page.result_tables import structure_table, transfer_table
-    from sightword.grounded.page.results import read_runs
     from sightword.grounded.page.scenarios import chosen, read_scenarios
-    from sightword.grounded.page.summary import summary
     from sightword.grounded.page.tables import Findings
     from sightword.io.files import atomic_folder, read_json, write_json, write_text, write_tsv
     from sightword.report.gallery import read_captions, thumbnails

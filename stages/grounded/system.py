@@ -65,7 +65,7 @@ def check(context: Context) -> Iterator[Finding]:
 def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:
     """Compare two folders ``data/grounded``: the scenarios of both, with the seeds of both.
 
-    The tests are those of :func:`sightword.grounded.page.comparing.compare`.
+    The tests are those of :func:`sightword.grounded.judging.comparing.compare`.
 
     Raises:
         ScoringError: no scenario with a seed is in both, or the two were judged on other pictures or pairs.
@@ -74,8 +74,8 @@ def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:
     import numpy as np
 
     from pipeline.comparison.parts import Measure
-    from sightword.grounded.page.comparing import compare as paired
-    from sightword.grounded.page.results import differing_material, read_runs
+    from sightword.grounded.judging.comparing import compare as paired
+    from sightword.grounded.judging.results import differing_material, read_runs
     from sightword.statistics import holm
 
     of_a, of_b = _seeds(a), _seeds(b)

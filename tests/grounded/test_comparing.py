@@ -9,10 +9,9 @@ from scipy.stats import spearmanr
 
 from sightword.bootstrap import resampled_spearman
 from sightword.evaluation.published.rows import published
-from sightword.grounded.page.comparing import compare, gains
-from sightword.grounded.page.result_tables import structure_table, transfer_table
-from sightword.grounded.page.results import KEYS, TRANSFER, Run
-from sightword.grounded.page.summary import summary
+from sightword.grounded.judging.comparing import compare, gains
+from sightword.grounded.judging.result_tables import structure_table, transfer_table
+from sightword.grounded.judging.results import KEYS, TRANSFER, Run, summary
 
 PAIRS, PICTURES = 120, 200
 

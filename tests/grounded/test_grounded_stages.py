@@ -15,9 +15,9 @@ from grounded_project import encoder, write_project
 from pipeline.cli import main
 from sightword.errors import FileFormatError, ReportError
 from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.grounded.judging.comparing import compare
+from sightword.grounded.judging.results import KEYS, read_runs
 from sightword.grounded.judging.settings import JudgeSettings
-from sightword.grounded.page.comparing import compare
-from sightword.grounded.page.results import KEYS, read_runs
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.io.files import read_json
 from stages.grounded import evaluate, report

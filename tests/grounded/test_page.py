@@ -12,10 +12,10 @@ from stand_in import sentences
 from visible_text import check_text
 
 from sightword.grounded.judging import subtasks
+from sightword.grounded.judging.result_tables import Number, structure_table, transfer_table
+from sightword.grounded.judging.results import read_runs
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.page.page import render
-from sightword.grounded.page.result_tables import Cell, structure_table, transfer_table
-from sightword.grounded.page.results import read_runs
 from sightword.grounded.page.scenarios import CONTROLS, GROUNDED, OTHERS, TEXT, Scenario, chosen, in_groups
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.grounded.page.tables import Findings, stars
@@ -107,7 +107,7 @@ def test_published_rows_stand_apart_with_corrected_means(page, findings):
     assert "T, five scenes (Figure 3) – – 19.0 22.0 –" in text
     assert "Misprinted" not in text  # one task of eight is judged
     row = next(row for row in findings.tables["transfer"] if row.name == "GS-Cap")
-    whole = replace(row, cells=row.cells | {"transfer_mean": Cell(78.9, misprinted=78.4)})
+    whole = replace(row, cells=row.cells | {"transfer_mean": Number(78.9, misprinted=78.4)})
     text = render(replace(findings, tables=findings.tables | {"transfer": [whole]}), [], SETTINGS)
     assert "mean of GS-Cap, 78.9 (printed: 78.4)" in text
     assert "C_g + P_g" not in part(page, "table1")

@@ -295,12 +295,12 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
     assert text.count("<script") == 1  # the pages' own
     assert "http:" not in text
     assert "https:" not in text
-    assert text.count("<section aria-labelledby=") == 3
+    assert text.count("<section aria-labelledby=") == 4  # three stages, and what is not known
     across, down = text.split("<svg")[1:]
     assert across.count("<rect") == down.count("<rect") == 3
     ids = re.findall(r'\bid="([^"]*)"', text)
     assert len(ids) == len(set(ids))
-    folded = re.findall(r"<details>\s*<summary>(\w+)", text)
+    folded = re.findall(r'<details class="part"><summary>(\w+)', text)
     assert {"Parameters", "Code", "Reads", "Writes"} <= set(folded)
     assert '<a href="#first">from first</a>' in text
 

@@ -1,40 +1,110 @@
-"""What a template may show."""
+"""The parts of pages: tables with their kinds of rows and cells, sections with their menu, and what a page may show."""
 
 from __future__ import annotations
 
-import jinja2
+import re
+
 import pytest
+from markupsafe import Markup
 from visible_text import check_text, visible_text
 
 from sightword.report import html_page
+from sightword.report.html_page import Headline, Note, Section, beside, figure, fold, markup, source, text
+from sightword.report.tables import Cell, Row, Table, breakable, code, marked, quotes
+
+COLUMNS = ("system", Cell("score", style="on-demand"), "rank")
+GROUPS = [
+    (marked("Flickr8k <x>"), [Row("char-GRU", ["58.2", "4"], "published", "Merkx & Frank 2019")]),
+    ("", [Row("none", ["alone"], "same")]),
+]
 
 
-@pytest.fixture
-def template(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    files = {"page.html": "", "macros.html": "{% macro source() %}{% endmacro %}", "page.css": "", "page.js": ""}
-    monkeypatch.setattr(html_page, "_read", lambda _, name: files[name])
-    return files
+@pytest.fixture(scope="module")
+def table() -> str:
+    ours = Row("This <run>", [Cell("71.7", ["± 1.2", "sd 0.3"], "**", "seen"), "2"], "ours")
+    return html_page.table(Table("All & some", COLUMNS, [ours], GROUPS, style="sortable across"))
 
 
-def test_render_macro_that_hides_a_value_is_refused(template: dict[str, str]) -> None:
-    template["page.html"] = "{{ source }}, SNLI"
-    assert html_page.render("any", source="A paper") == "A paper, SNLI"
-    template["page.html"] = '{% from "macros.html" import source %}{{ source }}, SNLI'
-    with pytest.raises(TypeError, match="not <Macro 'source'>"):
-        html_page.render("any", source="A paper")
+def test_table_rows_of_each_kind_have_its_class_name_and_detail(table: str) -> None:
+    rows = re.findall(r'<tr class="(\w+)"><th scope="row"[^>]*>(.*?)</th>', table)
+    assert rows == [
+        ("ours", "This &lt;run&gt;"),
+        ("published", "char-GRU <small>Merkx &amp; Frank 2019</small>"),
+        ("same", "none"),
+    ]
+
+
+def test_table_cell_has_stars_beside_and_intervals_below_the_value(table: str) -> None:
+    assert '<td class="seen">71.7<sup>**</sup><small>± 1.2</small><small>sd 0.3</small></td><td>2</td>' in table
+
+
+def test_table_groups_have_a_body_each_and_their_head_spans_the_columns(table: str) -> None:
+    assert table.count("<tbody>") == 3
+    head = '<tr class="group"><th scope="rowgroup" colspan="3">Flickr8k &lt;x&gt; <em class="mark">published</em></th>'
+    assert table.count('class="group"') == table.count(head) == 1
+
+
+def test_table_short_row_ends_with_a_cell_over_the_other_columns(table: str) -> None:
+    assert "<td colspan=2>alone</td>" in table
+
+
+def test_table_caption_columns_and_style_are_escaped_and_in_order(table: str) -> None:
+    assert '<table class="sortable across">' in table
+    assert "<caption>All &amp; some</caption>" in table
+    heads = '<th scope="col">system</th><th scope="col" class="on-demand">score</th><th scope="col">rank</th>'
+    assert heads in table
+
+
+def test_table_across_names_the_group_of_each_row_for_sorting(table: str) -> None:
+    assert re.findall('data-group="([^"]*)">', table) == ["Flickr8k &lt;x&gt; published"]
+    assert "data-group" not in html_page.table(Table("", COLUMNS, groups=GROUPS, style="sortable"))
+
+
+def test_names_of_rows_are_escaped() -> None:
+    assert quotes("a < b", "c") == Markup('<q dir="auto">a &lt; b</q><q dir="auto">c</q>')
+    assert code("<x>") == Markup("<code>&lt;x&gt;</code>")
+    assert breakable("a.<b>") == Markup("a.<wbr>&lt;b&gt;")
+
+
+def test_render_sections_are_in_the_menu_without_those_that_are_none() -> None:
+    sections = [
+        Section("one", "The <first>", [text("{} < &amp; {}", "<b>", 3), None], menu="First"),
+        None,
+        Section("two", "Second", [figure(None), beside(None), source()]),
+    ]
+    page = html_page.render("A <page>", sections, top=text("top"), footer=html_page.made_by("report"))
+    assert re.findall(r'<a href="#(\w+)">([^<]*)</a>', page) == [("top", "Top"), ("one", "First"), ("two", "Second")]
+    assert '<h2 id="one">The &lt;first&gt;</h2>' in page
+    assert "<p>&lt;b&gt; < &amp; 3</p>" in page
+    assert "<title>A &lt;page&gt;</title>" in page
+    assert "Read this first" not in page
+    assert "At a glance" not in page
+    check_text(page)
+
+
+def test_render_notes_and_headlines_come_first() -> None:
+    notes = [Note("little text", "It has <2>.", serious=True), Note("", "Alone.")]
+    headlines = [Headline("71.7 %", "right", "of 9", markup("<i>{}</i>", "A & B"))]
+    page = html_page.render("T", [], top=Markup(), footer=Markup(), notes=notes, headlines=headlines)
+    assert "<li class=serious><strong>Little text.</strong> It has &lt;2&gt;.</li>" in page
+    assert "<li>Alone.</li>" in page
+    assert "<b>71.7 %</b><span>right</span><small>of 9</small><i>A &amp; B</i>" in page
+
+
+def test_fold_is_closed_unless_asked() -> None:
+    assert '<details class="fold"><summary>2 &lt;</summary>' in fold("2 <", text("x"))
+    assert " open>" in fold("2", text("x"), opened=True)
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), [1], len])
-def test_render_value_that_is_no_text_is_refused(template: dict[str, str], value: object) -> None:
-    template["page.html"] = "{{ value }}"
-    with pytest.raises(TypeError, match="a page shows texts and numbers"):
-        html_page.render("any", value=value)
-
-
-def test_render_missing_value_is_refused(template: dict[str, str]) -> None:
-    template["page.html"] = "{{ value }}"
-    with pytest.raises(jinja2.UndefinedError, match="'value' is undefined"):
-        html_page.render("any")
+def test_render_value_that_is_no_text_is_refused(value: object) -> None:
+    for show in (
+        lambda: text("{}", value),
+        lambda: html_page.table(Table("", ("a", "b"), [Row("x", [Cell(value)])])),  # type: ignore[arg-type]
+        lambda: fold(value, text("x")),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match="a page shows texts and numbers"):
+            show()
 
 
 @pytest.mark.parametrize("inside", ["&lt;Macro 'x'&gt;", "None", "nan", "Undefined", "&lt;function f&gt;", "{{ x }}"])

@@ -59,7 +59,7 @@ def test_the_drawing_names_each_series_with_its_mean_rank_and_the_metrics_are_th
     assert drawing.title.endswith(
         "shorter caption 4.0, the picture, for the longer caption 2.0, the longer caption, for the shorter one 34.0"
     )
-    assert [numbers["mean_rank"] for _, numbers in found.rows] == [4.0, 2.0, 34.0]
+    assert [row.cells[1] for row in found.table.rows] == ["4.0", "2.0", "34.0"]
     assert found.entry == entry
     assert drawing.svg() == plots.ranks("lengths", found.ranks).svg()
 

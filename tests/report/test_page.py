@@ -295,7 +295,7 @@ def test_the_page_names_words_as_the_unit_of_words(text: str, run_folder: RunFil
 
 
 def test_dropped_records_of_the_corpus_are_reported(text: str) -> None:
-    assert "Left out of the corpus . 1 picture (1 no picture file); 1 caption (1 empty caption)." in Page(text).text
+    assert "Left out of the corpus. 1 picture (1 no picture file); 1 caption (1 empty caption)." in Page(text).text
 
 
 def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:

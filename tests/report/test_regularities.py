@@ -14,6 +14,7 @@ from sightword.features.table import Origin, write_features
 from sightword.report import gallery, page, regularities, retrieval_table
 from sightword.report.drawing import Drawing
 from sightword.report.settings import ReportSettings
+from sightword.report.tables import Row
 
 
 @pytest.fixture
@@ -98,8 +99,8 @@ def test_queries_of_two_attributes_have_a_table(similarity, first, rows):
     recalls = {"r1": 12.34, "r5": 50.0, "r10": 100.0}
     entry = {"queries": 7, **dict.fromkeys(("composed", "sum", "alone", "chance"), recalls)}
     (found,) = retrieval_table.compositions({"test": {"full": {}, "composition": entry}}, similarity)
-    assert (found.split, found.queries, len(found.rows)) == ("test", 7, rows)
-    assert found.rows[0] == (first, ["12.3", "50.0", "100.0"])
+    assert (found.split, found.queries, len(found.table.rows)) == ("test", 7, rows)
+    assert found.table.rows[0] == Row(first, ["12.3", "50.0", "100.0"], "ours")
     assert retrieval_table.compositions({"test": {"full": {}}}, similarity) == []
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sightword.evaluation.published.rows import PublishedRow, published
 from sightword.report.retrieval_table import DIRECTIONS, FOLDS, OLDER, QUERIES, chance, tables
+from sightword.report.tables import Row, Table
 from sightword.statistics import interval_text, proportion_interval
 
 MERKX_TABLE_2 = """
@@ -57,6 +59,15 @@ def printed(table: str) -> list[tuple[str, str, list[float | None], list[float |
     return found
 
 
+def every(*values: Any, **options: Any) -> list[Table]:
+    return [table for together in tables(*values, **options).values() for table in together]
+
+
+def spelt(row: Row) -> list[tuple[str, ...]]:
+    """Return each value with what stands below."""
+    return [(cell,) if isinstance(cell, str) else (cell.text, *cell.small) for cell in row.cells]
+
+
 @pytest.mark.parametrize("each", [[1, 1, 1], [2, 1, 3], [5, 1], [2, 2, 2]])
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_chance_is_what_random_orders_reach(each: list[int], depth: int) -> None:
@@ -73,10 +84,10 @@ def test_chance_is_what_random_orders_reach(each: list[int], depth: int) -> None
 def test_chance_stays_out_where_the_candidates_are_not_known() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     entry = {"test": {"full": {"caption_to_image": scores}}}
-    (with_other_count,) = tables(entry, {"test": [1, 1]}, with_published=False)
-    assert [row.kind for row in with_other_count.blocks[0][1]] == ["ours"]
-    (right,) = tables(entry, {"test": [5, 5]}, with_published=False)
-    assert [row.kind for row in right.blocks[0][1]] == ["ours", "chance"]
+    (with_other_count,) = every(entry, {"test": [1, 1]}, with_published=False)
+    assert [row.kind for row in with_other_count.rows] == ["ours"]
+    (right,) = every(entry, {"test": [5, 5]}, with_published=False)
+    assert [row.kind for row in right.rows] == ["ours", "chance"]
 
 
 SCORES = ("r1", "r5", "r10", "median_rank", "mean_rank")
@@ -108,17 +119,17 @@ def test_a_table_has_the_published_rows_of_its_protocol() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     both = {"caption_to_image": scores, "image_to_caption": scores}
     protocols = {"full": both, "five_fold_1k": both, "querybank": both}
-    found = tables({"test": protocols}, {"test": [1] * 10}, with_published=True)
-    data = [[name for name, _ in table.blocks[1:]] for table in found]
+    found = every({"test": protocols}, {"test": [1] * 10}, with_published=True)
+    data = [[name.striptags().removesuffix(" published") for name, _ in table.groups] for table in found]
     assert data == [["Flickr8k", "COCO 5k"]] * 2 + [["COCO 1k", "COCO 1k, earlier systems"]] * 2 + [[]] * 2
-    ours_and_chance = [len(table.blocks[0][1]) for table in found]
+    ours_and_chance = [len(table.rows) for table in found]
     assert ours_and_chance == [2, 2, 1, 1, 2, 2]  # chance is given where all pictures are candidates
-    there, back = ({row.name: row.cells for row in table.blocks[1][1]} for table in found[2:4])
+    there, back = ({row.name: spelt(row) for row in table.groups[0][1]} for table in found[2:4])
     symmetric = "order-embeddings, symmetric"  # Table 2 of Vendrov et al., 1,000 test pictures
-    assert [text for text, _ in there[symmetric]] == ["36.3", "–", "85.8", "2"]
-    assert [text for text, _ in back[symmetric]] == ["45.4", "–", "88.7", "2"]
+    assert [cell[0] for cell in there[symmetric]] == ["36.3", "–", "85.8", "2"]
+    assert [cell[0] for cell in back[symmetric]] == ["45.4", "–", "88.7", "2"]
     assert (there[symmetric][3][1], back[symmetric][3][1]) == ("mean 9.0", "mean 5.8")
-    assert there["order-embeddings"] == [("37.9", "± 0.6"), ("–", ""), ("85.9", "± 0.4"), ("2", "mean 8.1")]
+    assert there["order-embeddings"] == [("37.9", "± 0.6"), ("–",), ("85.9", "± 0.4"), ("2", "mean 8.1")]
     assert len([name for name in there if name.startswith("order-embeddings")]) == 4
 
 
@@ -153,10 +164,10 @@ def test_rows_of_vendrov_et_al_are_those_of_their_table() -> None:
 
 def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
-    (found,) = tables({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
-    (row,) = (row for name, rows in found.blocks for row in rows if (name, row.name) == (OLDER, "MNLM"))
+    (found,) = every({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
+    (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
     assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016"
-    assert row.cells == [("31.0", ""), ("–", ""), ("79.9", ""), ("3", "")]
+    assert spelt(row) == [("31.0",), ("–",), ("79.9",), ("3",)]
 
 
 def test_the_page_on_coco_has_the_published_rows(repository: Path) -> None:

@@ -10,14 +10,13 @@ from markupsafe import Markup
 from sightword.entailment.judging.measuring import IN_PARTS
 from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings
-from sightword.evaluation.published.rows import published as published_rows
-from sightword.report import html_page
+from sightword.evaluation.published.rows import published
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import FEW, NONE, counted, flat, percent, signed, tile
+from sightword.report.number_formats import FEW, NONE, count, counted, p_value, percent, signed, tile
+from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics import with_interval
 
-FILES = ("page.html", "page.css")
-"""The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
 CAPTIONS = (
     ("Score on dev (%)", "dev"),
     ("Training loss", "loss"),
@@ -37,6 +36,30 @@ _DETAILS = {
 }
 _CLASSIFIER, _UNTRAINED = "_classifier", "_untrained"
 Scores = Mapping[str, Mapping[str, Any]]
+
+_SCORES = (
+    "A premise counts as entailing a hypothesis if the energy of the pair is at most a threshold, which is chosen on "
+    "dev for each system. Accuracy: percent of pairs that are classified correctly in two classes, entailed or not, "
+    "with the 95&nbsp;% interval over premises. The columns by class have the percent of that class that is "
+    "classified correctly."
+)
+_ENCODERS = (
+    "Other encoders judge the same pairs by the energy of their similarity, beside the same network with random "
+    "weights. Only the threshold is chosen on labelled pairs of dev; the classifiers learn from the training pairs."
+)
+_UNSEEN = (
+    "{}&nbsp;% of the pairs have a premise that is a training caption of {}, without regard to case and punctuation; "
+    "the others are {} pairs."
+)
+_TESTS = (
+    "Two systems judge the same pairs, so McNemar's test compares them by the pairs that only one of them classifies "
+    "correctly. Pairs of one premise are alike, so they count together (after Durkalski et al. 2003). Holm's "
+    "correction is over all {} comparisons."
+)
+_PUBLISHED = (
+    "These systems learned from SNLI's whole training part and were tested on SNLI's test part, in two classes. This "
+    "run is another experiment: {}."
+)
 
 
 def render(
@@ -58,33 +81,51 @@ def render(
         settings: of the page.
     """
     energy, scores = str(training["energy"]), metrics[settings.split]
-    drawn = dict.fromkeys([name for _, name in CAPTIONS], Markup("")) | {
-        one.name: html_page.inline(one) for one in drawings
-    }
+    drawn = {one.name: one for one in drawings}
     others = {name: value["energy"] for name, value in metrics.get("encoders", {}).items()}
     gaps = differences(counts, settings.split)
-    return html_page.render(
-        "sightword.entailment.page",
-        title=settings.title,
-        story=_story(counts, training),
+    beside_ours = _rows(scores, energy, others) + (
+        _published_beside(scores[energy]) if settings.published and not gaps else []
+    )
+    columns = ("system", "accuracy", *_classes(scores[energy]), "F1", "AUC", "average precision")
+    caption = f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}"
+    command = f"sightword audit metrics/entailment/evaluate.json:{settings.split}.{energy}.accuracy"
+    shown = [
+        html.Section(
+            "scores",
+            "Scores",
+            [html.text(_SCORES), html.table(Table(caption, columns, beside_ours)), html.source(command)],
+        )
+    ]
+    if others:
+        compared = [one for name in others for one in _encoder(name, metrics, scores, energy, others)]
+        shown.append(
+            html.Section(
+                "encoders", "Does looking at pictures teach entailment?", [html.text(_ENCODERS), *compared], "Pictures"
+            )
+        )
+    tests = _tests(metrics["significance"], energy, others)
+    figures = html.beside(*(html.figure(drawn.get(name), caption) for caption, name in CAPTIONS))
+    lengths = html.text("Accuracy with its 95&nbsp;% interval. Ranges of fewer than {} pairs are left out.", FEW)
+    shown += [
+        html.Section("tests", "Tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
+        html.Section("drawings", "Drawings", [figures]),
+        html.Section("parts", "Lengths", [lengths, *map(html.table, _parts(scores, energy))]),
+    ]
+    if mistakes:
+        words = html.text("The wrong pairs of {} that are farthest from the threshold.", energy)
+        shown.append(html.Section("mistakes", "Mistakes", [words, html.table(_mistakes(mistakes))]))
+    if gaps and settings.published:
+        parts = [html.text(_PUBLISHED, "; ".join(gaps)), html.table(_published_apart())]
+        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
+    data = {"Pairs": counts, "Training": training, "Judging": settings.model_dump()}
+    return html.render(
+        settings.title,
+        [*shown, html.Section("data", "Data", [html.facts(data)])],
+        top=html.text("{}", _story(counts, training), style="story"),
+        footer=html.made_by("entailment/dvc.yaml:evaluate"),
         notes=_notes(metrics, counts, gaps, scores, energy, settings),
         headlines=_headlines(scores, energy),
-        split=settings.split,
-        energy=energy,
-        pairs=counted(scores[energy]["pairs"], "pair"),
-        classes=[name for name in CLASSES if name in scores[energy]["class"]],
-        scores=_rows(scores, energy, others, published=settings.published and not gaps),
-        encoders=[_encoder(name, metrics, scores, energy, others) for name in others],
-        tests=_tests(metrics["significance"], energy, others),
-        parts=_parts(scores, energy),
-        few=FEW,
-        captions=CAPTIONS,
-        drawn=drawn,
-        mistakes=mistakes,
-        gaps=gaps if settings.published else [],
-        published=[(row.system, row.scores["accuracy"]) for row in published_rows("entailment")],
-        source=published_rows("entailment")[0].source,
-        facts=[("Pairs", flat(counts)), ("Training", flat(training)), ("Judging", flat(settings.model_dump()))],
     )
 
 
@@ -124,34 +165,36 @@ def _notes(
     scores: Scores,
     energy: str,
     settings: EntailmentSettings,
-) -> list[tuple[str, str]]:
+) -> list[html.Note]:
     found = []
     if settings.classifier.sides == "hypothesis":
-        found.append(("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
+        found.append(html.Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
     if gaps:
-        text = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
+        words = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
         if counts["train"]["pairs"] < SMALL:
-            text += " So few training pairs test the machinery, not the method."
-        found.append(("Not the published protocol", text))
+            words += " So few training pairs test the machinery, not the method."
+        found.append(html.Note("Not the published protocol", words))
     alone, ours = scores["hypothesis_only"]["accuracy"], scores[energy]["accuracy"]
     difference, p = _between(energy, "hypothesis_only", metrics["significance"])
     if p is not None and (difference <= 0 or p >= LEVEL):
-        text = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "
-        found.append(("No gain from the premise is shown", f"{text}a difference {_meaning(p)}."))
+        words = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "
+        found.append(html.Note("No gain from the premise is shown", f"{words}a difference {_meaning(p)}."))
     if share := metrics["leak"]["premises_in_training"]:
-        found.append(("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
+        found.append(html.Note("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
     return found
 
 
-def _headlines(scores: Scores, energy: str) -> list[tuple[str, str, str]]:
+def _headlines(scores: Scores, energy: str) -> list[html.Headline]:
     own, alone = scores[energy], scores["hypothesis_only"]["accuracy"]
     most, fresh = scores["majority"]["accuracy"], scores["new_words"]["accuracy"]
     shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
     beside = ", ".join(filter(None, (remark, f"majority {most:.1f} %", f"new words {fresh:.1f} %")))
     return [
-        (shown, "of pairs classified correctly", beside),
-        (f"{own['class']['entailment']['accuracy']:.1f} %", "of entailed pairs accepted", f"F1 {own['f1']:.1f}"),
-        (f"{alone:.1f} %", "without the premise", "hypothesis only"),
+        html.Headline(shown, "of pairs classified correctly", beside),
+        html.Headline(
+            f"{own['class']['entailment']['accuracy']:.1f} %", "of entailed pairs accepted", f"F1 {own['f1']:.1f}"
+        ),
+        html.Headline(f"{alone:.1f} %", "without the premise", "hypothesis only"),
     ]
 
 
@@ -159,41 +202,52 @@ def _accuracy(scores: Mapping[str, Any]) -> str:
     return with_interval(scores["accuracy"], scores["accuracy_ci95"])
 
 
-def _rows(scores: Scores, energy: str, others: Mapping[str, str], *, published: bool) -> list[dict[str, Any]]:
+def _classes(scores: Mapping[str, Any]) -> list[str]:
+    return [name for name in CLASSES if name in scores["class"]]
+
+
+def _rows(scores: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
     found = []
     for name, own in scores.items():
         shown, detail = system(name, energy, others)
-        kind = "ours" if name == energy else "chance" if name == "majority" else ""
-        cells = [_accuracy(own)]
-        cells += [percent(own["class"][label]["accuracy"]) for label in CLASSES if label in own["class"]]
+        cells = [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in _classes(own))]
         cells += [percent(own["f1"]), f"{own['auc']:.4f}", f"{own['average_precision']:.4f}"]
-        found.append({"kind": kind, "name": shown, "detail": detail, "cells": cells})
-    if published:
-        blank = [NONE] * (len(found[0]["cells"]) - 1)
-        found += [
-            {
-                "kind": "published",
-                "name": row.system,
-                "detail": f"{row.source}, published",
-                "cells": [percent(row.scores["accuracy"]), *blank],
-            }
-            for row in published_rows("entailment")
-        ]
+        found.append(Row(shown, cells, "ours" if name == energy else "chance" if name == "majority" else "", detail))
     return found
+
+
+def _published_beside(own: Mapping[str, Any]) -> list[Row]:
+    """Return the published rows of the table of scores, whose pairs they share."""
+    blank = [NONE] * (len(_classes(own)) + 3)
+    return [
+        Row(row.system, [percent(row.scores["accuracy"]), *blank], "published", f"{row.source}, published")
+        for row in published("entailment")
+    ]
+
+
+def _published_apart() -> Table:
+    """Return the published rows as a table of their own."""
+    found = published("entailment")
+    rows = [Row(row.system, [percent(row.scores["accuracy"])], "published") for row in found]
+    return Table(f"{found[0].source}, SNLI", ("system", "accuracy"), rows, style="narrow")
 
 
 def _encoder(
     name: str, metrics: Mapping[str, Any], scores: Scores, energy: str, others: Mapping[str, str]
-) -> dict[str, Any]:
+) -> list[Markup]:
     """Return the comparison of one other encoder with its untrained network, on all pairs and on unseen premises."""
     unseen = metrics.get("unseen", {}).get(name, {})
     rest = unseen.get("systems", {})
     own = [name, f"{name}{_UNTRAINED}", f"{name}{_CLASSIFIER}", f"{name}{_UNTRAINED}{_CLASSIFIER}"]
-    rows = [
-        (*system(one, energy, others), _accuracy(scores[one]), _accuracy(rest[one]) if one in rest else NONE)
-        for one in (*own, "new_words", "hypothesis_only", energy)
-        if one in scores
-    ]
+    rows = []
+    for key in (*own, "new_words", "hypothesis_only", energy):
+        if key in scores:
+            shown, detail = system(key, energy, others)
+            cells = [_accuracy(scores[key]), _accuracy(rest[key]) if key in rest else NONE]
+            rows.append(Row(shown, cells, detail=detail))
+    seen = html.text("The training captions of {} are not known: its folder has no captions.parquet.", name)
+    if unseen:
+        seen = html.text(_UNSEEN, percent(unseen["premises_seen"]), name, count(unseen["pairs"]))
     verdicts = []
     compared = [(own[0], other) for other in (own[1], "new_words")]
     compared += [(own[2], other) for other in (own[3], "new_words", "hypothesis_only")]
@@ -206,7 +260,8 @@ def _encoder(
             if p is not None:
                 first, second = (system(key, energy, others)[0] for key in (one, other))
                 verdicts.append(f"{head}: {first} against {second}, {signed(difference, 1)} points, {_meaning(p)}.")
-    return {"name": name, "rows": rows, "unseen": unseen, "verdicts": verdicts}
+    columns = ("system", "all pairs", "premise not a training caption")
+    return [html.table(Table(f"{name}: accuracy", columns, rows)), seen, html.lines(verdicts)]
 
 
 def _between(one: str, other: str, tests: Mapping[str, Any]) -> tuple[float, float | None]:
@@ -218,44 +273,54 @@ def _between(one: str, other: str, tests: Mapping[str, Any]) -> tuple[float, flo
 
 
 def _meaning(p: float) -> str:
-    return f"{'beyond' if p < LEVEL else 'within'} chance (p {_probability(p)})"
+    return f"{'beyond' if p < LEVEL else 'within'} chance (p {p_value(p).replace('<', 'below ')})"
 
 
-def _probability(p: float) -> str:
-    return "below 0.0001" if p < 0.0001 else f"{p:.4f}"
-
-
-def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[str, str]) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = []
+def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[str, str]) -> Table:
+    rows = []
     for key, one in tests.items():
         first, second = (system(name, energy, others)[0] for name in key.split("_vs_"))
         better = "" if one["holm"] >= LEVEL else first if one["difference"] > 0 else second
-        counts = (f"{one['only_first']:,}", f"{one['only_second']:,}")
+        counts = (count(one["only_first"]), count(one["only_second"]))
         difference = signed(one["difference"], 1)
-        found.append((first, second, difference, *counts, _probability(one["holm"]).replace("below ", "<"), better))
+        cells: list[Cell | str] = [
+            Cell(second, style="prose"),
+            difference,
+            *counts,
+            p_value(one["holm"]),
+            Cell(better, style="prose"),
+        ]
+        rows.append(Row(first, cells))
+    columns = (
+        *("first", Cell("second", style="prose"), "difference", "only first right", "only second right"),
+        *("p, corrected", Cell("better", style="prose")),
+    )
+    return Table("Systems by twos", columns, rows, style="sortable tests")
+
+
+def _parts(scores: Scores, energy: str) -> list[Table]:
+    """Return by property the accuracies of this run, by the hypothesis alone and by new words, with enough pairs."""
+    own, found = scores[energy], []
+    heads = {"premise_words": "Words of the premise", "hypothesis_words": "Words of the hypothesis"}
+    heads |= {"source": "Source"} if len(own["source"]) > 1 else {}
+    for by, head in heads.items():
+        rows = [
+            Row(value, [*(_accuracy(scores[name][by][value]) for name in (energy, *IN_PARTS)), count(one["pairs"])])
+            for value, one in own[by].items()
+            if one["pairs"] >= FEW
+        ]
+        columns = (head.lower(), energy, "hypothesis only", "new words", "pairs")
+        found.append(Table(head, columns, rows, style="narrow"))
     return found
 
 
-def _parts(scores: Scores, energy: str) -> list[tuple[str, list[tuple[str, ...]]]]:
-    """Return by property the rows (value, this run, hypothesis only, new words, pairs) with enough pairs."""
-    own, heads = (
-        scores[energy],
-        {"premise_words": "Words of the premise", "hypothesis_words": "Words of the hypothesis"},
-    )
-    if len(own["source"]) > 1:
-        heads["source"] = "Source"
-    return [
-        (
-            head,
-            [
-                (
-                    value,
-                    *(_accuracy(scores[name][by][value]) for name in (energy, *IN_PARTS)),
-                    f"{own[by][value]['pairs']:,}",
-                )
-                for value in own[by]
-                if own[by][value]["pairs"] >= FEW
-            ],
+def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        Row(
+            quotes(one["premise"], one["hypothesis"]),
+            [one["label"], "entailed" if one["accepted"] else "not entailed", f"{one['energy']:.3f}"],
         )
-        for by, head in heads.items()
+        for one in mistakes
     ]
+    columns = ("premise and hypothesis", "label", "judged", "energy")
+    return Table(f"{len(mistakes)} pairs", columns, rows, style="worst sortable")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sightword.grounded.judging.relatedness import BENCHMARK
-from sightword.grounded.page.results import Run
+from sightword.grounded.judging.results import Run
 from sightword.statistics import rank_interval, spearman
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from sightword.grounded.judging.results import Run
 from sightword.grounded.judging.subtasks import Point
-from sightword.grounded.page.results import Run
 from sightword.grounded.page.scenarios import LOSSES
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, drawing_style
 from sightword.report.inputs import Columns, numbers, read_tsv

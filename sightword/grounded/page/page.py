@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sightword.evaluation.published.rows import published
+from markupsafe import Markup
+
 from sightword.features.origin import describe, random_weights
-from sightword.grounded.page import tables as page_tables
-from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE
-from sightword.grounded.page.results import RELATED
+from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE
+from sightword.grounded.judging.results import RELATED
+from sightword.grounded.page import tables
 from sightword.grounded.page.scenarios import CONTROLS
 from sightword.grounded.page.settings import GroundedSettings
 from sightword.grounded.page.tables import LABELS, SPACES, Findings
-from sightword.report import html_page
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.notes import DEMONSTRATED
-from sightword.report.number_formats import counted, flat, is_number, percent, plain, share
+from sightword.report.number_formats import counted, is_number, percent, plain, share, stars
 from sightword.report.semantics_table import much_seen
 
-FILES = ("page.html", "page.css")
-"""The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
 FEW = 1_000_000
 """With fewer sentences of text, a run says little about a method that was published with 74 million."""
 MANY = 60
@@ -34,53 +34,140 @@ HEADLINES = {
 }
 
 
+_TABLE_1 = (
+    "All numbers are times 100, each scenario in the space in which it is judged. mNNO: of the {} nearest captions of"
+    " a caption, the share whose pictures are also among the {} nearest pictures of its picture. ρ vis: correlation "
+    "of the cosines of captions and of pictures. C inter and C intra: mean cosine of captions of different pictures, "
+    "and of one picture. STS-B and SICK: Spearman's correlation of the cosine with human scores."
+)
+_SMALL = (
+    "Small numbers: 95&nbsp;% interval{}. Stars: the difference from {} ({}), up or down, is beyond chance after "
+    "Holm's correction over all tests, *&nbsp;p&nbsp;&lt;&nbsp;0.05, **&nbsp;0.01, ***&nbsp;0.001."
+)
+_TABLE_3 = (
+    "Accuracy in percent of a logistic regression on the vectors ({}), with its 95&nbsp;% interval over first "
+    "sentences. Stars as above, by McNemar's test."
+)
+_SPACES = (
+    "An encoder has its own vector s and maybe maps of s: the grounded space g(s), and f(s) among the vectors of "
+    "pictures. Vectors that share one direction have a high C inter. Centred: the mean vector of the captions of {} "
+    "is subtracted first, so that a gain by centring alone shows."
+)
+_SEEN = (
+    "Test sentences that are training captions, without regard to case and punctuation; unseen pairs have no such "
+    "sentence."
+)
+_TESTS = (
+    "Each scenario against {}, on the same pictures, pairs or examples: bootstrap over pictures (structure) and over "
+    "pairs (relatedness), McNemar's test (transfer tasks, first seed; examples with one first sentence count "
+    "together). Holm's correction is over all {} tests."
+)
+_PLANE = (
+    "Captions of {} with exactly one of a few words, by t-SNE of their vectors in the judged space. Only nearness "
+    "counts, not place or size."
+)
+_NEIGHBOURS = (
+    "Q: a sentence; N: its nearest captions on {}, with their pictures and the cosine. A sentence without a picture "
+    "is no caption of {}."
+)
+_TRENDS = (
+    "Gain over {} against the concreteness of the words (ratings from 1 to 5): Spearman's ρ over the subtasks of STS,"
+    " and over the pairs of STS Benchmark, where the gain is by how much the pair's rank is nearer to the human rank;"
+    " each with its 95&nbsp;% interval. Pairs of STS Benchmark come from the other years' subtasks. All points: "
+    "<code>plots/scenarios/subtasks.tsv</code>."
+)
+_TRAINING = "The number behind a part of the loss is its weight. Last values of each part: training / dev, first seed."
+
+
 def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings) -> str:
     """Return the text of the page; ``drawings`` are captions and drawings."""
-    drawn = {one.name: (caption, html_page.inline(one)) for caption, one in drawings}
-    planes = [name for name in drawn if name.startswith("plane_")]
-    run = findings.first
-    return html_page.render(
-        "sightword.grounded.page",
-        title=settings.title,
-        story=_story(findings),
+    drawn = {one.name: html.figure(one, caption) for caption, one in drawings}
+    curve, gain = drawn.pop("neighbours", None), drawn.pop("gain", None)
+    planes = [drawn.pop(name) for name in list(drawn) if name.startswith("plane_")]
+    shown = [_structure(findings, curve), *_scores(findings)]
+    if planes:
+        shown.append(
+            html.Section(
+                "plane", "In the plane", [html.text(_PLANE, findings.first.split), html.beside(*planes)], "Plane"
+            )
+        )
+    if near := tables.neighbours(findings):
+        words = html.text(_NEIGHBOURS, findings.first.split, findings.first.split)
+        articles = [html.part("nearest", one) for one in near]
+        shown.append(html.Section("neighbours", "Nearest captions", [words, *articles], "Neighbours"))
+    if trends := tables.trends(findings):
+        parts: html.Parts = [
+            html.text(_TRENDS, findings.baseline),
+            html.block(gain, style="narrow") if gain else None,
+            html.table(trends),
+        ]
+        shown.append(html.Section("concreteness", "Do concrete words gain more?", parts, "Concreteness"))
+    losses = tables.losses(findings)
+    parts = [html.text(_TRAINING), html.table(losses) if losses else None, html.beside(*drawn.values(), style="apart")]
+    shown.append(html.Section("training", "Training", parts))
+    if published := tables.published(findings):
+        misprints = _misprints(findings)
+        words = html.text("Misprinted means, corrected here to those of their eight accuracies: {}.", misprints)
+        parts = [html.text("{}", _gap(findings)), *map(html.table, published), words if misprints else None]
+        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
+    shown.append(html.Section("data", "Data and parameters", [html.facts(_facts(findings, settings))], "Data"))
+    return html.render(
+        settings.title,
+        shown,
+        top=html.text("{}", _story(findings), style="story"),
+        footer=html.made_by("grounded/dvc.yaml:report"),
         notes=_notes(findings, settings),
         headlines=_headlines(findings),
-        baseline=findings.baseline,
-        baseline_words=findings.described[findings.baseline].words,
-        shown=findings.shown,
-        split=run.split,
-        structure=findings.structure,
-        seeds=len(findings.scenarios[findings.shown]),
-        table1=page_tables.scores(findings, "structure", STRUCTURE),
-        table3=page_tables.scores(findings, "transfer", ACCURACIES),
-        transfer_space=SPACES.get(run.transfer_space or "", ""),
-        spaces=page_tables.spaces(findings),
-        seen=page_tables.seen(findings),
-        unseen=page_tables.unseen(findings),
-        tests=page_tables.tests(findings),
-        many=MANY,
-        few=MOST,
-        curve=drawn.pop("neighbours", None),
-        gain=drawn.pop("gain", None),
-        planes=[drawn.pop(name) for name in planes],
-        training=list(drawn.values()),
-        losses=page_tables.losses(findings),
-        neighbours=page_tables.neighbours(findings),
-        trends=page_tables.trends(findings),
-        published=page_tables.published(findings),
-        misprints=_misprints(findings),
-        gap=_gap(findings),
-        source=published("structure")[0].source,
-        facts=_facts(findings, settings),
     )
+
+
+def _structure(findings: Findings, curve: Markup | None) -> html.Section:
+    structure, base, seeds = findings.structure, findings.baseline, len(findings.scenarios[findings.shown])
+    over = f" of the mean of {seeds} seeds, and the standard deviation over seeds" if seeds > 1 else ""
+    caption = f"{findings.first.split}: {structure['pictures']:,} pictures, {structure['captions']:,} captions"
+    scores = tables.scores(findings, "structure", STRUCTURE, caption)
+    parts = [
+        html.text(_TABLE_1, structure["k"], structure["k"]),
+        html.text(_SMALL, over, base, findings.described[base].words),
+        html.table(scores) if scores else None,
+        html.source(f"sightword audit metrics/grounded/summary.json:{findings.shown}.mnno"),
+        html.block(curve, style="narrow") if curve else None,
+    ]
+    return html.Section("table1", "Structure and relatedness", parts, "Structure")
+
+
+def _scores(findings: Findings) -> list[html.Section]:
+    """Return the sections of transfer tasks, of all spaces, of sentences seen in training, and of tests."""
+    found = []
+    if transfer := tables.scores(findings, "transfer", ACCURACIES, "Transfer tasks of SentEval"):
+        words = html.text(_TABLE_3, SPACES.get(findings.first.transfer_space or "", ""))
+        found.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
+    spaces, seen, tests = tables.spaces(findings), tables.seen(findings), tables.tests(findings)
+    number = len(spaces.groups)
+    parts = [
+        html.text(_SPACES, findings.first.split),
+        html.fold(f"{number} scenarios", html.table(spaces), opened=number <= MOST),
+    ]
+    found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
+    if seen.rows:
+        unseen = tables.unseen(findings)
+        rest: html.Parts = [html.text(_SEEN), html.table(seen), html.table(unseen) if unseen else None]
+        found.append(html.Section("seen", "Seen in training", rest))
+    if number := len(tests.rows):
+        folded = html.fold(f"{number} tests", html.table(tests), opened=number <= MANY)
+        found.append(html.Section("tests", "Tests", [html.text(_TESTS, findings.baseline, number), folded]))
+    return found
 
 
 def _story(findings: Findings) -> str:
     base, shown, found = findings.baseline, findings.shown, []
-    text, captions = findings.text.get("sentences"), findings.text.get("captions", {}).get("train", {}).get("captions")
-    if text and captions:
+    sentences, captions = (
+        findings.text.get("sentences"),
+        findings.text.get("captions", {}).get("train", {}).get("captions"),
+    )
+    if sentences and captions:
         found.append(
-            f"An encoder learned from {text:,} sentences of text. Then it read {captions:,} captions with their "
+            f"An encoder learned from {sentences:,} sentences of text. Then it read {captions:,} captions with their "
             "pictures: captions of one picture should lie together, and captions of alike pictures near each other."
         )
     if shown != base:
@@ -96,7 +183,7 @@ def _story(findings: Findings) -> str:
 def _verdict(findings: Findings, key: str) -> str:
     """Return whether a difference from the baseline is beyond chance, as a part of a sentence; empty without a test."""
     found = [test for test in findings.tests if (test.scenario, test.key) == (findings.shown, key)]
-    return f" ({'beyond' if page_tables.stars(found[0].holm) else 'within'} chance)" if found else ""
+    return f" ({'beyond' if stars(found[0].holm) else 'within'} chance)" if found else ""
 
 
 def _control(findings: Findings, key: str) -> str:
@@ -110,22 +197,24 @@ def _control(findings: Findings, key: str) -> str:
     return "" if best is None else f", best control {scores[best]:.1f} ({best})"
 
 
-def _headlines(findings: Findings) -> list[tuple[str, str, str]]:
-    found: list[tuple[str, str, str]] = []
+def _headlines(findings: Findings) -> list[html.Headline]:
+    found: list[html.Headline] = []
     for key, words in HEADLINES.items():
         value, base = (findings.mean(name, key) for name in (findings.shown, findings.baseline))
         if value is not None and len(found) < 3:
             beside = f"{findings.baseline} {percent(base)}{_control(findings, key)}"
             if key == "mnno":
                 beside += f"; by chance {100 * findings.structure['k'] / (findings.structure['pictures'] - 1):.1f}"
-            found.append((f"{value:.1f}", f"{words}, {findings.shown}", beside))
+            found.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside))
     if findings.tests:
         beside = f"from {findings.baseline}, after Holm's correction"
-        found.append((f"{findings.beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
+        found.append(
+            html.Headline(f"{findings.beyond} of {len(findings.tests)}", "differences are beyond chance", beside)
+        )
     return found
 
 
-def _notes(findings: Findings, settings: GroundedSettings) -> list[tuple[str, str]]:
+def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
     first = findings.first
     skipped = "; ".join(f"{task}: {reason}" for task, reason in first.metrics.get("skipped", {}).items())
     related = {LABELS[key]: first.related(key) for key in RELATED}
@@ -149,13 +238,13 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[tuple[str, st
         (undefined, "No correlation", f"{undefined}: all pairs have the same score."),
         (len(findings.scenarios[findings.shown]) == 1, "One seed", single),
     ]
-    return [(head, text) for applies, head, text in known if applies]
+    return [html.Note(head, words) for applies, head, words in known if applies]
 
 
 def _gap(findings: Findings) -> str:
     """Return how this run differs from the published one."""
-    text, features = findings.text.get("sentences"), findings.described[findings.shown].features
-    read = f"{text:,} sentences of text" if is_number(text) else "another text"
+    sentences, features = findings.text.get("sentences"), findings.described[findings.shown].features
+    read = f"{sentences:,} sentences of text" if is_number(sentences) else "another text"
     return (
         "The published encoders have 2,048 states, read 74 million sentences of 11,000 novels and the captions of "
         "COCO's 118,000 pictures with features of Inception-v3; their structure is that of 5,000 pictures. This run "
@@ -164,17 +253,17 @@ def _gap(findings: Findings) -> str:
     )
 
 
-def _misprints(findings: Findings) -> list[str]:
-    return [
+def _misprints(findings: Findings) -> str:
+    return "; ".join(
         f"{LABELS.get(key, key)} of {row.name}, {cell.value:.1f} (printed: {cell.misprinted:.1f})"
         for rows in findings.tables.values()
         for row in rows
         for key, cell in row.cells.items()
         if cell.misprinted is not None
-    ]
+    )
 
 
-def _facts(findings: Findings, settings: GroundedSettings) -> list[tuple[str, dict[str, str]]]:
+def _facts(findings: Findings, settings: GroundedSettings) -> dict[str, Mapping[str, Any]]:
     parameters = {name: one.training.model_dump() for name, one in findings.described.items()}
     shown = findings.described[findings.shown]
     common = {key: value for key, value in parameters[findings.shown].items()
@@ -188,7 +277,7 @@ def _facts(findings: Findings, settings: GroundedSettings) -> list[tuple[str, di
     }
     structure = {key: findings.structure[key] for key in ("pictures", "captions", "k")}
     seeds = plain([run.seed for run in findings.scenarios[findings.shown]])
-    found = {
+    return {
         "Text": findings.text,
         "Encoder of text": findings.textual,
         "Scenarios, common parameters": common,
@@ -197,4 +286,3 @@ def _facts(findings: Findings, settings: GroundedSettings) -> list[tuple[str, di
         "Structure": {"split": findings.first.split} | structure,
         "Comparison": settings.model_dump() | {"baseline": findings.baseline, "seeds of training": seeds},
     }
-    return [(head, flat(values)) for head, values in found.items() if values]

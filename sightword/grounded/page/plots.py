@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightword.grounded.page.comparing import Gain
-from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE, Row
-from sightword.grounded.page.results import Run
+from sightword.grounded.judging.comparing import Gain
+from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE, Numbers
+from sightword.grounded.judging.results import Run
 
 Scenarios = Mapping[str, Sequence[Run]]
-Tables = Mapping[str, Sequence[Row]]
+Tables = Mapping[str, Sequence[Numbers]]
 Line = tuple[object, ...]
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from sightword.grounded.judging.comparing import Difference, Gain
+from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE, Number, Numbers
+from sightword.grounded.judging.results import RELATED, TRANSFER, Run, over_seeds
 from sightword.grounded.judging.subtasks import Trend
-from sightword.grounded.page.comparing import Difference, Gain
 from sightword.grounded.page.drawings import Curves
-from sightword.grounded.page.result_tables import ACCURACIES, STRUCTURE, Cell, Row
-from sightword.grounded.page.results import RELATED, TRANSFER, Run
 from sightword.grounded.page.scenarios import LOSSES, Scenario, in_groups
-from sightword.grounded.page.summary import over_seeds
 from sightword.report.gallery import Tile
-from sightword.report.number_formats import NONE, count, is_number, percent, share, signed
+from sightword.report.number_formats import NONE, count, is_number, p_value, percent, share, signed, stars
+from sightword.report.tables import Cell, Row, Table
 
-LEVELS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LABELS = {
     "mnno": "mNNO",
     "rho_vis": "ρ vis",
@@ -44,7 +43,7 @@ class Findings:
     baseline: str
     shown: str
     """The scenario of the drawings."""
-    tables: Mapping[str, Sequence[Row]]
+    tables: Mapping[str, Sequence[Numbers]]
     """``structure`` and ``transfer``, with published rows at the end."""
     tests: Sequence[Difference]
     gains: Sequence[Gain] = ()
@@ -76,7 +75,7 @@ class Findings:
         """The number of differences beyond chance."""
         return sum(bool(stars(test.holm)) for test in self.tests)
 
-    def rows(self, table: str, *, published: bool) -> list[Row]:
+    def rows(self, table: str, *, published: bool) -> list[Numbers]:
         """Return the published rows of a table, or all others."""
         return [row for row in self.tables[table] if (row.kind == "published") is published]
 
@@ -87,127 +86,101 @@ class Findings:
         return None if number is None else number[0] if key in ACCURACIES else 100.0 * number[0]
 
 
-class Shown(NamedTuple):
-    """A cell: the value, its stars, and the small print below it."""
-
-    text: str
-    stars: str = ""
-    small: tuple[str, ...] = ()
-
-
-class Line(NamedTuple):
-    """A line of a table: its class in the style, its name, a few words, and cells."""
-
-    kind: str
-    name: str
-    words: str
-    cells: list[Shown]
-
-
-class Table(NamedTuple):
-    """A table whose lines stand in groups."""
-
-    columns: list[str]
-    groups: list[tuple[str, list[Line]]]
-
-
-def stars(p: float | None) -> str:
-    """Return the stars of a corrected p, as in the published tables."""
-    return next((text for level, text in LEVELS if p is not None and p < level), "")
-
-
-def scores(findings: Findings, table: str, names: Sequence[str]) -> Table:
-    """Return the scenarios, each in the space in which it is judged, in groups."""
+def scores(findings: Findings, table: str, names: Sequence[str], caption: str) -> Table | None:
+    """Return the scenarios, each in the space in which it is judged, in groups; None without any."""
     judged = {row.name: row for row in findings.rows(table, published=False) if row.kind == "judged"}
     columns = _columns(judged.values(), names)
-    return _grouped(findings, columns, lambda name: _cells(judged[name], columns) if name in judged else None)
+    return _grouped(findings, caption, columns, lambda name: _cells(judged[name], columns) if name in judged else None)
 
 
 def spaces(findings: Findings) -> Table:
     """Return every space of each scenario, and the judged one around the mean caption."""
     rows = findings.rows("structure", published=False)
-    columns, groups = _columns(rows, STRUCTURE), dict[str, list[Line]]()
+    columns, groups = _columns(rows, STRUCTURE), dict[str, list[Row]]()
     for row in rows:
         name = _KINDS[row.kind].format(SPACES.get(row.detail, row.detail))
-        groups.setdefault(row.name, []).append(Line("", name, "", _cells(row, columns)))
-    return Table(_labels(columns), list(groups.items()))
+        groups.setdefault(row.name, []).append(Row(name, _cells(row, columns)))
+    return _table("All spaces of each scenario", "space", columns, list(groups.items()))
 
 
-def published(findings: Findings) -> list[tuple[str, Table]]:
+def published(findings: Findings) -> list[Table]:
     """Return the tables of Bordes et al. (2019) that belong beside those of this run."""
     found = []
     for head, table, names in (("Table 1 and Figure 3", "structure", STRUCTURE), ("Table 3", "transfer", ACCURACIES)):
         if rows := findings.rows(table, published=True):
             columns = _columns(rows, names)
-            lines = [Line("published", row.name, "", _cells(row, columns)) for row in rows]
-            found.append((head, Table(_labels(columns), [("", lines)])))
+            lines = [Row(row.name, _cells(row, columns), "published") for row in rows]
+            found.append(_table(f"{rows[0].detail}, {head}", "system", columns, [("", lines)]))
     return found
 
 
-def seen(findings: Findings) -> list[tuple[str, str, str, str]]:
+def seen(findings: Findings) -> Table:
     """Return by part its examples, the share of sentences seen in training, and the pairs without a seen sentence."""
     run = findings.first
     entries = {LABELS[key]: run.related(key) for key in RELATED}
     transfer = run.metrics["spaces"][run.transfer_space or run.judged].get("transfer", {})
     entries |= {task: transfer[task] | {"pairs": len(run.right(task))} for task in TRANSFER if task in transfer}
-    return [
-        (name, count(one["pairs"]), share(one["seen_in_training"]), count(one.get("unseen", {}).get("pairs")))
-        for name, one in entries.items()
-        if is_number(one.get("seen_in_training"))
-    ]
+    rows = []
+    for name, one in entries.items():
+        if is_number(one.get("seen_in_training")):
+            unseen = count(one.get("unseen", {}).get("pairs"))
+            rows.append(Row(name, [count(one["pairs"]), share(one["seen_in_training"]), unseen]))
+    return Table("Test data", ("part", "examples", "sentences seen", "unseen pairs"), rows, style="narrow sortable")
 
 
-def unseen(findings: Findings) -> Table:
+def unseen(findings: Findings) -> Table | None:
     """Return Spearman's correlations over the pairs without a sentence seen in training, and over all pairs."""
     columns = [key for key in RELATED if "unseen" in findings.first.related(key)]
 
-    def cell(name: str, key: str) -> Shown:
+    def cell(name: str, key: str) -> Cell:
         runs = findings.scenarios[name]
         number = over_seeds(runs, [run.related(key)["unseen"]["spearman"] for run in runs])
-        text = NONE if number is None else _one(100.0 * number[0])
-        return Shown(text, "", (f"all {percent(findings.mean(name, key))}",))
+        value = NONE if number is None else _one(100.0 * number[0])
+        return Cell(value, [f"all {percent(findings.mean(name, key))}"])
 
-    table = _grouped(findings, columns, lambda name: [cell(name, key) for key in columns])
-    return table if columns else Table([], [])
+    caption = "Spearman x 100 on unseen pairs, and on all pairs"
+    return _grouped(findings, caption, columns, lambda name: [cell(name, key) for key in columns] or None)
 
 
-def tests(findings: Findings) -> list[tuple[str, ...]]:
+def tests(findings: Findings) -> Table:
     """Return by test the scenario, measure, difference, interval, p, corrected p and stars."""
-    found: list[tuple[str, ...]] = []
+    rows = []
     for test in findings.tests:
         scale = 1.0 if test.key in ACCURACIES else 100.0
         ends = None if test.low is None or test.high is None else (scale * test.low, scale * test.high)
         interval = NONE if ends is None else f"{signed(ends[0], 1)} to {signed(ends[1], 1)}"
-        head = (test.scenario, LABELS.get(test.key, test.key), signed(scale * test.difference, 1), interval)
-        found.append((*head, _p(test.p), _p(test.holm), stars(test.holm)))
-    return found
+        cells = [LABELS.get(test.key, test.key), signed(scale * test.difference, 1), interval]
+        rows.append(Row(test.scenario, [*cells, p_value(test.p), p_value(test.holm), stars(test.holm)]))
+    columns = ("scenario", "measure", "difference", "95 % interval", "p", "p, corrected", "stars")
+    return Table(f"Differences from {findings.baseline}, times 100", columns, rows, style="sortable listed")
 
 
-def losses(findings: Findings) -> Table:
+def losses(findings: Findings) -> Table | None:
     """Return the last value of each part of a scenario's loss, in training and on dev, with the judged space."""
     parts = [part for part in LOSSES if any(part in one.loss for one in findings.curves.values())]
 
-    def cells(name: str) -> list[Shown]:
+    def cells(name: str) -> list[Cell | str]:
         own = findings.curves.get(name, Curves({}, {}, {}))
         last = [[table[part][-1] for table in (own.loss, own.dev) if table.get(part)] for part in parts]
         values = [" / ".join(f"{float(value):.3f}" for value in pair) or NONE for pair in last]
-        return [Shown(SPACES[findings.described[name].training.judged]), *map(Shown, values)]
+        return [SPACES[findings.described[name].training.judged], *values]
 
-    return _grouped(findings, ["judged in", *(LOSSES[part] for part in parts)], cells)
+    return _grouped(findings, "Scenarios", ["judged in", *(LOSSES[part] for part in parts)], cells)
 
 
-def trends(findings: Findings) -> Table:
+def trends(findings: Findings) -> Table | None:
     """Return by scenario the correlation of gain and concreteness over subtasks and over pairs, with their numbers."""
     by_pair = {one.scenario: one for one in findings.gains}
 
-    def cells(name: str) -> list[Shown] | None:
+    def cells(name: str) -> list[Cell | str] | None:
         if name not in findings.trends:
             return None
         one, pairs = findings.trends[name], by_pair.get(name)
-        rest = [Shown(NONE)] * 2 if pairs is None else [_rho(*pairs[1:4]), Shown(count(pairs.pairs))]
-        return [_rho(*one[:3]), Shown(count(one.points)), *rest]
+        rest = [NONE, NONE] if pairs is None else [_rho(*pairs[1:4]), count(pairs.pairs)]
+        return [_rho(*one[:3]), count(one.points), *rest]
 
-    return _grouped(findings, ["ρ over subtasks", "subtasks", "ρ over pairs", "pairs"], cells)
+    columns = ["ρ over subtasks", "subtasks", "ρ over pairs", "pairs"]
+    return _grouped(findings, "Concreteness and gain", columns, cells)
 
 
 def neighbours(findings: Findings) -> list[dict[str, Any]]:
@@ -229,50 +202,49 @@ def neighbours(findings: Findings) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _grouped(findings: Findings, columns: Sequence[str], cells: Callable[[str], list[Shown] | None]) -> Table:
-    """Return the scenarios that have cells, in their groups; the one of the drawings stands out."""
+def _grouped(
+    findings: Findings, caption: str, columns: Sequence[str], cells: Callable[[str], Sequence[Cell | str] | None]
+) -> Table | None:
+    """Return the scenarios that have cells, in their groups, or None; the one of the drawings stands out."""
     groups = []
     for group, names in in_groups(findings.described):
-        lines = [
-            Line("ours" if name == findings.shown else "", name, findings.described[name].words, own)
+        rows = [
+            Row(name, own, "ours" if name == findings.shown else "", findings.described[name].words)
             for name in names
             if (own := cells(name)) is not None
         ]
-        groups.append((group, lines))
-    return Table(_labels(columns), [(group, lines) for group, lines in groups if lines])
+        groups += [(group, rows)] if rows else []
+    return _table(caption, "scenario", columns, groups) if groups else None
 
 
-def _labels(columns: Sequence[str]) -> list[str]:
-    return [LABELS.get(name, name) for name in columns]
+def _table(caption: str, first: str, columns: Sequence[str], groups: Sequence[tuple[str, Sequence[Row]]]) -> Table:
+    labels = [LABELS.get(name, name) for name in columns]
+    return Table(caption, [first, *labels], groups=groups, style="sortable spaced")
 
 
-def _columns(rows: Iterable[Row], names: Sequence[str]) -> list[str]:
+def _columns(rows: Iterable[Numbers], names: Sequence[str]) -> list[str]:
     known = {name for row in rows for name in row.cells}
     return [name for name in names if name in known]
 
 
-def _cells(row: Row, columns: Sequence[str]) -> list[Shown]:
+def _cells(row: Numbers, columns: Sequence[str]) -> list[Cell | str]:
     return [_cell(row.cells.get(name)) for name in columns]
 
 
-def _cell(cell: Cell | None) -> Shown:
-    if cell is None:
-        return Shown(NONE)
-    small = [] if cell.low is None or cell.high is None else [f"{_one(cell.low)} to {_one(cell.high)}"]
-    small += [] if cell.sd is None else [f"sd {_one(cell.sd)}"]
-    small += [] if cell.misprinted is None else [f"printed {_one(cell.misprinted)}"]
-    return Shown(_one(cell.value), stars(cell.p), tuple(small))
+def _cell(number: Number | None) -> Cell | str:
+    if number is None:
+        return NONE
+    small = [] if number.low is None or number.high is None else [f"{_one(number.low)} to {_one(number.high)}"]
+    small += [] if number.sd is None else [f"sd {_one(number.sd)}"]
+    small += [] if number.misprinted is None else [f"printed {_one(number.misprinted)}"]
+    return Cell(_one(number.value), small, stars(number.p))
 
 
-def _rho(value: float | None, low: float | None, high: float | None) -> Shown:
-    small = () if low is None or high is None else (f"{signed(low, 2)} to {signed(high, 2)}",)
-    return Shown(NONE if value is None else signed(value, 2), "", small)
+def _rho(value: float | None, low: float | None, high: float | None) -> Cell:
+    small = [] if low is None or high is None else [f"{signed(low, 2)} to {signed(high, 2)}"]
+    return Cell(NONE if value is None else signed(value, 2), small)
 
 
 def _one(value: float) -> str:
     """Format with one decimal, without the sign of a negative zero."""
     return percent(round(value, 1) + 0.0)
-
-
-def _p(p: float) -> str:
-    return "<0.0001" if p < 0.0001 else f"{p:.4f}"

@@ -9,13 +9,12 @@ from markupsafe import Markup
 
 from sightword.evaluation.published.rows import published
 from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.report import html_page
+from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import NONE, flat, is_number, percent, tile
+from sightword.report.number_formats import NONE, is_number, percent, tile
+from sightword.report.tables import Cell, Row, Table
 from sightword.statistics import proportion_interval, with_interval
 
-FILES = ("page.html", "page.css")
-"""The files beside this module from which :func:`sightword.report.html_page.render` makes the page."""
 PARTS = {
     "direct": "direct edges",
     "indirect": "all other true pairs",
@@ -30,6 +29,21 @@ CAPTIONS = (
     ("Energies", "energies"),
     ("Accuracy by the hyponym's depth", "depth"),
     ("Accuracy on true pairs by distance", "distance"),
+)
+
+_SCORES = (
+    "A pair is accepted as hyponym and hypernym if its energy is at most a threshold, which is chosen on dev. "
+    "Accuracy: percent of pairs that are classified correctly, with the 95&nbsp;% interval (Wald's; near 0 and 100 "
+    "Wilson's). The closure accepts a pair if it follows from the true pairs of training and dev; the frequency "
+    "counts the training pairs with the same hypernym."
+)
+_PARTS = (
+    "A direct edge of the taxonomy never follows from other pairs, so only direct edges need prediction. All other "
+    "true pairs follow from others unless these are missing in training."
+)
+_PLANE = (
+    "Order-embeddings of a few concepts with two numbers each. A hyponym lies above and to the right of its "
+    "hypernyms; arrows lead to direct hypernyms."
 )
 
 
@@ -51,36 +65,36 @@ def render(
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
     """
-    energy, scores = embedding["energy"], metrics[settings.split]
-    drawn = dict.fromkeys([name for _, name in CAPTIONS] + ["plane"], Markup(""))
-    drawn |= {one.name: html_page.inline(one) for one in drawings}
-    part = counts[settings.split]
-    closure = scores["closure"]
-    return html_page.render(
-        "sightword.hypernyms.page",
-        title=settings.title,
-        story=_story(counts, embedding),
+    energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
+    drawn = {one.name: one for one in drawings}
+    figures = html.beside(*(html.figure(drawn.get(name), caption) for caption, name in CAPTIONS))
+    command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
+    shown = [
+        html.Section(
+            "scores",
+            "Scores",
+            [html.text(_SCORES), html.table(_scores(metrics, counts, energy, settings)), html.source(command)],
+        ),
+        html.Section(
+            "parts", "Parts", [html.text(_PARTS), html.table(_parts(scores, energy)), _reconstruction(metrics)]
+        ),
+        html.Section("drawings", "Drawings", [figures]),
+    ]
+    if "plane" in drawn:
+        shown.append(
+            html.Section("plane", "In the plane", [html.text(_PLANE), html.figure(drawn["plane"])], menu="Plane")
+        )
+    if mistakes:
+        words = html.text("The wrong pairs that are farthest from the threshold.")
+        shown.append(html.Section("mistakes", "Mistakes", [words, html.table(_mistakes(mistakes))]))
+    shown.append(html.Section("data", "Data", [html.facts({"Taxonomy and split": counts, "Embedding": embedding})]))
+    return html.render(
+        settings.title,
+        shown,
+        top=html.text("{}", _story(counts, embedding), style="story"),
+        footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),
-        split=settings.split,
-        energy=energy,
-        pairs=f"{part['true']:,} true and {part['false']:,} false",
-        scores=_rows(scores, energy, counts["protocol"] if settings.published and settings.split == "test" else ""),
-        parts=[
-            (
-                text,
-                percent(scores[energy].get(name)),
-                percent(closure.get(name)),
-                f"{scores[energy][f'{name}_pairs']:,}",
-            )
-            for name, text in PARTS.items()
-            if name in scores[energy]
-        ],
-        reconstruction=metrics.get("reconstruction"),
-        captions=CAPTIONS,
-        drawn=drawn,
-        mistakes=mistakes,
-        facts=[("Taxonomy and split", flat(counts)), ("Embedding", flat(embedding))],
     )
 
 
@@ -92,24 +106,24 @@ def _story(counts: Mapping[str, Any], embedding: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note]:
     found = []
     if part["mislabelled"]:
-        text = (
+        words = (
             f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
             f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
         )
         if "draws" in counts:
             drawn = counts["draws"]
-            text += (
+            words += (
                 f" Over {drawn['number']} splits drawn this way: {_spread(drawn['mislabelled'])} of the false pairs, "
                 f"ceiling {_spread(drawn['ceiling'])}."
             )
-        found.append(("Wrong labels", text))
+        found.append(html.Note("Wrong labels", words))
     if part["in_training"]:
-        found.append(("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
+        found.append(html.Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
     if not counts["protocol"]:
-        found.append(("No published split", "No published number belongs beside these scores."))
+        found.append(html.Note("No published split", "No published number belongs beside these scores."))
     return found
 
 
@@ -117,33 +131,83 @@ def _spread(of: Mapping[str, float]) -> str:
     return f"{of['mean']:.1f} ± {of['deviation']:.1f} % ({of['lowest']:.1f} to {of['highest']:.1f})"
 
 
-def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[html.Headline]:
     own = scores[energy]
     shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
     closure, ceiling = f"closure {scores['closure']['accuracy']:.1f} %", f"ceiling {part['ceiling']:.1f} %"
-    found = [(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
+    found = [html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
     if "direct" in own:
         shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
         none = "the closure accepts none of them"
-        found.append((shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
-    found.append((f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
+        found.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
+    found.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
     return found
 
 
-def _rows(scores: Mapping[str, Any], energy: str, protocol: str) -> list[dict[str, Any]]:
-    found = []
+def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, settings: HypernymsSettings) -> Table:
+    scores, part = metrics[settings.split], counts[settings.split]
+    protocol = counts["protocol"] if settings.published and settings.split == "test" else ""
+    columns = ("system", "accuracy", "true right", "false right", "F1", "AUC", "average precision")
+    rows = []
     for name in (energy, "closure", "frequency"):
         own = scores[name]
         cells = [with_interval(own["accuracy"], own["accuracy_ci95"])]
         cells += [percent(own.get(key)) for key in ("true_right", "false_right", "f1")]
         cells += [f"{own[key]:.4f}" if is_number(own.get(key)) else NONE for key in ("auc", "average_precision")]
-        shown = name.replace("_", " ")
-        found.append({"kind": "ours" if name == energy else "", "name": shown, "detail": "", "cells": cells})
-    ceiling = [percent(scores["ceiling"]), *[NONE] * 5]
-    found.append({"kind": "chance", "name": "ceiling", "detail": "a truthful classifier", "cells": ceiling})
-    for row in published("hypernyms"):
-        if row.setting == protocol:
-            cells = [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")]
-            detail = f"{row.source}, published"
-            found.append({"kind": "published", "name": row.system, "detail": detail, "cells": cells})
-    return found
+        rows.append(Row(name.replace("_", " "), cells, "ours" if name == energy else ""))
+    rows.append(Row("ceiling", [percent(scores["ceiling"]), *[NONE] * 5], "chance", "a truthful classifier"))
+    caption = f"{settings.split}: {part['true']:,} true and {part['false']:,} false pairs"
+    return Table(caption, columns, [*rows, *_published(protocol)])
+
+
+def _published(protocol: str) -> list[Row]:
+    """Return the published rows of a protocol; none without one."""
+    return [
+        Row(
+            row.system,
+            [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")],
+            "published",
+            f"{row.source}, published",
+        )
+        for row in published("hypernyms")
+        if row.setting == protocol
+    ]
+
+
+def _parts(scores: Mapping[str, Any], energy: str) -> Table:
+    own, closure = scores[energy], scores["closure"]
+    rows = [
+        Row(words, [percent(own.get(name)), percent(closure.get(name)), f"{own[f'{name}_pairs']:,}"])
+        for name, words in PARTS.items()
+        if name in own
+    ]
+    return Table("Percent right", ("part", energy, "closure", "pairs"), rows, style="narrow")
+
+
+def _reconstruction(metrics: Mapping[str, Any]) -> Markup | None:
+    if not (found := metrics.get("reconstruction")):
+        return None
+    numbers = f"{found['map']:.3f}", f"{found['mean_rank']:.1f}"
+    return html.text(
+        "Reconstruction: the hypernyms of {} concepts, ranked among all concepts: mean average precision {}, mean "
+        "rank {}; ties count against the embedding.",
+        found["concepts"],
+        *numbers,
+    )
+
+
+def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        Row(
+            one["hyponym"],
+            [
+                Cell(one["hypernym"], [one["hypernym_gloss"]], style="prose"),
+                ("true" if one["label"] else "false") + (", direct" if one["direct"] else ""),
+                f"{one['energy']:.3f}",
+            ],
+            detail=one["hyponym_gloss"],
+        )
+        for one in mistakes
+    ]
+    columns = ("hyponym", Cell("hypernym", style="prose"), "is", "energy")
+    return Table(f"{len(mistakes)} pairs", columns, rows, style="sortable")

@@ -12,9 +12,8 @@ from typing import Literal
 from sightword.bootstrap import ends
 from sightword.evaluation.published.rows import published as published_rows
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.page.comparing import Difference
-from sightword.grounded.page.results import RELATED, TRANSFER, Run
-from sightword.grounded.page.summary import over_seeds
+from sightword.grounded.judging.comparing import Difference
+from sightword.grounded.judging.results import RELATED, TRANSFER, Run, over_seeds
 from sightword.statistics import (
     clustered_half_width,
     effective_cases,
@@ -30,7 +29,7 @@ ACCURACIES = (*TRANSFER, "MRPC_f1", "transfer_mean")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Number:
     """A number of a table, times 100 or in percent."""
 
     value: float
@@ -48,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class Numbers:
     """A row of a table."""
 
     kind: Literal["judged", "space", "centred", "published"]
@@ -57,27 +56,27 @@ class Row:
     """The scenario, or the published name."""
     detail: str
     """The space, or the source."""
-    cells: dict[str, Cell] = field(default_factory=dict)
+    cells: dict[str, Number] = field(default_factory=dict)
     """By column; a missing cell was not measured."""
 
 
 def structure_table(
     scenarios: Mapping[str, Sequence[Run]], tests: Sequence[Difference], *, published: bool = True
-) -> list[Row]:
+) -> list[Numbers]:
     """Return the rows of Table 1: each scenario judged, in its other spaces, and centred; then the published ones."""
     rows = []
     for name, runs in scenarios.items():
         judged, spaces = runs[0].judged, runs[0].metrics["spaces"]
         tested = {test.key: test for test in tests if test.scenario == name}
-        rows.append(Row("judged", name, judged, _cells(runs, STRUCTURE, judged, tested)))
-        rows += [Row("space", name, other, _cells(runs, STRUCTURE, other)) for other in spaces if other != judged]
-        rows.append(Row("centred", name, judged, _cells(runs, STRUCTURE, judged, centred=True)))
+        rows.append(Numbers("judged", name, judged, _cells(runs, STRUCTURE, judged, tested)))
+        rows += [Numbers("space", name, other, _cells(runs, STRUCTURE, other)) for other in spaces if other != judged]
+        rows.append(Numbers("centred", name, judged, _cells(runs, STRUCTURE, judged, centred=True)))
     return rows + (_published("structure") if published else [])
 
 
 def transfer_table(
     scenarios: Mapping[str, Sequence[Run]], tests: Sequence[Difference], *, published: bool = True
-) -> list[Row]:
+) -> list[Numbers]:
     """Return the rows of Table 3; empty if no scenario was judged by transfer tasks.
 
     The published rows have their mean where all of its tasks were judged.
@@ -86,7 +85,7 @@ def transfer_table(
     for name, runs in scenarios.items():
         if runs[0].transfer_space is not None:
             tested = {test.key: test for test in tests if test.scenario == name}
-            rows.append(Row("judged", name, runs[0].transfer_space, _cells(runs, ACCURACIES, None, tested)))
+            rows.append(Numbers("judged", name, runs[0].transfer_space, _cells(runs, ACCURACIES, None, tested)))
     if not published or not rows:
         return rows
     others = _published("transfer")
@@ -103,7 +102,7 @@ def _cells(
     tests: Mapping[str, Difference] | None = None,
     *,
     centred: bool = False,
-) -> dict[str, Cell]:
+) -> dict[str, Number]:
     found = {}
     for key in keys:
         number = over_seeds(runs, [run.score(key, space, centred=centred) for run in runs])
@@ -113,7 +112,7 @@ def _cells(
         scale, test = 1.0 if key in ACCURACIES else 100.0, (tests or {}).get(key)
         interval = None if centred and key in MEASURES else _interval(runs, key, space, value)
         low, high = (None, None) if interval is None else (scale * end for end in interval)
-        found[key] = Cell(
+        found[key] = Number(
             scale * value,
             low,
             high,
@@ -144,13 +143,13 @@ def _tasks(runs: Sequence[Run]) -> list[str]:
     return [task for task in TRANSFER if len(runs[0].right(task))]
 
 
-def _published(table: str) -> list[Row]:
+def _published(table: str) -> list[Numbers]:
     return [
-        Row(
+        Numbers(
             "published",
             row.system,
             row.source,
-            {key: Cell(value, misprinted=row.misprinted.get(key)) for key, value in row.scores.items()},
+            {key: Number(value, misprinted=row.misprinted.get(key)) for key, value in row.scores.items()},
         )
         for row in published_rows(table)
     ]

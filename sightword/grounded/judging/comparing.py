@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sightword.bootstrap import ends, resampled_spearman
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.page.results import RELATED, TRANSFER, Run
+from sightword.grounded.judging.results import RELATED, TRANSFER, Run
 from sightword.statistics import holm, mcnemar, mean_ranks, rank_interval, spearman
 
 Doubles = NDArray[np.float64]
