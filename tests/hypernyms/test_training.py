@@ -255,7 +255,7 @@ def test_a_loss_that_is_not_finite_and_a_batch_that_is_too_large(prepared):
     with pytest.raises(TrainingError, match=message), np.errstate(all="ignore"):
         small_run(prepared, huge)
     far = SMALL.model_copy(update={"energy": "cone", "pretrain": 1, "pretrain_rate": 1e300})
-    with pytest.raises(TrainingError, match=r"Lower embed\.pretrain_rate"), np.errstate(all="ignore"):
+    with pytest.raises(TrainingError, match=r"Lower train\.pretrain_rate"), np.errstate(all="ignore"):
         small_run(prepared, far)
     with pytest.raises(TrainingError, match=r"train.batch = 100000 takes 50000 true pairs, and 33605"):
         small_run(prepared, SMALL.model_copy(update={"batch": 100_000}))

@@ -210,7 +210,7 @@ def test_key_without_comment_has_the_first_sentence_and_the_other_choices(projec
         """A toy. Its second sentence is not written."""
 
         cell: Literal["gru", "lstm"] = "gru"
-        """The cell of Figure 2, by Hochreiter et al. (1997). It is published."""
+        """The cell of the drawing, by Hochreiter et al. (1997). It is published."""
         rate: float = 1e-8
         """Rate of ``cell``."""
         words: list[str] = Field(default=["no", "a, b", "", "1", "two words", "ö"])
@@ -220,7 +220,7 @@ def test_key_without_comment_has_the_first_sentence_and_the_other_choices(projec
     assert whole(project).splitlines()[3:] == [
         "",
         "report:                       # A toy",
-        "  cell: gru                   # The cell of Figure 2, by Hochreiter et al. (1997); or lstm",
+        "  cell: gru                   # The cell of the drawing, by Hochreiter et al. (1997); or lstm",
         "  rate: 0.00000001            # Rate of cell",
         """  words: [no, "a, b", '', "1", two words, ö]""",
     ]

@@ -83,7 +83,7 @@ def sentence_pairs(checkpoint: Checkpoint | None, **changes: Any) -> Result:
     parts = [EncodedPairs(sentences, *places[:, cut], entailed[cut]) for cut in (slice(300), slice(300, 400))]
     settings = PAIRS.model_copy(update=changes)
     task = entail.train(settings, *parts, tokens=20, device=CPU, checkpoint=checkpoint)
-    return task.encoders.captions.state_dict(), task.progress
+    return task.captions.state_dict(), task.progress
 
 
 def scenes(checkpoint: Checkpoint | None, **changes: Any) -> Result:
