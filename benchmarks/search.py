@@ -35,10 +35,10 @@ from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.table import Origin, read_features, write_features
+from sightword.evaluation.retrieval.index import Index
+from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.search.index import Index
 from sightword.search.searcher import Searcher
 
 PICTURES = 100_000

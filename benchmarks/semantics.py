@@ -41,7 +41,7 @@ from sightword.evaluation.semantics.encoding import embed
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
 from sightword.model.settings import ModelSettings
-from sightword.statistics import pearson
+from sightword.statistics.inference import pearson
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
 BATCH = 128

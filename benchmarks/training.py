@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from sightword.compute.devices import has_bfloat16_units
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from sightword.report.settings import ReportSettings
+from sightword.vse.page.settings import ReportSettings
 
 log = logging.getLogger(__name__)
 
@@ -17,9 +17,9 @@ SETTINGS = ReportSettings
 def work(settings: ReportSettings) -> None:
     """Write one page with all tables, curves and a gallery."""
     from sightword.io.files import write_json
-    from sightword.report import page
     from sightword.report.inputs import RunFiles
-    from sightword.statistics import rounded
+    from sightword.statistics.inference import rounded
+    from sightword.vse.page import page
 
     files = RunFiles(
         dropped=Path("data/corpus/dropped.parquet"),

@@ -35,10 +35,10 @@ def work(settings: RetrievalSettings) -> None:
     from sightword.evaluation.retrieval.measuring import measure
     from sightword.evaluation.retrieval.querybank import bank
     from sightword.evaluation.retrieval.tables import rank_rows, recall_rows
-    from sightword.features.pairs import pair
-    from sightword.features.table import read_features
+    from sightword.features.tables.pairs import pair
+    from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, read_table, write_json, write_table, write_tsv
-    from sightword.statistics import rounded
+    from sightword.statistics.inference import rounded
 
     here = machine.current()
     device = devices.use(here)

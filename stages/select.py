@@ -23,11 +23,11 @@ def work(settings: SelectSettings) -> None:
     from sightword import machine
     from sightword.captions.table import read_captions
     from sightword.compute import devices
-    from sightword.features.origin import describe
-    from sightword.features.pairs import pair
-    from sightword.features.table import read_features
+    from sightword.features.tables.origin import describe
+    from sightword.features.tables.pairs import pair
+    from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
-    from sightword.statistics import rounded
+    from sightword.statistics.inference import rounded
     from sightword.vse.selection.beside import read_beside
     from sightword.vse.selection.choice import CRITERIA, choose, mean_r10
     from sightword.vse.selection.model_card import Amount, model_card

@@ -34,7 +34,7 @@ def work(settings: SemanticsSettings) -> None:
     from sightword.evaluation.semantics.pair_table import write_pairs
     from sightword.io.files import atomic_folder, write_json, write_text
     from sightword.messages import counts
-    from sightword.statistics import rounded
+    from sightword.statistics.inference import rounded
 
     device = devices.use(machine.current())
     captions = read_captions(CAPTIONS)

@@ -19,7 +19,7 @@ from sightword.vse.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from sightword.captions.vocabulary import Vocabulary
-    from sightword.features.pairs import Pairs
+    from sightword.features.tables.pairs import Pairs
     from sightword.machine import Machine, Place
     from sightword.training.checkpoint import Progress
 
@@ -40,7 +40,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     """Train the caption and image encoders, keep snapshots."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.features.origin import describe
+    from sightword.features.tables.origin import describe
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
     from sightword.training.checkpoint import open_checkpoint
@@ -114,8 +114,8 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
     """Return both splits, the vocabulary, what the features are, how many pictures were rejected, and the hashes."""
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.captions.vocabulary import Vocabulary
-    from sightword.features.pairs import pair, report_uncaptioned
-    from sightword.features.table import read_features
+    from sightword.features.tables.pairs import pair, report_uncaptioned
+    from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)

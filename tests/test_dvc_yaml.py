@@ -6,6 +6,7 @@ import importlib
 import json
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import first_party
@@ -22,6 +23,10 @@ REPOSITORY = Path(__file__).parents[1]
 PIPELINES = pipelines(REPOSITORY)
 STAGES = [(pipeline, name) for pipeline in PIPELINES for name in pipeline.stages]
 each_stage = pytest.mark.parametrize(("pipeline", "name"), STAGES, ids=[one.address(name) for one, name in STAGES])
+
+
+MOST = 14
+"""The most rooms and files of code in the deps of a stage."""
 
 
 def code_deps(stage):
@@ -49,6 +54,16 @@ def test_deps_name_all_the_code_and_no_more(repository, pipeline, name):
     assert not missing, f"add to the deps of {where}:\n" + "\n".join(f"      - {path}" for path in missing)
     idle = [dep for dep in deps if not any(path == dep or path.startswith(f"{dep}/") for path in needed)]
     assert not idle, f"deps of {where} that its code never imports: {idle}"
+
+
+@each_stage
+def test_deps_name_rooms_and_no_lists_of_files(repository, pipeline, name):
+    """Two files of a room stand for the room, so that a file added to the room needs no change of dvc.yaml."""
+    deps = code_deps(pipeline.stages[name])
+    assert len(deps) <= MOST, f"{name} in {pipeline.dvc_yaml} has {len(deps)} code deps"
+    rooms = Counter(str(Path(dep).parent) for dep in deps if (repository / dep).is_file() and dep.count("/") > 1)
+    listed = [room for room, files in rooms.items() if files > 1 and not room.startswith("stages")]
+    assert not listed, f"name the room in the deps of {name} in {pipeline.dvc_yaml}: {', '.join(listed)}"
 
 
 @each_stage

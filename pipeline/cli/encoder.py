@@ -149,7 +149,7 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
-    from sightword.statistics import with_interval
+    from sightword.statistics.inference import with_interval
 
     lines = []
     for task, entries in metrics.items():

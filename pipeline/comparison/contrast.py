@@ -19,9 +19,8 @@ from sightword.errors import FileFormatError, ScoringError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
 from sightword.io.files import read_json
 from sightword.messages import flat
-from sightword.report.gallery import first_right, read_top
+from sightword.report.gallery import first_right, headline_split, read_top
 from sightword.report.number_formats import is_number
-from sightword.report.summary import headline_split
 
 if TYPE_CHECKING:
     import pandas as pd

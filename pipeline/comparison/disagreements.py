@@ -13,7 +13,7 @@ from pipeline.comparison.systems import unseen_pairs
 from sightword.evaluation.semantics.breakdown import TRAINED
 from sightword.evaluation.semantics.pair_table import PairTable
 from sightword.report.gallery import Captions, QueryKey, Tile, answers_of, by_hash, thumbnails
-from sightword.statistics import mean_ranks
+from sightword.statistics.inference import mean_ranks
 
 TILES = 5
 """The number of shown answers of each run."""

@@ -14,9 +14,20 @@ from pipeline.comparison.recall import Recall
 from pipeline.comparison.runs import CURVES
 from pipeline.comparison.systems import Better, Row
 from pipeline.comparison.table import QUERIES
-from sightword.report.drawing import BLUE, GREY, INK, ORANGE, Drawing, Interval, Look, draw_rows, drawing_style
+from sightword.report.drawing import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    Drawing,
+    Interval,
+    Look,
+    draw_rows,
+    drawing_style,
+    plain_axes,
+    segments,
+)
 from sightword.report.inputs import numbers, read_tsv
-from sightword.report.plots import plain_axes, segments
 
 LOOKS: dict[Better, tuple[str, Look]] = {
     "A": ("A is significantly better", (BLUE, "o", 4.5)),

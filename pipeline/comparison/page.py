@@ -13,11 +13,12 @@ from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
 from pipeline.comparison.systems import Better, Comparison, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.io.files import write_text
-from sightword.report import attention, gallery
+from sightword.report import gallery
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, count, plain
 from sightword.report.tables import Cell, Row, Table, code, quotes
+from sightword.vse.page import attention
 
 QUERIES = 4
 """The number of captions that one run answers better, for each run."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.comparison.systems import Better, who_is_better
 from sightword.errors import ScoringError
 from sightword.io.files import read_table
-from sightword.statistics import holm, mcnemar
+from sightword.statistics.inference import holm, mcnemar
 
 Columns = dict[str, NDArray[Any]]
 

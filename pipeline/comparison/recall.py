@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeline.comparison.systems import SAMPLES, SEED, Better, who_is_better
-from sightword.bootstrap import Doubles, draws
 from sightword.errors import ScoringError
 from sightword.report.gallery import QueryKey
-from sightword.statistics import holm
+from sightword.statistics.bootstrap import Doubles, draws
+from sightword.statistics.inference import holm
 
 DEPTHS = (1, 5, 10)
 DIRECTIONS = ("caption_to_image", "image_to_caption")

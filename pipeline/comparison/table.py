@@ -9,9 +9,9 @@ from pipeline.comparison.contrast import Tested
 from pipeline.comparison.parts import Measure, Part
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.systems import LEVEL, Comparison, Row
-from sightword.bootstrap import Resampled
 from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 from sightword.report.number_formats import signed
+from sightword.statistics.bootstrap import Resampled
 
 _HEADER = ["task", "subtask", "pairs", "A", "B", "A - B", "Williams p", "Steiger p", "bootstrap p", "Holm p", "better"]
 _SCORES = ["task", "subtask", "pairs", "a", "a_lo", "a_hi", "b", "b_lo", "b_hi", "difference"]

@@ -17,7 +17,7 @@ from pipeline.lineage.workspace import Workspace
 from pipeline.pipelines import LOCKS
 from sightword.errors import EncoderError, LineageError
 from sightword.io.files import read_json
-from sightword.statistics import with_interval
+from sightword.statistics.inference import with_interval
 
 RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"
 _DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}

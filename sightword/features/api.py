@@ -13,12 +13,12 @@ import torch
 from pydantic import ValidationError
 
 from sightword import machine
+from sightword.cluster.processes import ordered_map
 from sightword.compute import devices
-from sightword.compute.workers import ordered_map
 from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, RANDOM, Crops, FeaturesSettings, Precision
-from sightword.features.table import Array
+from sightword.features.tables.table import Array
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, hash_file, resize_to_array

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sightword.compute.workers import ordered_map
+from sightword.cluster.processes import ordered_map
 from sightword.errors import FeaturesError
 from sightword.features.distributed import Distribution, Job, pictures_of
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
-from sightword.features.table import Array, Rows, write_features
+from sightword.features.tables.table import Array, Rows, write_features
 from sightword.images.encoding import Pixels
 from sightword.images.resized import read_rejects
 from sightword.images.shards import Group, Listed, Selection, list_pictures, read_arrays, read_transform

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import torch
 
+from sightword.cluster.actors import Actors
+from sightword.cluster.nodes import Requirements
+from sightword.cluster.opening import opened
+from sightword.cluster.processes import threaded_map
+from sightword.cluster.workers import Size
 from sightword.compute import devices
-from sightword.compute.ray_actors import Actors
-from sightword.compute.ray_nodes import Requirements
-from sightword.compute.ray_opening import opened
-from sightword.compute.ray_workers import Size
-from sightword.compute.workers import threaded_map
 from sightword.errors import FeaturesError
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock

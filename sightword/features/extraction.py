@@ -18,7 +18,7 @@ from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
 from sightword.features.identity import KERNELS, Identity, transform_of
 from sightword.features.settings import FeaturesSettings
-from sightword.features.table import Array, Origin
+from sightword.features.tables.table import Array, Origin
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.images.encoding import Pixels

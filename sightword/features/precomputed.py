@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, FeaturesSettings
-from sightword.features.table import Array, FeatureTable, Origin, Rows, read_features, write_features
+from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.io.files import Pathish, read_text, sha256_file
 from sightword.io.mapping import mapping
 from sightword.io.names import Names

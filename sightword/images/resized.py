@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from tqdm import tqdm
 
-from sightword.compute.workers import OrderedMap, ordered_map
+from sightword.cluster.processes import OrderedMap, ordered_map
 from sightword.errors import PictureError
 from sightword.images.decode import Reject, RejectError, decode, read_file
 from sightword.images.encoding import Pixels, encode

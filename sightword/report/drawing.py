@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
+POINTS = 300
+"""The largest number of points in a curve; longer curves are drawn by the mean and range of this many segments."""
+LINES = 9
+"""The most distinguishable lines in a drawing over epochs, by colour, marker and dashes."""
 INK = "#010203"
 """A placeholder for the page's text colour until the drawing is finished."""
 WIDTH = 4.6
@@ -164,3 +169,22 @@ def _short(path: str) -> str:
     path = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), path)
     path = re.sub(r"\s*\n\s*", " ", path.strip())
     return re.sub(r"M (\S+) (\S+) L \1 \2(?= M|$)", r"M\1 \2h.1", path)
+
+
+def plain_axes(height: float, xlabel: str, ylabel: str) -> tuple[Figure, Any]:
+    """Return a figure of some height with labelled axes."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    return figure, axes
+
+
+def segments(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean position, mean, least and largest value of at most ``POINTS`` segments of a curve."""
+    if len(y) <= POINTS:
+        return x, y, y, y
+    cuts = np.linspace(0, len(y), POINTS + 1).astype(int)
+    parts = [slice(*ends) for ends in itertools.pairwise(cuts)]
+    mean_x, mean = (np.array([values[part].mean() for part in parts]) for values in (x, y))
+    return mean_x, mean, np.array([y[part].min() for part in parts]), np.array([y[part].max() for part in parts])

@@ -56,6 +56,14 @@ class Section(NamedTuple):
     """The text of the link, if it is not the head."""
 
 
+DEMONSTRATED = Note(
+    "random weights: for demonstration",
+    "The image network was never trained, so its features are arbitrary though fixed. "
+    "The run shows that every part works; its numbers are no evidence about the method.",
+    serious=True,
+)
+
+
 def render(
     title: str,
     sections: Sequence[Section | None],

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from sightword import messages
-from sightword.statistics import Interval, interval_text, with_interval
+from sightword.statistics.inference import Interval, interval_text, with_interval
 
 NONE = "–"
+MUCH = 0.1
+"""Sets with at least this share of sentences seen in training are marked."""
 FEW = 30
 """A mean over fewer cases says little: a drawing has it pale, or leaves it out."""
 
@@ -91,3 +93,9 @@ def flat(values: Mapping[str, Any]) -> dict[str, str]:
     """Flatten nested values to ``a.b`` -> text, in order and without hashes, which do not help a reader."""
     hashes = ("sha256", "md5", "checksum")
     return {name: plain(value) for name, value in messages.flat(values).items() if not name.endswith(hashes)}
+
+
+def much_seen(scores: Mapping[str, Any]) -> bool:
+    """Return whether a tenth or more of a subtask's sentences was seen in training."""
+    seen = scores.get("seen_in_training")
+    return is_number(seen) and seen >= MUCH

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
-from sightword.compute.workers import ordered_map
+from sightword.cluster.processes import ordered_map
 from sightword.errors import SearchError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.settings import RANDOM, FeaturesSettings
-from sightword.features.table import FeatureTable
+from sightword.features.tables.table import FeatureTable
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import resize_to_array

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightword.errors import FeaturesError, SearchError
 from sightword.features.identity import Transform
-from sightword.features.origin import random_weights
 from sightword.features.settings import RANDOM, is_weights_file
+from sightword.features.tables.origin import random_weights
 
 if TYPE_CHECKING:
     from sightword.features.backbones import Backbone

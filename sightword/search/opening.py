@@ -11,7 +11,7 @@ from sightword.errors import SearchError
 
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
-    from sightword.features.table import FeatureTable
+    from sightword.features.tables.table import FeatureTable
     from sightword.search.query import Query
     from sightword.search.searcher import Floats, Searcher
     from sightword.search.uploads import UploadedPictures
@@ -90,7 +90,7 @@ def open_search(
 
 def _read(features: Path, captions: Path | None, split: str | None) -> tuple[FeatureTable, CaptionTable | None]:
     from sightword.captions.table import read_texts
-    from sightword.features.table import read_features
+    from sightword.features.tables.table import read_features
 
     if captions is None and split is not None:
         todo = "Give --captions data/captions/captions.parquet."

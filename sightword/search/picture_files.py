@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sightword.compute.workers import ordered_map
+from sightword.cluster.processes import ordered_map
 from sightword.errors import FileFormatError, SearchError
 from sightword.images.decode import Reject
 from sightword.images.resized import Source, hash_file

@@ -22,12 +22,12 @@ from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
-from sightword.features.origin import DEMONSTRATION, random_weights
-from sightword.features.table import FeatureTable
+from sightword.evaluation.retrieval.index import Found, Index
+from sightword.features.tables.origin import DEMONSTRATION, random_weights
+from sightword.features.tables.table import FeatureTable
 from sightword.model.shape import ComparisonName
 from sightword.search.catalogue import Caption, Catalogue, build
 from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
-from sightword.search.index import Found, Index
 from sightword.search.query import Query, check_query
 
 log = logging.getLogger(__name__)

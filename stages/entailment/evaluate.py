@@ -31,7 +31,7 @@ def work(settings: EntailmentSettings) -> None:
     from sightword.entailment.page.page import render
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.report.binary import curve, energies
-    from sightword.statistics import interval_ends, with_interval
+    from sightword.statistics.inference import interval_ends, with_interval
 
     device = devices.use(machine.current())
     splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}

@@ -31,11 +31,11 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.semantics.pair_table import write_pairs
-    from sightword.features.pairs import Pairs, pair
-    from sightword.features.table import read_features
+    from sightword.features.tables.pairs import Pairs, pair
+    from sightword.features.tables.table import read_features
     from sightword.grounded.judging.measuring import METRICS, measure, read
     from sightword.io.files import atomic_folder, write_json, write_table
-    from sightword.statistics import rounded
+    from sightword.statistics.inference import rounded
 
     run = f"{scenario}-{seed}"
     if settings.ratings:

@@ -76,7 +76,7 @@ def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:
     from pipeline.comparison.parts import Measure
     from sightword.grounded.judging.comparing import compare as paired
     from sightword.grounded.judging.results import differing_material, read_runs
-    from sightword.statistics import holm
+    from sightword.statistics.inference import holm
 
     of_a, of_b = _seeds(a), _seeds(b)
     found = []

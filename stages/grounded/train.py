@@ -34,9 +34,9 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.compute import devices
     from sightword.errors import ParamsError
-    from sightword.features.origin import describe
-    from sightword.features.pairs import pair
-    from sightword.features.table import read_features
+    from sightword.features.tables.origin import describe
+    from sightword.features.tables.pairs import pair
+    from sightword.features.tables.table import read_features
     from sightword.grounded.training.batches import described
     from sightword.grounded.training.scenario import ground, read_start, read_textual
     from sightword.io.files import atomic_folder, write_json

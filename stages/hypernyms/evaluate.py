@@ -30,7 +30,7 @@ def work(settings: HypernymsSettings) -> None:
     from sightword.hypernyms.training.concepts import Concepts
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.report.binary import curve, energies
-    from sightword.statistics import with_interval
+    from sightword.statistics.inference import with_interval
 
     prepared = read_prepared(TAXONOMY)
     concepts = Concepts.load(CONCEPTS)

@@ -10,10 +10,10 @@ import pytest
 from pipeline.comparison.dependent import steiger, williams
 from pipeline.comparison.systems import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
-from sightword.bootstrap import pearson_differences, resampled
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
-from sightword.statistics import fisher_interval, holm
+from sightword.statistics.bootstrap import pearson_differences, resampled
+from sightword.statistics.inference import fisher_interval, holm
 
 SIZES = {
     ("STS12", "MSRpar"): 120,

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sightword.compute.ray_nodes import Requirements
+from sightword.cluster.nodes import Requirements
 from sightword.errors import SetupError
 
 

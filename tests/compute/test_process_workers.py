@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sightword.compute.workers import ordered_map
+from sightword.cluster.processes import ordered_map
 from sightword.errors import SetupError
 
 

@@ -16,7 +16,7 @@ from ray_nodes import Project, finish, segments
 from small_disk import on_a_disk
 
 from sightword import machine
-from sightword.compute.ray_opening import opened
+from sightword.cluster.opening import opened
 from sightword.errors import SetupError
 from sightword.images.resized import corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings

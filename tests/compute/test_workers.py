@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from sightword.compute import ray_workers as workers
-from sightword.compute.ray_workers import Cluster, Size
+from sightword.cluster import workers as workers
+from sightword.cluster.workers import Cluster, Size
 
 NODES = [{"Alive": True, "Resources": {"CPU": 2.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]
 

@@ -19,7 +19,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.encoding import embed
 from sightword.model.encoders import pad
-from sightword.report.attention import attend
+from sightword.vse.page.attention import attend
 
 FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
 

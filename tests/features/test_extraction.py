@@ -17,7 +17,7 @@ from sightword.features import api, compute, extractor
 from sightword.features.api import extract
 from sightword.features.compute import Part, ResizedCorpus, Summary, parse_part
 from sightword.features.settings import FeaturesSettings
-from sightword.features.table import read_features
+from sightword.features.tables.table import read_features
 from sightword.features.vision import models
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings

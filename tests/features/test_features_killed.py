@@ -21,7 +21,7 @@ from PIL import Image
 from ruamel.yaml import YAML
 
 from sightword.features import compute
-from sightword.features.table import read_features
+from sightword.features.tables.table import read_features
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import list_pictures

@@ -11,10 +11,10 @@ from hypothesis import given as given_values
 from hypothesis import strategies as st
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.origin import describe
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
-from sightword.features.table import Origin, read_features, write_features
+from sightword.features.tables.origin import describe
+from sightword.features.tables.table import Origin, read_features, write_features
 
 IDS = ["b", "a", "c"]
 VALUES = np.array([[1, 2], [3, 4], [5, 6]], np.float16)

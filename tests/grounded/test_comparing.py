@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from sightword.bootstrap import resampled_spearman
 from sightword.evaluation.published.rows import published
 from sightword.grounded.judging.comparing import compare, gains
 from sightword.grounded.judging.result_tables import structure_table, transfer_table
 from sightword.grounded.judging.results import KEYS, TRANSFER, Run, summary
+from sightword.statistics.bootstrap import resampled_spearman
 
 PAIRS, PICTURES = 120, 200
 

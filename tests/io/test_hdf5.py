@@ -15,7 +15,7 @@ from faulty_disk import FaultyDisk
 from held_open import held_open
 
 from sightword.errors import FileFormatError
-from sightword.features.table import Origin, read_features, write_features
+from sightword.features.tables.table import Origin, read_features, write_features
 
 ORIGIN = Origin("net", "avgpool", "random:0", "ab", "{}", "fp32", "extracted")
 COUNT, WIDTH = 64, 512

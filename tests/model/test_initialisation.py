@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from pipeline.params import overlay, recipes
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.initialisation import initialise
 from sightword.model.settings import ModelSettings

@@ -16,8 +16,8 @@ from pipeline.params import overlay, params_file, recipes, writing
 from pipeline.pipelines import pipelines
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
-from sightword.report.settings import ReportSettings
 from sightword.settings import Settings
+from sightword.vse.page.settings import ReportSettings
 
 TEXT = "# One.\n\nreport:\n  title: One\n  thumbnail: 128\n"
 

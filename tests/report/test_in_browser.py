@@ -9,8 +9,8 @@ import pytest
 from browser import Browser
 from finished_run import write_run
 
-from sightword.report import page
-from sightword.report.settings import ReportSettings
+from sightword.vse.page import page
+from sightword.vse.page.settings import ReportSettings
 
 pytestmark = [pytest.mark.full, pytest.mark.system]  # a browser is a package of the system
 SEMANTICS = "table.semantics"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from finished_run import write_run
 
-from sightword.report import page
 from sightword.report.drawing import Drawing
 from sightword.report.inputs import RunFiles
-from sightword.report.settings import ReportSettings
+from sightword.vse.page import page
+from sightword.vse.page.settings import ReportSettings
 
 UNSEEN = {"pearson": 0.3333, "spearman": 0.3, "pairs": 1102, "pearson_ci95": [0.2, 0.4]}
 

@@ -11,7 +11,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SearchError
-from sightword.features.table import FeatureTable
+from sightword.features.tables.table import FeatureTable
 from sightword.search.query import check_query
 from sightword.search.searcher import Searcher
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import SearchError
+from sightword.evaluation.retrieval.index import Index
 from sightword.evaluation.retrieval.ranks import rank
-from sightword.search.index import Index
 
 SIMILARITIES = ("cosine", "dot", "order", "reversed_order")
 

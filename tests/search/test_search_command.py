@@ -28,7 +28,7 @@ from sums import renew
 
 from pipeline.cli import main
 from sightword.features.backbones import find_backbone
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 from sightword.features.weights import Weights
 from sightword.io.files import read_json, sha256_file, write_json
 from sightword.search.answers import shown
@@ -187,7 +187,7 @@ def test_an_empty_folder_without_a_collection_names_the_option(tmp_path, monkeyp
 def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
     import numpy as np
 
-    from sightword.features.table import Origin, write_features
+    from sightword.features.tables.table import Origin, write_features
 
     origin = Origin("", "", "", "", "{}", "fp32", "precomputed: mine.npy")
     write_features(tmp_path / "f.h5", ["a"], [""], 3, [(np.arange(1), np.ones((1, 3), np.float32))], origin)

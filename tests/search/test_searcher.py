@@ -11,7 +11,7 @@ import torch
 
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.table import FeatureTable
+from sightword.features.tables.table import FeatureTable
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 from sightword.search.searcher import Searcher

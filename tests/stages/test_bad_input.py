@@ -16,7 +16,7 @@ from PIL import Image
 from ruamel.yaml import YAML
 from stage_here import MACHINE, run_here
 
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 
 RAW = Path("data/raw/own")
 

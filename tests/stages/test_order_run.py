@@ -15,10 +15,10 @@ from sightword.captions.table import read_captions
 from sightword.encoder.composition import compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.settings import RetrievalSettings
-from sightword.features.pairs import pair
-from sightword.features.table import read_features
+from sightword.features.tables.pairs import pair
+from sightword.features.tables.table import read_features
 from sightword.io.files import write_table
-from sightword.statistics import rounded
+from sightword.statistics.inference import rounded
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from stages import retrieval, select, train

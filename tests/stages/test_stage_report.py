@@ -12,7 +12,7 @@ from finished_run import write_run
 from stage_here import run_here
 
 from pipeline.params import params_file
-from sightword.report import page
+from sightword.vse.page import page
 
 
 def start(folder: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

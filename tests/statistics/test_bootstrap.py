@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from pipeline.comparison.dependent import williams
-from sightword import bootstrap
-from sightword.bootstrap import draws, pearson_differences, resampled, resampled_spearman
+from sightword.statistics import bootstrap
+from sightword.statistics.bootstrap import draws, pearson_differences, resampled, resampled_spearman
 
 
 def system_scores(pairs, seed, better=0.0):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sightword.statistics import (
+from sightword.statistics.inference import (
     clustered_half_width,
     clustered_interval,
     fisher_interval,

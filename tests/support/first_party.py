@@ -13,7 +13,6 @@ from pathlib import Path
 PACKAGES = ("sightword", "pipeline", "stages")
 IDLE = (
     *("sightword/__init__.py", "sightword/_lazy.py", "sightword/errors.py", "stages/__init__.py"),
-    *("stages/hypernyms/__init__.py", "stages/entailment/__init__.py", "stages/grounded/__init__.py"),
     *("sightword/messages.py", "sightword/io/transfer.py", "sightword/io/http_answers.py"),
     "sightword/encoder/pretrained.py",
 )
@@ -30,11 +29,17 @@ def needed_files(root: Path, module: str) -> set[str]:
         path = _file(root, name)
         if path in found or path in IDLE:
             continue
-        found |= {path, *data_files(root, path)}
+        if not is_face(root / path):
+            found |= {path, *data_files(root, path)}
         parts = name.split(".")
         waiting += [".".join(parts[:length]) for length in range(1, len(parts))]
         waiting += imports(root, path)
     return found
+
+
+def is_face(path: Path) -> bool:
+    """Whether a file is the ``__init__.py`` of a room and has a docstring only."""
+    return path.name == "__init__.py" and all(isinstance(one, ast.Expr) for one in ast.parse(path.read_text()).body)
 
 
 def _file(root: Path, name: str) -> str:

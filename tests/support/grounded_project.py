@@ -12,7 +12,7 @@ from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
 from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 from sightword.grounded.training.settings import Scenario
 from sightword.images import shards
 from sightword.images.encoding import encode

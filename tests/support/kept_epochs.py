@@ -9,8 +9,8 @@ import torch
 
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.captions.vocabulary import Vocabulary
-from sightword.features.pairs import pair
-from sightword.features.table import Origin, read_features, write_features
+from sightword.features.tables.pairs import pair
+from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.io.files import atomic_folder, sha256_file
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors

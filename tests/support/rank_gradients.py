@@ -14,7 +14,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.training.processes import Processes
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask

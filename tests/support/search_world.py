@@ -20,7 +20,7 @@ from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.backbones import find_backbone
 from sightword.features.identity import Transform
-from sightword.features.table import FeatureTable, Origin, read_features, write_features
+from sightword.features.tables.table import FeatureTable, Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings

@@ -9,7 +9,7 @@ import numpy as np
 from sightword.captions.settings import CaptionsSettings
 from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 from stages import captions
 
 PICTURES = 12

@@ -14,7 +14,7 @@ from small_text import text_of
 from sightword.entailment.training import task as entail
 from sightword.entailment.training.batches import EncodedPairs
 from sightword.entailment.training.settings import EntailSettings
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.grounded.skipthought import task as skipthought
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.training.scenario import ground

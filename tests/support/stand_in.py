@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 
 _LIST = "a the red blue green dog cat ball box runs sits lies on under near small large"
 WORDS = _LIST.split()

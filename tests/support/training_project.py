@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from sightword.captions.settings import CaptionsSettings
 from sightword.corpus.records import Caption, Image, clean
 from sightword.corpus.tables import write_tables
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 
 PICTURES = 150
 WORDS = ["red", "dog", "runs", "over", "snow", "two", "kids", "play", "ball", "green", "hat", "near", "boat"]

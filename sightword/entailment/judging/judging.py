@@ -14,7 +14,7 @@ from sightword.entailment.data.pairs import LABELS, SentencePairs
 from sightword.entailment.judging.baselines import words
 from sightword.evaluation.binary.scores import score
 from sightword.evaluation.binary.threshold import best_threshold
-from sightword.statistics import clustered_interval, holm, mcnemar, rounded
+from sightword.statistics.inference import clustered_interval, holm, mcnemar, rounded
 
 Array = NDArray[Any]
 Masks = dict[str, dict[str, Array]]

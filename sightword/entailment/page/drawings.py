@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from sightword.report.drawing import BLUE, GREY, ORANGE, WIDTH, Drawing, drawing_style
 from sightword.report.number_formats import FEW
-from sightword.statistics import interval_ends
+from sightword.statistics.inference import interval_ends
 
 LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREY, "^"))
 

@@ -15,7 +15,7 @@ from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import FEW, NONE, count, counted, p_value, percent, signed, tile
 from sightword.report.tables import Cell, Row, Table, quotes
-from sightword.statistics import with_interval
+from sightword.statistics.inference import with_interval
 
 CAPTIONS = (
     ("Score on dev (%)", "dev"),

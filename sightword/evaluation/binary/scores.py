@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.statistics import proportion_interval, rounded
+from sightword.statistics.inference import proportion_interval, rounded
 
 Array = NDArray[Any]
 BINS = 40

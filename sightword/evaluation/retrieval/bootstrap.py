@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.bootstrap import Doubles, draws, ends
+from sightword.statistics.bootstrap import Doubles, draws, ends
 
 RESAMPLES = 1000
 SEED = 0

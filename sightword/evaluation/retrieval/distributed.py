@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from sightword.cluster.actors import Actors
+from sightword.cluster.nodes import Requirements
+from sightword.cluster.opening import opened
+from sightword.cluster.workers import Cluster, Size
 from sightword.compute import devices
-from sightword.compute.ray_actors import Actors
-from sightword.compute.ray_nodes import Requirements
-from sightword.compute.ray_opening import opened
-from sightword.compute.ray_workers import Cluster, Size
 from sightword.evaluation.retrieval.inputs import Embeddings
 from sightword.evaluation.retrieval.parts import Parts, cut, seconds
 from sightword.evaluation.retrieval.ranks import Part, Ranks, Scoring, prepare, rank, rank_part, tile_side

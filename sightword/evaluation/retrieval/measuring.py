@@ -25,7 +25,7 @@ from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.ranks import Ranks
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.evaluation.retrieval.tables import top_table
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.machine import Machine
 from sightword.messages import plural
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.retrieval.ranks import Part, Ranks, Scoring
-from sightword.evaluation.top_k import Top
+from sightword.evaluation.retrieval.top_k import Top
 
 SECONDS = 5.0
 """The most work of a part by cosines, on one core, unless a tile has more."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.evaluation.retrieval.bootstrap import DEPTHS, intervals
 from sightword.evaluation.retrieval.ranks import Ranks, rank
-from sightword.statistics import proportion_interval
+from sightword.statistics.inference import proportion_interval
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
@@ -36,7 +36,7 @@ def score(
     Returns:
         ``caption_to_image`` and ``image_to_caption``, each with ``r1``, ``r5``, ``r10`` (percent of the queries whose
         rank is 1, at most 5, at most 10), ``rsum`` (the sum of the three), ``median_rank``, ``mean_rank``, ``queries``;
-        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (in percent, :func:`sightword.statistics.proportion_interval`);
+        ``r1_ci95``, ``r5_ci95``, ``r10_ci95`` (in percent, :func:`sightword.statistics.inference.proportion_interval`);
         ``r1_bootstrap95``, ``r5_bootstrap95``, ``r10_bootstrap95`` and ``median_rank_bootstrap95`` ([low, high] by
         resampling pictures with their captions); and ``rsum``, the sum of the six recalls.
 

@@ -19,7 +19,7 @@ from sightword.errors import CaptionsError, ScoringError
 from sightword.evaluation.retrieval.inputs import embeddings, rows_at_once
 from sightword.evaluation.retrieval.ranks import tiles
 from sightword.evaluation.retrieval.similarity import Similarity, similarity
-from sightword.features.table import FeatureTable
+from sightword.features.tables.table import FeatureTable
 
 COLDEST, HOTTEST = 0.001, 10
 """The lowest temperature, where the softmax is nearly the maximum, and the highest, where it is nearly the mean. The

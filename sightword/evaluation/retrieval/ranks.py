@@ -18,7 +18,7 @@ from tqdm import tqdm
 from sightword.evaluation.retrieval.inputs import Embeddings, embeddings, owners
 from sightword.evaluation.retrieval.similarity import Similarity
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
-from sightword.evaluation.top_k import Best, Top
+from sightword.evaluation.retrieval.top_k import Best, Top
 
 _BLOCK_BYTES = 1 << 26
 """Memory for one block of pictures; with several blocks, the captions are prepared anew for each."""

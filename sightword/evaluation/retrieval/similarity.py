@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.inputs import Embeddings, Which, rows_at_once
-from sightword.evaluation.top_k import PRODUCTS, SQUARES, Ties
+from sightword.evaluation.retrieval.top_k import PRODUCTS, SQUARES, Ties
 from sightword.model.penalty import Kernel, compiled, errors
 from sightword.model.similarity import tie_width
 

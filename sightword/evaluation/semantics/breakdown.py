@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.semantics.results import Judged, bare
-from sightword.statistics import mean_ranks
+from sightword.statistics.inference import mean_ranks
 
 TRAINED = "trained"
 """The trained head's rows, which are left out, since they score the same pairs as the cosine."""

@@ -2,8 +2,8 @@
 
 Merkx & Frank 2019 (Natural Language Engineering 25(4), 451-466), supplement, Table 1: Pearson's r with its 95 %
 interval on the 24 subtasks of STS12-16 by the cosine, on STS Benchmark and SICK relatedness by SentEval's trained head.
-Their intervals are Fisher's; :func:`sightword.statistics.fisher_interval` reproduces all 104 to the printed digit from
-the rounded r and the number of pairs.
+Their intervals are Fisher's; :func:`sightword.statistics.inference.fisher_interval` reproduces all 104 to the printed
+digit from the rounded r and the number of pairs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.published.rows import published
-from sightword.statistics import fisher_interval, pearson
+from sightword.statistics.inference import fisher_interval, pearson
 
 if TYPE_CHECKING:
     from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
@@ -78,7 +78,7 @@ def published_scores(system: str) -> dict[Key, Score]:
 
 
 def score_of(r: float | None, pairs: int) -> Score | None:
-    """Return a correlation with Fisher's interval; None if either is undefined (see :mod:`sightword.statistics`)."""
+    """Return a correlation with Fisher's interval; None if either is undefined."""
     interval = None if r is None else fisher_interval(r, pairs)
     return None if r is None or interval is None else Score(r, *interval)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sightword.compute.devices import threads
 from sightword.evaluation.semantics.inputs import Inputs, finite
-from sightword.statistics import pearson
+from sightword.statistics.inference import pearson
 
 Vectors = NDArray[np.floating[Any]]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.semantics.datasets import Pairs
-from sightword.statistics import fisher_interval, pearson, rank_interval, spearman
+from sightword.statistics.inference import fisher_interval, pearson, rank_interval, spearman
 
 Entry = dict[str, Any]
 SeenMasks = tuple[NDArray[np.bool_], NDArray[np.bool_]]

@@ -23,7 +23,7 @@ from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.inputs import Inputs, inputs_of
 from sightword.evaluation.semantics.settings import ClassifierName
 from sightword.messages import plural
-from sightword.statistics import proportion_interval
+from sightword.statistics.inference import proportion_interval
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def classify(
 
     ``seed`` draws the first weights, the batches, and the folds of a task with a test set (nested folds have a fixed
     seed). The result has ``accuracy``, its 95 % interval ``accuracy_ci95``
-    (:func:`sightword.statistics.proportion_interval`) and ``dev_accuracy`` in percent,
+    (:func:`sightword.statistics.inference.proportion_interval`) and ``dev_accuracy`` in percent,
     for MRPC also ``f1`` of the paraphrases in percent, and ``test``, the number of tested examples (for nested folds,
     each example once).
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightword.bootstrap import draws
 from sightword.evaluation.structure.inputs import Doubles, Rows, Space
 from sightword.evaluation.structure.moments import Moments, own_pairs
+from sightword.statistics.bootstrap import draws
 
 _ROWS = 256
 """Pictures whose pairs are formed at once, at most."""

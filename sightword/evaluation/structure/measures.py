@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightword.bootstrap import ends
 from sightword.errors import ScoringError
 from sightword.evaluation.structure.inputs import Doubles, Rows, Space, space
 from sightword.evaluation.structure.intervals import Resampled, resampled
 from sightword.evaluation.structure.moments import moments, own_pairs, require_variety
 from sightword.evaluation.structure.overlap import common, nearest, overlap
+from sightword.statistics.bootstrap import ends
 
 MEASURES = ("mnno", "rho_vis", "c_inter", "c_intra")
 

@@ -1,14 +1,14 @@
 """The neighbours that sentences and their pictures have in common (mNNO; Collell & Moens 2018).
 
-Ties of cosines and the two passes, in float32 and in float64, are those of :mod:`sightword.evaluation.top_k`.
+Ties of cosines and the two passes, in float32 and in float64, are those of :mod:`sightword.evaluation.retrieval.top_k`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from sightword.evaluation.retrieval.top_k import PRODUCTS, ROUND, Singles, best
 from sightword.evaluation.structure.inputs import Doubles, Rows
-from sightword.evaluation.top_k import PRODUCTS, ROUND, Singles, best
 
 _BLOCK = 1 << 25
 """Scores that are held at once."""

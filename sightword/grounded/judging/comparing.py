@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.bootstrap import ends, resampled_spearman
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.judging.results import RELATED, TRANSFER, Run
-from sightword.statistics import holm, mcnemar, mean_ranks, rank_interval, spearman
+from sightword.statistics.bootstrap import ends, resampled_spearman
+from sightword.statistics.inference import holm, mcnemar, mean_ranks, rank_interval, spearman
 
 Doubles = NDArray[np.float64]
 

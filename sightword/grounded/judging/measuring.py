@@ -25,7 +25,7 @@ from sightword.evaluation.structure.measures import (
     mnno_of_sample,
     with_intervals,
 )
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.grounded.judging import nearby, relatedness, transfer
 from sightword.grounded.judging.concreteness import read_ratings
 from sightword.grounded.judging.relatedness import Part

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sightword.bootstrap import ends
 from sightword.evaluation.published.rows import published as published_rows
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.judging.comparing import Difference
 from sightword.grounded.judging.results import RELATED, TRANSFER, Run, over_seeds
-from sightword.statistics import (
+from sightword.statistics.bootstrap import ends
+from sightword.statistics.inference import (
     clustered_half_width,
     effective_cases,
     interval_ends,

@@ -13,7 +13,7 @@ import pandas as pd
 
 from sightword.grounded.judging.relatedness import BENCHMARK
 from sightword.grounded.judging.results import Run
-from sightword.statistics import rank_interval, spearman
+from sightword.statistics.inference import rank_interval, spearman
 
 
 class Point(NamedTuple):

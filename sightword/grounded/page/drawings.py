@@ -14,9 +14,8 @@ from matplotlib.ticker import NullFormatter
 from sightword.grounded.judging.results import Run
 from sightword.grounded.judging.subtasks import Point
 from sightword.grounded.page.scenarios import LOSSES
-from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, WIDTH, Drawing, drawing_style
+from sightword.report.drawing import BLUE, GREEN, GREY, INK, LINES, ORANGE, WIDTH, Drawing, drawing_style, plain_axes
 from sightword.report.inputs import Columns, numbers, read_tsv
-from sightword.report.plots import LINES, plain_axes
 
 COLOURS = (BLUE, ORANGE, GREEN, GREY)
 MARKERS = "os^Dv"
@@ -44,7 +43,7 @@ def read_curves(folder: Path) -> Curves:
 def lines(
     name: str, series: Mapping[str, XY], labels: tuple[str, str], title: str, *, dots: bool = True, log: str = ""
 ) -> Drawing:
-    """Draw the first :data:`sightword.report.plots.LINES` lines over x, and a grey one for chance.
+    """Draw the first :data:`sightword.report.drawing.LINES` lines over x, and a grey one for chance.
 
     ``log`` has the letters of the logarithmic axes, ``x`` or ``y`` or both.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sightword.features.origin import describe, random_weights
+from sightword.features.tables.origin import describe, random_weights
 from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE
 from sightword.grounded.judging.results import RELATED
 from sightword.grounded.page import tables
@@ -16,9 +16,8 @@ from sightword.grounded.page.settings import GroundedSettings
 from sightword.grounded.page.tables import LABELS, SPACES, Findings
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.notes import DEMONSTRATED
-from sightword.report.number_formats import counted, is_number, percent, plain, share, stars
-from sightword.report.semantics_table import much_seen
+from sightword.report.html_page import DEMONSTRATED
+from sightword.report.number_formats import counted, is_number, much_seen, percent, plain, share, stars
 
 FEW = 1_000_000
 """With fewer sentences of text, a run says little about a method that was published with 74 million."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.grounded.training.settings import TEN, Scenario
 from sightword.model.similarity import unit_rows
 

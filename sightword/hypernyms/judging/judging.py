@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sightword.evaluation.binary.scores import score
 from sightword.hypernyms.data.pairs import Pairs
-from sightword.statistics import rounded
+from sightword.statistics.inference import rounded
 
 Array = NDArray[Any]
 

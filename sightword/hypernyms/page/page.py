@@ -13,7 +13,7 @@ from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, is_number, percent, tile
 from sightword.report.tables import Cell, Row, Table
-from sightword.statistics import proportion_interval, with_interval
+from sightword.statistics.inference import proportion_interval, with_interval
 
 PARTS = {
     "direct": "direct edges",

@@ -10,7 +10,7 @@ import torch
 from sightword.encoder.combination import check_joined
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
-from sightword.features.origin import other_kind
+from sightword.features.tables.origin import other_kind
 from sightword.vse.training.snapshots import Snapshots
 
 

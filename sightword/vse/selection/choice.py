@@ -13,7 +13,7 @@ from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.evaluation.retrieval import protocols
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.snapshots import Snapshots

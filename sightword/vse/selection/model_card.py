@@ -14,11 +14,11 @@ from typing import Any
 from sightword.captions.table import CaptionTable
 from sightword.encoder.combination import Combination
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.origin import control, describe, random_weights
-from sightword.features.table import FeatureTable
+from sightword.features.tables.origin import control, describe, random_weights
+from sightword.features.tables.table import FeatureTable
 from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import NgramShape, Shape
-from sightword.statistics import with_interval
+from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
 from sightword.vse.selection.settings import SelectSettings
 

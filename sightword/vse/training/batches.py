@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 
 Rows = npt.NDArray[np.int64]
 LastBatch = Literal["keep", "drop"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.settings import TrainSettings
 
 _PICTURES, _CLUSTERS = 1, 2

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.io.files import canonical_json
 from sightword.machine import Place
 from sightword.training.processes import ALONE, Processes

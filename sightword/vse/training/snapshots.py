@@ -10,7 +10,7 @@ from typing import Any
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError
-from sightword.features.origin import other_kind
+from sightword.features.tables.origin import other_kind
 from sightword.io.files import Pathish, read_json, sha256_file, write_json
 from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, write_tensors

@@ -13,7 +13,7 @@ from torch import nn
 
 from sightword.compute.devices import move
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.initialisation import initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part

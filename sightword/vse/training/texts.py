@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.batches import Rows, places_of
 
 

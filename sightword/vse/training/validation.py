@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.penalty import errors

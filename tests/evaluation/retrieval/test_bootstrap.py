@@ -7,7 +7,7 @@ import pytest
 
 from sightword.evaluation.retrieval import bootstrap
 from sightword.evaluation.retrieval.bootstrap import intervals
-from sightword.statistics import proportion_interval
+from sightword.statistics.inference import proportion_interval
 
 
 def one_by_one(folds, resamples, seed):

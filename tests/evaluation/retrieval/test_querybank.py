@@ -12,7 +12,7 @@ from sightword.errors import CaptionsError, ScoringError
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import bank, with_querybank
 from sightword.evaluation.retrieval.ranks import rank
-from sightword.features.table import Origin, read_features, write_features
+from sightword.features.tables.table import Origin, read_features, write_features
 
 
 def embedded(seed, *counts, width=6):

@@ -17,9 +17,9 @@ from sightword.evaluation.retrieval import folds
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.settings import RetrievalSettings
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 from sightword.io.files import write_table
-from sightword.statistics import rounded
+from sightword.statistics.inference import rounded
 from stages import retrieval
 
 PICTURES = 12

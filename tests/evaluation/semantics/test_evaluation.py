@@ -15,7 +15,7 @@ from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate, judge
 from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import CONSTANT
-from sightword.statistics import fisher_interval, pearson, spearman
+from sightword.statistics.inference import fisher_interval, pearson, spearman
 
 TASKS = ["STSOwn", "STSBenchmark", "SICKRelatedness"]
 

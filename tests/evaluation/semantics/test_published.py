@@ -19,7 +19,7 @@ from sightword.evaluation.semantics.published import (
     score_of,
     wins,
 )
-from sightword.statistics import fisher_interval
+from sightword.statistics.inference import fisher_interval
 
 COLUMNS = {
     "bow": "bow_glove",

@@ -13,7 +13,7 @@ from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.pair_table import read_pairs
 from sightword.evaluation.semantics.settings import SemanticsSettings
-from sightword.statistics import rounded
+from sightword.statistics.inference import rounded
 from stages import semantics
 
 

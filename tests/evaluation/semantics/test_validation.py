@@ -15,7 +15,7 @@ from sightword.evaluation.semantics.classification_data import ClassificationTas
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.validation import check_folds, classify
-from sightword.statistics import proportion_interval
+from sightword.statistics.inference import proportion_interval
 
 
 def part(count, seed, classes, pairs):

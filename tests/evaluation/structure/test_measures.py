@@ -181,7 +181,7 @@ class TestIntervals:
         sentences, pictures, owner = corpus(11, [2, 3, 1, 4, 2, 2])
         found = space(sentences, pictures, owner)
         values, drawn = with_intervals(found, 2, resamples=5, seed=3)
-        from sightword.bootstrap import draws
+        from sightword.statistics.bootstrap import draws
 
         s, v, own = found.sentences, found.pictures, np.repeat(np.arange(6), found.counts)
         for times, *resample in zip(next(draws(6, 5, 3, "pictures")), *drawn, strict=True):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_ground import TEXTS, described, rows, scenario
 
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.grounded.training import batches
 from sightword.grounded.training.batches import batch, check
 

@@ -13,7 +13,7 @@ import sightword.grounded.training.task as module
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, ParamsError, TrainingError
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 from sightword.grounded.skipthought.saved import save
 from sightword.grounded.training.settings import GroundSettings
 from sightword.io.files import atomic_folder

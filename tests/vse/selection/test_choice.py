@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sightword import score
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError, TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.io.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors

@@ -14,8 +14,8 @@ from sightword.captions.table import read_captions
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SemanticsError
-from sightword.features.pairs import pair
-from sightword.features.table import read_features
+from sightword.features.tables.pairs import pair
+from sightword.features.tables.table import read_features
 from sightword.model.saved import write_tensors
 from sightword.vse.selection.epochs import measure_epochs, rows
 from sightword.vse.selection.epochs_settings import EpochsSettings

@@ -12,7 +12,7 @@ from small_card import head, made
 from small_project import write_corpus, write_pictures
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.statistics import with_interval
+from sightword.statistics.inference import with_interval
 from sightword.vse.selection.model_card import model_card
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.batches import batches
 from sightword.vse.training.settings import TrainSettings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.vse.training.controls import controlled
 from sightword.vse.training.settings import TrainSettings

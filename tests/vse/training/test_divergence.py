@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.vse.training import divergence
 from sightword.vse.training import task as loop

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.objective import LARGEST_SCALE, Objective
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask

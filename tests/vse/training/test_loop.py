@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.initialisation import initialise
 from sightword.vse.training.schedule import cyclic_rate

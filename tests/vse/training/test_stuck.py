@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.training.checkpoint import Checkpoint
 from sightword.vse.training.divergence import at_chance
 from sightword.vse.training.settings import TrainSettings

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.captions.vocabulary import Vocabulary
-from sightword.features.table import Origin, write_features
+from sightword.features.tables.table import Origin, write_features
 
 COCO = 113_287
 WIDTH = 2048

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sightword import score
 from sightword.errors import TrainingError
-from sightword.features.pairs import Pairs
+from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import unit
 from sightword.vse.training import validation

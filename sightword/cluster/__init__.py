@@ -1,0 +1,1 @@
+"""Work spread over processes, and over a cluster of Ray."""

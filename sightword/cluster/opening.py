@@ -1,0 +1,154 @@
+"""Opens Ray: the cluster that ``RAY_ADDRESS`` names, or a local cluster that ends with the run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import logging
+import os
+import secrets
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sightword.cluster.nodes import Requirements
+from sightword.cluster.processes import OrderedMap
+from sightword.cluster.workers import Cluster, Size
+from sightword.errors import SetupError
+from sightword.machine import Machine
+from sightword.messages import first_line, plural
+
+log = logging.getLogger(__name__)
+
+ANSWER = 10.0
+"""The longest wait for an answer of a cluster's address, in seconds."""
+OBJECTS = 1 << 28
+"""Bytes of shared memory in a local cluster, for results on their way."""
+LOOKED_AT = 16
+"""Files that each node must see."""
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as Ray 3 will do; without the variable Ray warns
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_gcs_rpc_server_connect_timeout_s": "10",
+}
+_LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"}
+"""A local cluster takes work from this process alone, by a token, and its workers have the priority of this process."""
+
+
+@contextlib.contextmanager
+def opened(machine: Machine) -> Iterator[Cluster]:
+    """Yield the cluster; leave or end it at exit.
+
+    A local cluster has as many CPUs as ``machine`` has workers, at least enough for one worker of ``ray_cpus``.
+
+    Raises:
+        SetupError: Ray is not installed, or there is no cluster of this version at the address.
+    """
+    address = os.environ.get("RAY_ADDRESS", "")
+    # Ray reads the variables when it is imported, and its processes inherit them.
+    for name, value in (_QUIET if address else _QUIET | _LOCAL | {"RAY_AUTH_TOKEN": secrets.token_hex()}).items():
+        os.environ.setdefault(name, value)
+    with contextlib.ExitStack() as stack:
+        ray = _imported()
+        options: dict[str, Any] = {"configure_logging": False, "log_to_driver": False, "logging_level": logging.ERROR}
+        if address:
+            _check_answer(address)
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True))
+            cpus = max(machine.workers, machine.ray_cpus)
+            options |= {"num_cpus": cpus, "object_store_memory": OBJECTS, "_temp_dir": folder}
+            options |= {"include_dashboard": False}
+        _connect(ray, address or "local", options)
+        stack.callback(ray.shutdown)
+        stack.enter_context(_interrupted_by_sigterm())
+        yield Cluster(ray, address)
+
+
+@contextlib.contextmanager
+def opened_map(machine: Machine, paths: Sequence[str | None]) -> Iterator[OrderedMap | None]:
+    """Yield a map over items of work that read the files; None without files, since then there is no work.
+
+    Raises:
+        SetupError: there is no cluster, or a node of it has other versions or does not see the files.
+    """
+    there = [path for path in paths if path is not None]
+    if not there:
+        yield None
+        return
+    with opened(machine) as cluster:
+        requirements = Requirements.here(there[:: max(len(there) // LOOKED_AT, 1)])
+        cluster.check(requirements, Size())
+        log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
+        yield functools.partial(cluster.ordered_map, requirements=requirements)
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM interrupt the work as Ctrl-C does; at Ray's own handler the process aborts with frames of C++."""
+
+    def interrupt(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _imported() -> Any:
+    try:
+        ray = importlib.import_module("ray")
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        todo = "Install the extra: pip install 'sightword[ray]'."
+        raise SetupError("the engine ray: Ray is not installed", todo=todo) from None
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    return ray
+
+
+def _check_answer(address: str) -> None:
+    """Raise SetupError unless something answers at an address: Ray itself would try for minutes."""
+    if address in ("auto", "local"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        raise SetupError(
+            f"RAY_ADDRESS={address}: not an address of a cluster", expected="HOST:PORT, as `ray start --head` prints it"
+        )
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER) as connection:
+            if not connection.recv(1):  # a server of gRPC, as Ray's is, speaks first
+                raise OSError("the connection was closed")
+    except (OSError, OverflowError) as error:
+        raise _silent(address, getattr(error, "strerror", None) or error) from None
+
+
+def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
+    try:
+        ray.init(address=address, **options)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        if address == "local":
+            raise SetupError(f"Ray cannot be started on this machine ({first_line(error)})") from None
+        if "ersion mismatch" in str(error):
+            lines = [line.strip() for line in str(error).splitlines() if ": " in line and "ersion" not in line]
+            what = f"the cluster has another version of Ray or Python ({'; '.join(lines)})"
+            todo = "Install the same versions on all nodes, and start Ray there again."
+            raise SetupError(what, where=f"RAY_ADDRESS={address}", todo=todo) from None
+        raise _silent(address, first_line(error)) from None
+
+
+def _silent(address: str, why: object) -> SetupError:
+    todo = "Start the cluster (`ray start --head`), run on one of its nodes, or unset RAY_ADDRESS for a local cluster."
+    return SetupError(f"no cluster of Ray answers ({why})", where=f"RAY_ADDRESS={address}", todo=todo)

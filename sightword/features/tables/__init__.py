@@ -1,0 +1,1 @@
+"""The table of features in features.h5, and its pairing with captions."""

@@ -1,0 +1,70 @@
+"""Pictures and captions of a split, matched by image id."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sightword.captions.table import CaptionTable
+from sightword.errors import CaptionsError
+from sightword.features.tables.table import FeatureTable
+from sightword.messages import and_more
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One split: N pictures, M captions, and the picture of each caption."""
+
+    image_ids: list[str]
+    """Ids of the N pictures, sorted."""
+    features: npt.NDArray[np.float32]
+    """(N, D); row i belongs to picture i."""
+    texts: list[str]
+    """The M captions, sorted by image id and number."""
+    ids: list[npt.NDArray[np.int64]]
+    """The token ids of each caption."""
+    numbers: npt.NDArray[np.int64]
+    """(M,) the number of each caption within its picture."""
+    image_of_caption: npt.NDArray[np.int64]
+    """(M,) the row of each caption's picture."""
+
+
+def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
+    """Return a split, without the captions of pictures that could not be decoded, which the log counts.
+
+    Raises:
+        FeaturesError: captioned pictures have no features; the message counts the pictures and names some.
+        CaptionsError: the split is empty, or none of its pictures could be decoded.
+    """
+    chosen = captions.split(split)
+    kept = [row for row, image_id in enumerate(chosen.image_ids) if image_id not in features.rejected]
+    if len(kept) < len(chosen):
+        lost = len(chosen) - len(kept)
+        log.warning("%s: %d captions of pictures that could not be decoded are left out", split, lost)
+        chosen = chosen.rows(kept)
+    if not kept:
+        what = f"the split {split!r} has no captions left: none of its pictures could be decoded"
+        raise CaptionsError(what, todo="See data/resized/rejects.parquet.")
+    image_ids = sorted(set(chosen.image_ids))
+    row_of = {image_id: row for row, image_id in enumerate(image_ids)}
+    return Pairs(
+        image_ids=image_ids,
+        features=features.features[features.rows(image_ids)],
+        texts=list(chosen.texts),
+        ids=[np.asarray(ids, np.int64) for ids in chosen.ids],
+        numbers=np.asarray(chosen.captions, np.int64),
+        image_of_caption=np.asarray([row_of[image_id] for image_id in chosen.image_ids], np.int64),
+    )
+
+
+def report_uncaptioned(features: FeatureTable, captions: CaptionTable) -> None:
+    """Log the number of pictures with features but no caption in any split, with the first five ids."""
+    uncaptioned = sorted(set(features.image_ids).difference(captions.image_ids))
+    if uncaptioned:
+        names = and_more(uncaptioned, 5)
+        log.warning("%d pictures have features and no caption in any split: %s", len(uncaptioned), names)

@@ -1,0 +1,236 @@
+"""features.h5: the same bytes for the same content; nothing wrong is ever read from it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightword.errors import FeaturesError, FileFormatError
+from sightword.features.tables.table import FeatureTable, Origin, read_features, write_features
+from sightword.io.hdf5 import seal
+
+ORIGIN = Origin("net", "avgpool", "random:0", "ab", '{"crop":8}', "fp32", "extracted")
+IDS = ["a.jpg", "bé.jpg", "c.jpg", "long name.jpg"]
+SHA = [hashlib.sha256(image_id.encode()).hexdigest() for image_id in IDS]
+VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def write(path, *, order=(0, 1, 2, 3), block=2, ids=IDS, values=VALUES, sha256=SHA, rejected=()) -> None:
+    rows = np.array(order, np.int64)
+    blocks = [(rows[at : at + block], values[rows[at : at + block]]) for at in range(0, len(rows), block)]
+    write_features(path, ids, sha256, 3, blocks, ORIGIN, rejected)
+
+
+def test_what_is_written_is_read(tmp_path) -> None:
+    write(tmp_path / "f.h5")
+    table = read_features(tmp_path / "f.h5")
+    assert np.array_equal(table.features, VALUES)
+    assert table.features.dtype == np.float32
+    assert (table.image_ids, table.sha256) == (IDS, SHA)
+    assert table.attributes["backbone"] == "net"
+    assert table.attributes["rows"] == 4
+    assert table.rows(["c.jpg", "a.jpg", "c.jpg"]).tolist() == [2, 0, 2]
+    assert table.rows(["c.jpg"]).dtype == np.int64
+
+
+def test_the_layout_is_the_designed_one(tmp_path) -> None:
+    write(tmp_path / "f.h5")
+    with h5py.File(tmp_path / "f.h5") as file:
+        assert file["features"].chunks is None
+        assert file["features"].dtype == "<f4"
+        width = max(len(image_id.encode()) for image_id in IDS)
+        assert h5py.check_string_dtype(file["image_id"].dtype) == ("utf-8", width)
+        assert h5py.check_string_dtype(file["sha256"].dtype) == ("utf-8", 64)
+        assert set(file.attrs) == {
+            "schema", "backbone", "feature_point", "weights", "weights_sha256", "transform", "precision", "origin",
+            "rows", "complete",
+        }  # fmt: skip
+        assert file.attrs["schema"] == 2
+    whole = (tmp_path / "f.h5").read_bytes()
+    checksum = hashlib.sha256(whole[512:]).hexdigest()
+    assert whole[:512].split(b"\n")[1].decode() == checksum == read_features(tmp_path / "f.h5").attributes["checksum"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(range(4)), st.integers(1, 4))
+def test_order_and_blocks_do_not_change_the_bytes(tmp_path_factory, order, block) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    write(folder / "one.h5")
+    write(folder / "two.h5", order=order, block=block)
+    assert (folder / "one.h5").read_bytes() == (folder / "two.h5").read_bytes()
+
+
+def test_missing_pictures_are_counted_and_named(tmp_path) -> None:
+    write(tmp_path / "f.h5")
+    table = read_features(tmp_path / "f.h5")
+    with pytest.raises(FeaturesError, match=r"7 of 8 pictures have no features: x0, x1, x2, x3, x4 and 2 more"):
+        table.rows(["a.jpg", *(f"x{number}" for number in range(7))])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": (0, 1, 2)}, "1 of 4 rows were never written"),
+        ({"order": (0, 1, 2, 2, 3), "block": 1}, "written twice"),
+        ({"order": (0, 0), "block": 2}, "written twice"),
+        ({"ids": ["b", "a", "c", "d"]}, "sorted"),
+        ({"ids": ["a", "a", "c", "d"]}, "sorted"),
+        ({"sha256": SHA[:3]}, "3 sha256 for 4"),
+        ({"values": np.full((4, 3), np.nan, np.float32)}, "not finite"),
+        ({"ids": ["a\0", "b", "c", "d"]}, "NUL"),
+    ],
+)
+def test_nothing_wrong_is_written(tmp_path, options, message) -> None:
+    with pytest.raises(FeaturesError, match=message):
+        write(tmp_path / "f.h5", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def changed(path, change) -> None:
+    with h5py.File(path, "r+") as file:
+        change(file)
+
+
+ATTRIBUTES = {
+    "schema": 3, "backbone": "other", "feature_point": "fc", "weights": "random:1", "weights_sha256": "ac",
+    "transform": '{"crop":9}', "precision": "bf16", "origin": "found", "rows": 3, "complete": False, "more": "one",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [
+    *(lambda file, key=key, value=value: file.attrs.__setitem__(key, value) for key, value in ATTRIBUTES.items()),
+    *(lambda file, key=key: file.attrs.__delitem__(key) for key in ATTRIBUTES if key != "more"),
+    lambda file: file["features"].write_direct(np.ones((4, 3), np.float32)),
+    lambda file: file["image_id"].__setitem__(0, "b.jpg"),
+    lambda file: file["sha256"].__setitem__(0, "0" * 64),
+    lambda file: file["rejected"].__setitem__(0, "y"),
+    lambda file: file.__delitem__("rejected"),
+])  # fmt: skip
+def test_whatever_is_changed_by_hand_is_refused(tmp_path, change) -> None:
+    write(tmp_path / "f.h5", rejected=["x"])
+    assert read_features(tmp_path / "f.h5").rejected == {"x"}
+    changed(tmp_path / "f.h5", change)
+    with pytest.raises(FileFormatError, match=r"f\.h5: is damaged or was changed: .* Run `dvc repro features`"):
+        read_features(tmp_path / "f.h5")
+
+
+def as_other(name: str, data, **options):
+    def change(file) -> None:
+        del file[name]
+        file.create_dataset(name, data=data, **options)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda file: file.attrs.__setitem__("complete", False), "not written to its end"),
+        (lambda file: file.attrs.__setitem__("complete", 1), "attribute complete of the type int; expected bool"),
+        (lambda file: file.attrs.__delitem__("complete"), "lacks complete"),
+        (lambda file: file.attrs.__setitem__("rows", 5), r"features as float32 \(4, 3\); expected .* of 5 rows"),
+        (lambda file: file.attrs.__setitem__("rows", "4"), "attribute rows of the type str; expected int"),
+        (lambda file: file.attrs.__setitem__("schema", [2, 2]), "attribute schema of the type ndarray"),
+        (lambda file: file.attrs.__setitem__("schema", 3), "has the schema 3; expected 2"),
+        (
+            lambda file: file.attrs.__setitem__("origin", np.bytes_(b"x")),
+            "origin of the type bytes; expected str",
+        ),
+        (lambda file: file.__delitem__("sha256"), "lacks sha256"),
+        (lambda file: [file.__delitem__("features"), file.create_group("features")], "lacks features"),
+        (as_other("features", VALUES.astype("f8")), "features as float64"),
+        (as_other("features", VALUES[:, 0]), r"features as float32 \(4,\)"),
+        (as_other("image_id", np.arange(4)), "image_id as int64"),
+        (as_other("image_id", np.array([b"a", b"b", b"c", b"\xe9"])), "is damaged .*utf-8"),
+        (as_other("sha256", SHA), "sha256 as object"),
+    ],
+)
+def test_what_another_program_wrote_wrongly_is_told(tmp_path, change, message) -> None:
+    """The checksum fits, so that the content is looked at."""
+    write(tmp_path / "f.h5")
+    changed(tmp_path / "f.h5", change)
+    seal(tmp_path / "f.h5")
+    with pytest.raises(FileFormatError, match=message):
+        read_features(tmp_path / "f.h5")
+
+
+def test_an_error_of_the_checks_is_not_reported_as_damage(tmp_path, monkeypatch) -> None:
+    def wrong(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    write(tmp_path / "f.h5")
+    monkeypatch.setattr("sightword.features.tables.table._check_format", wrong)
+    with pytest.raises(RuntimeError, match="a bug"):
+        read_features(tmp_path / "f.h5")
+
+
+def test_files_that_are_none(tmp_path) -> None:
+    path = tmp_path / "f.h5"
+    with pytest.raises(FileFormatError, match="does not exist"):
+        read_features(path)
+    for content in (b"", b"text", bytes(10_000)):
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match="expected a features file of this Sightword"):
+            read_features(path)
+    write(path)
+    whole = path.read_bytes()
+    for length in (len(whole) // 2, len(whole) - 1, 512):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileFormatError, match="is damaged or was changed"):
+            read_features(path)
+    path.write_bytes(whole[512:])  # without the first bytes another program's, or one from before there was a checksum
+    with pytest.raises(FileFormatError, match="is damaged, or a file of another program or of an earlier Sightword"):
+        read_features(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileFormatError, match="a pipe or a device, not a regular file"):
+        read_features(path)
+    with pytest.raises(FileFormatError, match="Is a directory"):
+        read_features(tmp_path)
+
+
+def same(one: FeatureTable, other: FeatureTable) -> bool:
+    ours, theirs = vars(one), vars(other)
+    return np.array_equal(ours["features"], theirs["features"]) and all(
+        ours[key] == theirs[key] for key in ("image_ids", "sha256", "attributes", "rejected")
+    )
+
+
+def read_flipped(path: Path, bits: list[int]) -> None:
+    """Each file with one bit flipped is refused or reads as the same."""
+    whole, expected = path.read_bytes(), read_features(path)
+    with open(path, "r+b", buffering=0) as file:
+        for bit in bits:
+            place = bit // 8
+            os.pwrite(file.fileno(), bytes([whole[place] ^ 1 << bit % 8]), place)
+            with contextlib.suppress(FileFormatError):
+                assert same(read_features(path), expected), bit
+            os.pwrite(file.fileno(), whole[place : place + 1], place)
+
+
+def test_a_flipped_bit_is_never_read(tmp_path) -> None:
+    write(tmp_path / "f.h5", rejected=["x"])
+    count = 8 * (tmp_path / "f.h5").stat().st_size
+    read_flipped(tmp_path / "f.h5", random.Random(0).sample(range(count), 300))
+
+
+@pytest.mark.full
+def test_no_flipped_bit_is_ever_read(tmp_path) -> None:
+    write(tmp_path / "f.h5", rejected=["x"])
+    read_flipped(tmp_path / "f.h5", list(range(8 * (tmp_path / "f.h5").stat().st_size)))
+
+
+def test_values_that_are_not_finite_are_not_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("sightword.features.tables.table._check_block", lambda *_: None)
+    write(tmp_path / "f.h5", values=np.where(np.eye(4, 3) > 0, np.inf, VALUES).astype(np.float32))
+    with pytest.raises(FeaturesError, match=r"3 rows have values that are not finite, the first is a\.jpg"):
+        read_features(tmp_path / "f.h5")

@@ -1,0 +1,398 @@
+"""The page as a whole: complete, self-contained, the same for the same run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from finished_run import write_encoder, write_run
+from sums import renew
+
+from sightword.errors import FileFormatError
+from sightword.report.drawing import Drawing
+from sightword.report.inputs import RunFiles
+from sightword.vse.page import page
+from sightword.vse.page.settings import ReportSettings
+
+SETTINGS = ReportSettings(title="A run", gallery=6)
+VOID = {"meta", "img", "br", "wbr", "path"}
+
+
+class Page(HTMLParser):
+    """Tags, links, ids and plain text of a page; unbalanced tags are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for key, value in attrs if key in ("src", "href", "xlink:href", "srcset", "action")]
+        self.ids += [value or "" for key, value in attrs if key == "id"]
+        if tag == "img":
+            self.images.append(dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawings take most of the time: only those tests wait for them that look at them."""
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(Drawing, "in_page", lambda drawing: f"<svg><title>{escape(drawing.title)}</title></svg>")
+
+
+@pytest.fixture
+def drawn() -> None:
+    """Asked for by tests that look at drawings; those of the page ``text`` are always there."""
+
+
+def make(places: RunFiles, tmp_path: Path, settings: ReportSettings = SETTINGS) -> str:
+    page.write(places, settings, tmp_path / "out" / "index.html")
+    return (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of the run that nothing is wrong with."""
+    folder = tmp_path_factory.mktemp("run")
+    return make(write_run(folder), folder)
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_the_page_needs_no_other_file(text: str) -> None:
+    found = Page(text)
+    assert found.tags.count("script") == 1
+    assert "link" not in found.tags
+    assert all(link.startswith(("data:image/", "#")) for link in found.links)
+    assert "url(http" not in text
+
+
+def test_only_the_pages_own_script_may_run(text: str) -> None:
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert script is not None
+    assert policy is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy[1]
+    assert "default-src 'none'" in policy[1]
+
+
+def test_ids_are_unique_and_inner_links_have_targets(text: str) -> None:
+    found = Page(text)
+    assert len(found.ids) == len(set(found.ids))
+    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
+
+
+def test_clip_paths_of_each_drawing_are_its_own(text: str) -> None:
+    used = set(re.findall(r"url\(#([^)]+)\)", text))
+    assert used
+    assert used <= set(Page(text).ids)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert make(run_folder, tmp_path) == text
+    assert str(tmp_path) not in text
+    assert not re.search(r"\b20\d\d-\d\d-\d\d\b", text)  # no date
+
+
+def test_the_numbers_are_those_of_the_metrics(text: str) -> None:
+    words = Page(text).text
+    for number in ("33.3", "± 10.3", "66.7", "0.710", "0.650 to 0.760", "75.5 %", "1,379", "0.565"):
+        assert number in words, number
+    assert "1,500 captions of 300 pictures in 8 epochs" in words
+    assert "mobilenet_v3_small" in words
+
+
+def test_random_weights_are_the_first_warning(text: str) -> None:
+    words = Page(text).text
+    assert "random weights: for demonstration" in words
+    assert words.index("random weights: for demonstration") < words.index("From a caption to its picture")
+
+
+def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "Klein 2015" in Page(text).text
+    without = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"published": False}))).text
+    assert "Klein 2015" not in without
+    assert "published" not in without
+
+
+def test_every_picture_has_an_alternative_text(text: str) -> None:
+    images = Page(text).images
+    assert images
+    assert all(image["alt"] for image in images)
+
+
+def test_missing_pictures_are_replaced_by_ids_with_the_reason(without_pictures: RunFiles, tmp_path: Path) -> None:
+    found = Page(make(without_pictures, tmp_path))
+    assert found.images == []
+    assert "precomputed, without pictures" in found.text
+    assert "scene-0" in found.text
+    assert "random weights" not in found.text
+
+
+def test_hostile_captions_stay_text(run_folder: RunFiles, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(run_folder.captions).to_pydict()
+    table["text"] = ["<script>alert(1)</script>\"'><img src=x onerror=y> {{ 7*7 }}"] * len(table["text"])
+    pq.write_table(pa.table(table), run_folder.captions)
+    found = Page(make(run_folder, tmp_path))
+    assert found.tags.count("script") == 1
+    assert "{{ 7*7 }}" in found.text
+    assert all((image["src"] or "").startswith("data:image/webp") for image in found.images)
+
+
+def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: RunFiles, tmp_path: Path) -> None:
+    (run_folder.metrics / "semantics.json").write_text("{}")
+    for path in run_folder.plots.rglob("*.tsv"):
+        path.unlink()
+    text = Page(make(run_folder, tmp_path)).text
+    assert "This run has no scores of sentence similarity" in text
+    assert "This run has no training curves" in text
+    assert "Not evaluated. STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness: not among" in text
+
+
+def test_an_empty_gallery_is_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
+    found = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"gallery": 0})))
+    assert found.images == []
+    assert "Gallery" not in found.text
+
+
+def test_four_captions_stand_before_the_tables_and_the_others_are_folded(text: str) -> None:
+    before, _, folded = text.partition('<h2 id="retrieval">')[0].partition("<details")
+    assert before.count('<article class="query">') == 4
+    assert folded.count('<article class="query">') == SETTINGS.gallery - 4
+    for outcome in ("right picture first", "right picture at", "right picture not among 10"):
+        assert outcome in before, outcome
+
+
+def test_five_folds_and_unknown_keys_are_shown(run_folder: RunFiles, tmp_path: Path) -> None:
+    path = run_folder.metrics / "retrieval.json"
+    full = json.loads(path.read_text())["test"]["full"]
+    path.write_text(json.dumps({"test": {"full": full, "five_fold_1k": full, "querybank": full}}))
+    change(run_folder.metrics / "train.json", seconds_of_joy=42)
+    text = Page(make(run_folder, tmp_path)).text
+    assert "five folds of 1,000 pictures" in text
+    assert "test: all pictures of the split, with a query bank from training" in text
+    assert "seconds_of_joy" in text
+
+
+def test_an_undefined_correlation_is_reported_without_a_number(run_folder: RunFiles, tmp_path: Path) -> None:
+    entry = {"pearson": None, "spearman": None, "pairs": 9, "pearson_ci95": None, "undefined": "constant"}
+    nothing = {"pearson": None, "spearman": None}
+    sts = {"MSRpar": entry, "mean": nothing, "weighted_mean": nothing, "all": nothing}
+    (run_folder.metrics / "semantics.json").write_text(json.dumps({"STS12": sts, "skipped": {"STSMine": "gone"}}))
+    text = Page(make(run_folder, tmp_path)).text
+    assert "STS12 MSRpar: all pairs have the same score" in text
+    assert "STSMine" in text
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_accuracies_have_a_table_of_their_own(run_folder: RunFiles, tmp_path: Path) -> None:
+    assert ">accuracy</th>" not in make(run_folder, tmp_path)
+    entry = {"accuracy": 74.25, "accuracy_ci95": 2.06, "dev_accuracy": 73.1, "f1": 81.94, "test": 1725}
+    change(run_folder.metrics / "semantics.json", MRPC=entry | {"seen_in_training": 0.002})
+    text = make(run_folder, tmp_path)
+    row = text[text.index(">MRPC</th>") :].partition("</tr>")[0]
+    for value in ("74.2 ± 2.1", "81.9", "1,725", "0.2 %"):
+        assert f"<td>{value}</td>" in row
+
+
+def test_rejected_pictures_are_reported(run_folder: RunFiles, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
+    pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
+    assert (
+        "Unusable pictures are in none of the numbers: 3 pictures (1 empty, 2 truncated)."
+        in Page(make(run_folder, tmp_path)).text
+    )
+
+
+@pytest.mark.parametrize("name", ["train", "select", "retrieval", "semantics"])
+def test_missing_or_truncated_metrics_are_named_and_no_page_is_made(
+    run_folder: RunFiles, tmp_path: Path, name: str
+) -> None:
+    path = run_folder.metrics / f"{name}.json"
+    for spoil in (lambda: path.write_text('{"a": '), lambda: path.write_text("[1]"), path.unlink):
+        spoil()
+        with pytest.raises(FileFormatError, match=f"{name}.json"):
+            make(run_folder, tmp_path)
+    assert not (tmp_path / "out" / "index.html").exists()
+
+
+def test_a_curve_with_a_short_row_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
+    (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\n")
+    with pytest.raises(FileFormatError, match=r"loss\.tsv, line 2"):
+        make(run_folder, tmp_path)
+    (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\tmuch\n")
+    with pytest.raises(FileFormatError, match="column loss"):
+        make(run_folder, tmp_path)
+
+
+def test_kept_epochs_are_drawn_and_an_empty_cell_is_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    labels = re.findall(r'aria-label="([^"]*)"', text)
+    assert any("R@10 to picture 68.0, R@10 to caption 72.0, semantics –" in label for label in labels), labels
+    assert "(as Figure 4 of Merkx &amp; Frank 2019)" in text
+    (run_folder.plots / "epochs" / "epochs.tsv").unlink()
+    assert "each kept epoch" not in make(run_folder, tmp_path)
+
+
+def test_curves_of_one_point_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
+    for name in ("train/recall.tsv", "epochs/epochs.tsv", "train/learning_rate.tsv"):
+        path = run_folder.plots / name
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    folder = tmp_path / "files"
+    page.write(run_folder, SETTINGS, tmp_path / "index.html", folder)
+    drawn = {path.stem for path in folder.iterdir()}
+    assert drawn == {"sts", "systems", "scatter", "breakdown", "loss"}
+    assert "on dev, over" not in (tmp_path / "index.html").read_text()
+
+
+def test_the_page_names_words_as_the_unit_of_words(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "reading characters without a list of words" in Page(text).text
+    write_encoder(run_folder.encoder, unit="word")
+    words = Page(make(run_folder, tmp_path)).text
+    assert "reading words" in words
+    assert "without a list of words" not in words
+
+
+def test_dropped_records_of_the_corpus_are_reported(text: str) -> None:
+    assert "Left out of the corpus. 1 picture (1 no picture file); 1 caption (1 empty caption)." in Page(text).text
+
+
+def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
+    names = {"sts", "systems", "scatter", "breakdown", "loss", "learning_rate", "epochs", "tasks0"}
+    names |= {"recall_caption_to_image", "recall_image_to_caption"}
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "old.svg").write_text("of an earlier run")
+    page.write(run_folder, SETTINGS, tmp_path / "index.html", folder)
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
+
+
+def test_worst_pairs_are_listed_unchanged(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    words = Page(text).text
+    for part in ('He said "no" .', "a<b>c", "d & e", "Largest errors (2)"):
+        assert part in words, part
+    none = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"worst": 0}))).text
+    assert "Largest errors" not in none
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_number_of_points_is_the_setting(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    def dots(page: str) -> int:
+        return len(re.findall(r"h\.1\b", page))
+
+    assert dots(text) == 130
+    fewer = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 50}))
+    assert dots(fewer) == 50
+    assert "The plots show 50 of 130 pairs" in Page(fewer).text
+
+
+def test_without_points_there_is_no_scatter_plot(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "Each dot is a pair of sentences" in Page(text).text
+    none = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 0}))
+    assert "Each dot is a pair of sentences" not in Page(none).text
+
+
+def test_attention_is_shown_over_characters_and_by_words(text: str) -> None:
+    words = Page(text).text
+    assert words.count("Most weight:") == 8
+    spans = re.findall(r'<div class="attended" role="img"[^>]*aria-label="([^"]*)">(.*?)</div>', text)
+    assert [re.sub(r"<[^>]*>", "", marked) for _, marked in spans] == [caption for caption, _ in spans]
+    assert any("class=w" in marked for _, marked in spans)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        ({"pooling": "max"}, "This encoder pools by max, not by attention, so"),
+        ({"cell": "ngrams"}, "This encoder takes the mean of its n-grams, so"),
+    ],
+)
+def test_without_attention_the_section_is_left_out_with_the_reason(
+    run_folder: RunFiles, tmp_path: Path, shape: dict[str, str], reason: str
+) -> None:
+    write_encoder(run_folder.encoder, **shape)
+    change(run_folder.encoder / "encoder.json", notes={"training": shape})
+    renew(run_folder.encoder)
+    words = Page(make(run_folder, tmp_path)).text
+    assert reason in words
+    assert "Most weight:" not in words
+
+
+def test_each_table_names_its_file_and_the_command_for_its_history(text: str, run_folder: RunFiles) -> None:
+    words = Page(text).text
+    for path in (
+        run_folder.metrics / "retrieval.json",
+        run_folder.encoder / "part-2.safetensors",
+        run_folder.captions,
+    ):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert f"{digest[:12]} {digest[12:]}" in words, path
+    assert f"{'f' * 12} {'f' * 52}" in words  # the features' checksum
+    for what in (
+        "metrics/retrieval.json:test.full.caption_to_image.r10",
+        "metrics/semantics.json:STS15.images.pearson",
+    ):
+        assert words.count(f"sightword audit {what}") == 2
+    assert words.count("sightword audit plots/train/loss.tsv") == 2
+
+
+def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: RunFiles) -> None:
+    from sightword.report.inputs import read_run
+    from sightword.vse.page.curves import snapshots
+    from sightword.vse.page.plots import Marks
+
+    marks = snapshots(read_run(run_folder))
+    assert marks == Marks([4.0, 8.0], [8.0, 4.0])
+    assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
+    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
+    assert snapshots(read_run(run_folder)).kept == ()
+
+
+def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
+    for name, what in (("worst.tsv", r"worst\.tsv"), ("pairs.parquet", r"pairs\.parquet")):
+        before = (run_folder.pairs / name).read_bytes()
+        (run_folder.pairs / name).write_text("subtask\tgold\nx\t1\n")
+        with pytest.raises(FileFormatError, match=what):
+            make(run_folder, tmp_path)
+        (run_folder.pairs / name).write_bytes(before)
