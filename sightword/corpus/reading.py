@@ -1,28 +1,11 @@
-"""The formats of a corpus by name, and the way from a published corpus to clean records.
-
-A format is a class below :class:`~sightword.corpus.settings.CorpusSettings`, in a module of its own: its settings, its
-files, and its reader.
-"""
+"""The way from a published corpus to clean records."""
 
 from __future__ import annotations
 
-from sightword.corpus.coco import Coco
-from sightword.corpus.flickr8k import Flickr8k
-from sightword.corpus.karpathy import Karpathy
 from sightword.corpus.listing import list_pictures
 from sightword.corpus.records import Corpus, clean
-from sightword.corpus.sample.settings import Sample
 from sightword.corpus.settings import CorpusSettings
-from sightword.corpus.table import Listed
 from sightword.errors import CorpusError
-
-FORMATS: dict[str, type[CorpusSettings]] = {
-    "sample": Sample,
-    "flickr8k": Flickr8k,
-    "karpathy": Karpathy,
-    "coco": Coco,
-    "table": Listed,
-}
 
 
 def read_corpus(settings: CorpusSettings) -> Corpus:

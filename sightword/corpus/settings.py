@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import Field, model_validator
@@ -13,6 +14,16 @@ from sightword.settings import Settings
 if TYPE_CHECKING:
     from sightword.corpus.listing import Listing
     from sightword.corpus.records import Caption, Image
+
+
+FORMATS = {
+    "sample": "sightword.corpus.sample.settings:Sample",
+    "flickr8k": "sightword.corpus.flickr8k:Flickr8k",
+    "karpathy": "sightword.corpus.karpathy:Karpathy",
+    "coco": "sightword.corpus.coco:Coco",
+    "table": "sightword.corpus.table:Listed",
+}
+"""The class of each format, ``module:class``: settings, files and reader, below :class:`CorpusSettings`."""
 
 
 class CorpusSettings(Settings):
@@ -40,9 +51,7 @@ class CorpusSettings(Settings):
     @classmethod
     def kinds(cls) -> Mapping[str, type[Settings]]:
         """The settings of each format."""
-        from sightword.corpus.reading import FORMATS  # each format is a class below this one
-
-        return FORMATS
+        return {name: resolve_name(place) for name, place in FORMATS.items()}
 
     def __new__(cls, **values: Any) -> Self:
         """Return the settings of the format, a class below this one."""

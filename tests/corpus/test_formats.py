@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -11,9 +13,9 @@ from ruamel.yaml import YAML
 from pipeline import pipelines
 from pipeline.params import params_file, reference
 from sightword.corpus.listing import Listing
-from sightword.corpus.reading import FORMATS, read_corpus
+from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import SPLITS, Caption, Image
-from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.settings import FORMATS, CorpusSettings
 from sightword.errors import CorpusError, ParamsError
 from sightword.io.opening import lines
 from sightword.settings import Settings
@@ -47,7 +49,8 @@ def check(repository: Path, values: dict[str, object]) -> Settings:
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FORMATS, "toy", Toy)
+    monkeypatch.setitem(sys.modules, "toy_format", SimpleNamespace(Toy=Toy))
+    monkeypatch.setitem(FORMATS, "toy", "toy_format:Toy")
 
 
 @pytest.mark.usefixtures("toy")
