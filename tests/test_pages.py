@@ -16,11 +16,10 @@ import pytest
 from blocks import COMMANDS, SHOWN, blocks, pages, to_run
 from checkout import Checkout
 from readers_files import BEFORE, write_senteval
-from ruamel.yaml import YAML
 
 from pipeline import cli
+from pipeline.params import reference
 from pipeline.pipelines import Pipeline, pipelines
-from sightword.messages import flat
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALL = [one for page in pages(REPOSITORY) for one in blocks(page)]
@@ -59,12 +58,12 @@ def test_block_of_commands_is_parsed_with_known_options_and_names(one, parameter
         if program == "make":
             assert {word for word in words if "=" not in word} <= targets  # the others set variables
         settings = [word for before, word in itertools.pairwise(words) if before == "-S"]
-        assert {word.split("=")[0] for word in settings} <= parameters
+        assert {word.lstrip("+").split("=")[0] for word in settings} <= parameters
 
 
 @pytest.fixture(scope="module")
-def parameters(repository):
-    return set(flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())))
+def parameters():
+    return {one.name for section in reference.sections() for one in section.parameters}
 
 
 @pytest.fixture(scope="module")
