@@ -103,7 +103,7 @@ def fault(citation: Citation, places: dict[tuple[str, str, str], Place]) -> str:
     return ""
 
 
-def test_every_cited_place_exists_and_is_about_what_the_text_says(repository, places):
+def test_cited_place_exists_and_has_the_subject_of_the_text(repository, places):
     command = ["git", "-C", str(repository), "ls-files", "-z"]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
     faults, papers = [], Counter[str]()
@@ -138,7 +138,7 @@ def test_every_cited_place_exists_and_is_about_what_the_text_says(repository, pl
         ('name: figure2\n<a href="#table1">', []),
     ],
 )
-def test_a_citation_is_of_the_paper_that_the_text_names(text, expected):
+def test_citation_is_of_the_paper_that_the_text_names(text, expected):
     assert [found[:3] for found in citations(text, markdown=text.startswith("# "))] == expected
 
 
@@ -154,6 +154,6 @@ def test_a_citation_is_of_the_paper_that_the_text_names(text, expected):
         ("Smallest side, pixels (the paper, section 3.1)", "name the paper"),
     ],
 )
-def test_a_citation_of_a_wrong_place_is_a_fault(text, words, places):
+def test_citation_of_a_wrong_place_is_a_fault(text, words, places):
     (found,) = citations(text, markdown=False)
     assert words in fault(found, places)

@@ -21,23 +21,23 @@ from tools import scale_tables
 
 
 @pytest.mark.parametrize(("page", "settings"), [("training", TrainSettings), ("experiments", EpochsSettings)])
-def test_every_parameter_stands_on_its_page(repository, page, settings):
+def test_page_names_every_parameter_of_its_section(repository, page, settings):
     words = set(re.findall(r"`(?:\w+\.)?(\w+)[:`]", (repository / f"docs/{page}.md").read_text()))
     assert not [name for name in settings.model_fields if name not in words]
 
 
-def test_links_between_pages_lead_somewhere(repository):
+def test_link_of_a_page_leads_to_a_file(repository):
     for page in [repository / "README.md", *(repository / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_reference_of_parameters_is_of_these_settings(repository):
+def test_reference_of_parameters_equals_that_of_the_settings(repository):
     if (repository / "docs/parameters.md").read_text() != reference.page():
         pytest.fail("docs/parameters.md is not of these settings: run `make docs`", pytrace=False)
 
 
-def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
+def test_parameter_has_a_text_and_stands_in_its_file(repository):
     read = YAML(typ="safe", pure=True).load
     written = {
         one.full_name(name)
@@ -53,7 +53,7 @@ def test_every_parameter_has_a_text_and_stands_in_the_file(repository):
     assert not [one.name for one in parameters if len(one.text) < 10 or not one.accepted]
 
 
-def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
+def test_parameter_is_explained_by_its_name_or_its_last_part():
     (found,) = reference.explain("dropout_states")
     assert (found.name, found.default, found.accepted) == ("train.dropout_states", 0.0, "number, at least 0, below 1")
     assert [one.name for one in reference.explain("margin")] == [
@@ -76,13 +76,13 @@ def test_a_parameter_is_explained_by_its_name_or_the_end_of_it():
         reference.explain("train.margn")
 
 
-def test_the_tables_of_scale_are_those_of_the_figures(repository):
+def test_tables_of_scale_equal_those_of_the_figures(repository):
     tables = scale_tables.tables()
     assert tables in (repository / "docs/scale.md").read_text(), "run `python -m tools.scale_tables`"
 
 
 @pytest.mark.full
-def test_the_documentation_is_built_without_a_warning(repository, tmp_path):
+def test_documentation_is_built_without_a_warning(repository, tmp_path):
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", str(tmp_path)]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

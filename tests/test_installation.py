@@ -108,7 +108,7 @@ def installed(extras: str) -> dict[str, metadata.Distribution]:
 
 
 @pytest.mark.parametrize("rule", ["with-$(EXTRAS)", "dev"])
-def test_the_installation_says_how_much_it_brings(repository, rule):
+def test_installation_names_the_number_and_size_of_its_packages(repository, rule):
     text = (repository / "Makefile").read_text()
     (default,) = re.findall(r"^EXTRAS \?= (\S+)$", text, re.MULTILINE)
     place = re.escape(f"$(VENV)/.{rule}")
@@ -124,7 +124,7 @@ def test_the_installation_says_how_much_it_brings(repository, rule):
         assert rule == "dev" or f"about {said[0]} packages" in (repository / page).read_text()
 
 
-def test_what_users_install_has_every_package_that_the_pipeline_imports(repository):
+def test_extras_of_users_have_every_imported_package(repository):
     """The developers' tools, which are here too, may not hide that something is missing."""
     (extras,) = re.findall(r"^EXTRAS \?= (\S+)$", (repository / "Makefile").read_text(), re.MULTILINE)
     users, owners = installed(extras), metadata.packages_distributions()
@@ -140,7 +140,7 @@ def test_what_users_install_has_every_package_that_the_pipeline_imports(reposito
     assert not missing
 
 
-def test_containers_are_made_of_what_there_is(repository):
+def test_container_files_name_existing_targets_and_versions(repository):
     """No container is built here: names, versions and paths only. Which registries are asked is the user's choice."""
     docker, makefile = (repository / "Dockerfile").read_text(), (repository / "Makefile").read_text()
     editor = json.loads((repository / ".devcontainer/devcontainer.json").read_text())
@@ -200,7 +200,7 @@ def check_embeddings(done: subprocess.CompletedProcess[str], encoder: SentenceEn
     assert not EXTRAS & set(found["modules"])
 
 
-def test_an_encoder_gives_the_same_numbers_with_the_core_packages_alone(core, encoder, tmp_path):
+def test_encoder_with_the_core_packages_alone_gives_equal_embeddings(core, encoder, tmp_path):
     done = run(sys.executable, "-I", "-S", "-c", ENCODE, tmp_path / "encoder", json.dumps(TEXTS), core)
     check_embeddings(done, encoder)
 
@@ -217,7 +217,7 @@ def test_an_encoder_gives_the_same_numbers_with_the_core_packages_alone(core, en
         (["export", "encoder", "out"], "export"),
     ],
 )
-def test_a_command_without_its_extra_names_the_extra_in_one_line(core, encoder, tmp_path, argv, extra):
+def test_command_without_its_extra_names_the_extra_in_one_line(core, encoder, tmp_path, argv, extra):
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pipeline.cli import main; sys.exit(main())"
     done = run(sys.executable, "-I", "-S", "-c", code, core, *argv, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
@@ -229,7 +229,7 @@ def test_a_command_without_its_extra_names_the_extra_in_one_line(core, encoder, 
     assert found[2] == extra
 
 
-def test_a_missing_package_of_the_users_own_module_is_not_taken_for_an_extra(tmp_path, monkeypatch):
+def test_missing_package_of_the_users_module_is_raised_as_it_is(tmp_path, monkeypatch):
     from pipeline.cli import encoder, main
 
     def raise_it(_: object) -> int:
@@ -241,13 +241,13 @@ def test_a_missing_package_of_the_users_own_module_is_not_taken_for_an_extra(tmp
         main(["evaluate", "theirs:f", "--data", str(tmp_path)])
 
 
-def test_importing_the_library_or_the_command_loads_no_heavy_package(repository):
+def test_import_of_library_or_command_loads_no_heavy_package(repository):
     for package in ("sightword", "pipeline.cli"):
         code = f"import sys, {package}; print(sorted({EXTRAS | CORE} & sys.modules.keys()))"
         assert run(sys.executable, "-c", code, cwd=repository).stdout.strip() == "[]"
 
 
-def test_each_public_name_of_the_library_is_there():
+def test_public_name_of_the_library_exists_with_a_docstring():
     assert sightword.SentenceEncoder is SentenceEncoder
     for name in sightword.__all__:
         assert getattr(sightword, name).__doc__
@@ -256,13 +256,13 @@ def test_each_public_name_of_the_library_is_there():
         _ = sightword.Encoder
 
 
-def test_a_name_whose_packages_are_missing_names_the_extra(core):
+def test_name_without_its_packages_names_the_extra(core):
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); import sightword; sightword.extract"
     done = run(sys.executable, "-I", "-S", "-c", code, core)
     assert re.search(r"sightword\.extract needs \w+, which .* pip install 'sightword\[pipeline\]'", done.stderr)
 
 
-def test_a_saved_encoder_names_the_class_that_sentence_transformers_loads(encoder, tmp_path):
+def test_saved_encoder_names_the_class_for_sentence_transformers(encoder, tmp_path):
     (module,) = json.loads((tmp_path / "encoder" / "modules.json").read_text())
     assert module["type"] == "sightword.encoder.sentence_transformers.SightwordModule"
 
@@ -298,7 +298,7 @@ def install(wheel: Path, place: Path) -> Path:
 
 
 @pytest.mark.full
-def test_the_wheel_holds_the_packages_and_the_files_of_a_project_once(files, wheel):
+def test_wheel_holds_the_packages_and_the_files_of_a_project_once(files, wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     beside = {
@@ -314,7 +314,7 @@ def test_the_wheel_holds_the_packages_and_the_files_of_a_project_once(files, whe
 
 
 @pytest.mark.full
-def test_the_wheel_names_the_licence_of_the_code_and_of_the_packaged_weights(wheel, repository):
+def test_wheel_names_the_licences_of_code_and_weights(wheel, repository):
     with zipfile.ZipFile(wheel) as archive:
         (path,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         about = message_from_bytes(archive.read(path))
@@ -329,7 +329,7 @@ def test_the_wheel_names_the_licence_of_the_code_and_of_the_packaged_weights(whe
 
 
 @pytest.mark.full
-def test_the_wheel_works_in_a_clean_environment(wheel, encoder, tmp_path):
+def test_wheel_in_a_clean_environment_encodes_and_runs_commands(wheel, encoder, tmp_path):
     place = tmp_path / "environment"
     site = install(wheel, place)
     (about,) = site.glob("sightword-*.dist-info")
@@ -361,7 +361,7 @@ def test_the_wheel_works_in_a_clean_environment(wheel, encoder, tmp_path):
 
 
 @pytest.mark.full
-def test_a_project_of_the_installed_package_runs_and_an_upgrade_reruns_what_depends_on_it(wheel, small_run, tmp_path):
+def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel, small_run, tmp_path):
     """Its stages start as a user's do, and take two threads; those of the shared small run are copies, with one."""
     place, demo = tmp_path / "environment", tmp_path / "demo"
     site = install(wheel, place)

@@ -25,7 +25,7 @@ def test_outputs_are_alike_up_to_the_last_decimal(one, other, same):
 
 
 @pytest.mark.slow
-def test_the_cells_print_what_the_notebook_shows(repository):
+def test_cells_print_the_outputs_in_the_notebook(repository):
     path = repository / "docs/notebook.ipynb"
     cells = code_cells(json.loads(path.read_text()))
     assert all(shown(cell) for cell in cells)

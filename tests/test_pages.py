@@ -16,18 +16,17 @@ import pytest
 from blocks import COMMANDS, SHOWN, blocks, pages, to_run
 from checkout import Checkout
 from readers_files import BEFORE, write_senteval
-from ruamel.yaml import YAML
 
 from pipeline import cli
+from pipeline.params import reference
 from pipeline.pipelines import Pipeline, pipelines
-from sightword.messages import flat
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 ALL = [one for page in pages(REPOSITORY) for one in blocks(page)]
 RUN = [page.stem for page in pages(REPOSITORY) if to_run(page)]
 
 
-def test_every_block_says_what_it_is_and_why_it_is_not_run():
+def test_block_of_a_page_has_a_language_and_a_reason_where_not_run():
     marks = sum(page.read_text().count("<!-- not run") for page in pages(REPOSITORY))
     assert marks == sum(bool(one.why) for one in ALL), "a mark stands on the line before its block"
     for page in pages(REPOSITORY):
@@ -40,7 +39,7 @@ def test_every_block_says_what_it_is_and_why_it_is_not_run():
 
 
 @pytest.mark.parametrize("one", [one for one in ALL if one.language in COMMANDS], ids=lambda one: one.place)
-def test_what_stands_in_a_block_can_be_read(one, parameters, targets, capsys):
+def test_block_of_commands_is_parsed_with_known_options_and_names(one, parameters, targets, capsys):
     """Also in those that are not run: the language, options of ``sightword``, names of parameters, targets of make."""
     if one.language == "python":
         ast.parse(one.text, one.place)
@@ -59,12 +58,12 @@ def test_what_stands_in_a_block_can_be_read(one, parameters, targets, capsys):
         if program == "make":
             assert {word for word in words if "=" not in word} <= targets  # the others set variables
         settings = [word for before, word in itertools.pairwise(words) if before == "-S"]
-        assert {word.split("=")[0] for word in settings} <= parameters
+        assert {word.lstrip("+").split("=")[0] for word in settings} <= parameters
 
 
 @pytest.fixture(scope="module")
-def parameters(repository):
-    return set(flat(YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())))
+def parameters():
+    return {one.name for section in reference.sections() for one in section.parameters}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +86,7 @@ def done(small_run, tmp_path_factory) -> Checkout:
 
 
 @pytest.mark.full
-def test_the_pages_are_tried_in_a_clone_as_it_was_committed(done):
+def test_clone_of_the_pages_has_all_committed_files_and_pipelines(done):
     """A visitor has all pipelines, also those that never run on a page."""
     first = done.run("git", "rev-list", "--max-parents=0", "HEAD").stdout.strip()
     assert not done.run("git", "diff", "--name-only", "--diff-filter=D", first).stdout
@@ -107,7 +106,7 @@ def commit_a_run_of_another_machine(checkout: Checkout) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("page", RUN)
-def test_the_commands_of_a_page_work(done, page, repository, tmp_path):
+def test_commands_of_a_page_end_without_an_error(done, page, repository, tmp_path):
     path = next(one for one in pages(repository) if one.stem == page)
     copy = done.copy(tmp_path / "sightword")
     write_senteval(copy.folder / "data/corpus/senteval", copy.folder / "data/raw/senteval")

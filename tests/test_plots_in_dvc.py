@@ -67,7 +67,7 @@ def values(plot):
 
 
 @pytest.mark.slow
-def test_dvc_draws_them_all(project):
+def test_plots_of_dvc_yaml_are_drawn_by_dvc(project):
     plots = dvc(project, "plots", "show")["data"]
     assert len(plots) == 10
     assert [point["loss"] for point in values(plots["Loss"])] == ["3", "2"]
@@ -91,7 +91,7 @@ def test_dvc_draws_them_all(project):
 
 
 @pytest.mark.slow
-def test_dvc_reads_the_folder_of_dvclive(project):
+def test_folder_of_dvclive_is_read_by_dvc(project):
     folder = "plots/train/dvclive"
     series = dvc(project, "plots", "show", "-x", "step", f"{folder}/plots/metrics")["data"]
     assert len(series) == 8

@@ -7,6 +7,7 @@ sections are ``conflicts`` of the system (:mod:`pipeline.systems`).
 
 from __future__ import annotations
 
+import json
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,7 +129,9 @@ def _missing(wanted: type[BaseModel], values: dict[str, Any], prefix: str) -> li
     problems = []
     for name, field in wanted.model_fields.items():
         if name not in values:
-            hint = "" if field.is_required() else f"; its published value is {field.get_default()!r}"
+            value = field.get_default(call_default_factory=True)
+            spelt = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+            hint = "" if field.is_required() else f"; its published value is {spelt}"
             problems.append(f"{prefix}.{name}: the key is missing{hint}")
         elif (nested := _nested(field.annotation)) and isinstance(values[name], dict):
             problems += _missing(nested, values[name], f"{prefix}.{name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -59,9 +59,9 @@ def sections() -> list[Section]:
     for pipeline in pipelines.pipelines(pipelines.project_of(Path.cwd())):
         for stage in pipeline.stages:
             settings, name = settings_class(pipeline, stage), pipeline.full_name(stage)
-            kinds = " or ".join(f"`{kind}`" for kind in settings.kinds())
+            kinds = settings.kinds()
             parameters = [
-                one._replace(accepted=kinds) if kinds and one.name == f"{name}.format" else one
+                _with_kinds(one, kinds) if kinds and one.name == f"{name}.format" else one
                 for one in _parameters(settings, name)
             ]
             parameters += _of_kinds(settings, name, {one.name for one in parameters})
@@ -95,6 +95,14 @@ def explain(wanted: str) -> list[Parameter]:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)
     return found
+
+
+def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:
+    """Return the parameter that names the kind of a section, with the first line about each kind."""
+    firsts = {kind: (inspect.getdoc(own) or "").partition("\n")[0] for kind, own in kinds.items()}
+    about = [f"`{kind}`: {_markdown(first)}" for kind, first in firsts.items()]
+    accepted = " or ".join(f"`{kind}`" for kind in kinds)
+    return parameter._replace(accepted=accepted, text=" ".join([parameter.text, *about]))
 
 
 def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> list[Parameter]:

@@ -30,9 +30,7 @@ class CorpusSettings(Settings):
     """Which corpus is read, from where, and what is asked of it. ``format`` decides which other keys there are."""
 
     format: str = "flickr8k"
-    """How the corpus is laid out: ``flickr8k`` (Flickr8k.token.txt and three lists of names), ``karpathy``
-    (dataset_*.json), ``coco`` (captions_*.json), ``table`` (CSV or Parquet with image, caption, split), or
-    ``sample`` (scenes drawn from a description)."""
+    """How the corpus is laid out; ``data/raw/README.md`` lists the files of each format."""
 
     path: str = Field("data/raw/flickr8k", min_length=1)
     """The folder that holds the corpus: all that is read lies in it, so that DVC sees each change. For the sample, the

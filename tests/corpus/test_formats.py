@@ -71,6 +71,8 @@ def test_key_of_another_format_is_refused(repository: Path) -> None:
         check(repository, values)
     with pytest.raises(ParamsError, match=r"corpus\.first: the key is missing; its published value is 'train'"):
         check(repository, WITHOUT | {"format": "toy"})
+    with pytest.raises(ParamsError, match=r"corpus\.file: the key is missing; its published value is null\."):
+        check(repository, WITHOUT | {"format": "table"})
 
 
 def test_unknown_format_is_refused_with_those_that_exist(repository: Path) -> None:

@@ -20,8 +20,9 @@ class TrainSettings(ModelSettings):
     ``order_embeddings``. Embeddings of tokens start with the standard deviation 1 in the first (``hardest`` then hardly
     learns) and 0.06 in the others."""
     loss: Literal["hinge", "hardest", "infonce"] = "hinge"
-    """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest``
-    over the hardest mismatch of each caption and picture (VSE++), or ``infonce`` in both directions (CLIP)."""
+    """The objective: ``hinge`` over all mismatched pairs of the minibatch within the margin (the published one),
+    ``hardest`` over the hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), or ``infonce``, the
+    right partner against the whole minibatch, in both directions (CLIP, Radford et al. 2021)."""
     reduction: Literal["mean", "sum"] = "mean"
     """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
     with ``hardest`` and ``infonce`` the mean over the batch's pairs."""

@@ -126,10 +126,10 @@ def test_a_table_has_the_published_rows_of_its_protocol() -> None:
     assert ours_and_chance == [2, 2, 1, 1, 2, 2]  # chance is given where all pictures are candidates
     there, back = ({row.name: spelt(row) for row in table.groups[0][1]} for table in found[2:4])
     symmetric = "order-embeddings, symmetric"  # Table 2 of Vendrov et al., 1,000 test pictures
-    assert [cell[0] for cell in there[symmetric]] == ["36.3", "–", "85.8", "2"]
-    assert [cell[0] for cell in back[symmetric]] == ["45.4", "–", "88.7", "2"]
+    assert [cell[0] for cell in there[symmetric][:4]] == ["36.3", "–", "85.8", "2"]
+    assert [cell[0] for cell in back[symmetric][:4]] == ["45.4", "–", "88.7", "2"]
     assert (there[symmetric][3][1], back[symmetric][3][1]) == ("mean 9.0", "mean 5.8")
-    assert there["order-embeddings"] == [("37.9", "± 0.6"), ("–",), ("85.9", "± 0.4"), ("2", "mean 8.1")]
+    assert there["order-embeddings"][:4] == [("37.9", "± 0.6"), ("–",), ("85.9", "± 0.4"), ("2", "mean 8.1")]
     assert len([name for name in there if name.startswith("order-embeddings")]) == 4
 
 
@@ -167,7 +167,7 @@ def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
     (found,) = every({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
     (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
     assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016"
-    assert spelt(row) == [("31.0",), ("–",), ("79.9",), ("3",)]
+    assert spelt(row)[:4] == [("31.0",), ("–",), ("79.9",), ("3",)]
 
 
 def test_the_page_on_coco_has_the_published_rows(repository: Path) -> None:
