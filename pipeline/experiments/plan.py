@@ -71,7 +71,12 @@ def _check_names(grid: Grid, known: Mapping[str, Any], where: object) -> None:
             inside = [name for name in known if name.startswith(f"{key}.")]
             hint = f" (it holds {', '.join(inside[:3])} …)" if inside else ""
             problems.append(f"{key}: no such parameter{guess(key, known) or hint}")
-    _refuse("has unknown parameters:", problems, where, "\nWrite each as section.key.")
+    _refuse(
+        "has unknown parameters:",
+        problems,
+        where,
+        "\nWrite each as section.key; `base` or `pipeline` names a further pipeline.",
+    )
 
 
 def _combinations(grid: Grid, where: object) -> list[dict[str, Any]]:

@@ -20,13 +20,16 @@ from sightword.io.files import read_json, read_text
 
 
 def pipeline_of(grid: Grid, project: Path) -> Pipeline:
-    """Return the pipeline whose parameters a grid sets: its base's, or else the first one with most of its sections.
+    """Return the pipeline whose parameters a grid sets: its base's, the named one, or the one with most of its sections.
 
     Raises:
+        ParamsError: there is no such base or pipeline.
         FileFormatError: the base or a ``dvc.yaml`` cannot be read.
     """
     if grid.base is not None:
         return overlay.resolve(_recipe(grid.base, project), project).pipeline
+    if grid.pipeline is not None:
+        return overlay.named_pipeline(grid.pipeline, project, f"the grid {grid.name}: pipeline")
     keys = [key for one in (grid.set, *grid.axes) for key in one]
     return of_sections((key.partition(".")[0] for key in keys), project)
 
