@@ -17,7 +17,7 @@ from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
-from pipeline.pipelines import LOCK, LOCKS
+from pipeline.pipelines import LOCK, LOCKS, Pipeline, folder_of
 from sightword.errors import LineageError
 from sightword.messages import did_you_mean
 
@@ -255,6 +255,8 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
     """Add the gaps of the audit, and their reasons."""
     links = found.links
     missing = [part.path for link in links for part in link.outs if part.state == "missing"]
+    homeless = [link.entry.name for link in links if link.commit is None] if repository else []
+    locks = dict.fromkeys(Pipeline(Path(), folder_of(name)).lock for name in homeless)
     gaps = {
         "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing if here.project else [],
         "{} is not here or cannot be read: what the stages have from it was not compared":
@@ -266,8 +268,7 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
              and not link.evidence.against],
         f"whether {{}} ran as {LOCK} says: no facts of such a run are here, only DVC's run-cache, and {SAVED}":
             found.stages("saved by DVC"),
-        f"no commit has this state of {{}}: commit {LOCK}":
-            [link.entry.name for link in links if link.commit is None] if repository else [],
+        f"no commit has this state of {{}}: commit {' and '.join(locks)}": homeless,
     }  # fmt: skip
     if here.project is None:
         found.unknown.append("a bare repository has no files: nothing was compared with the workspace")
