@@ -17,7 +17,7 @@ from pipeline.doctor.checks import checks
 from pipeline.doctor.findings import Check, good
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.grid import Grid
-from pipeline.experiments.plan import Run
+from pipeline.experiments.plan import Trial
 from pipeline.experiments.sweep import base_params, pipeline_of
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.locks import lock_here
@@ -307,7 +307,7 @@ def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_mak
 
 
 def test_a_sweep_of_a_hidden_pipeline_is_refused(fresh):
-    runs = [Run("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
+    runs = [Trial("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
     with pytest.raises(
         SweepError, match=r"extra/\.dvcignore: hides the pipeline from DVC\. `git rm extra/\.dvcignore`"
     ):

@@ -30,7 +30,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """One experiment of a sweep."""
 
     name: str
@@ -42,7 +42,7 @@ class Run:
     """All parameters, checked, by section."""
 
 
-def expand(grid: Grid, base: str, where: object) -> list[Run]:
+def expand(grid: Grid, base: str, where: object) -> list[Trial]:
     """Return all experiments of a grid, in its order, from the text of a parameter file; messages name ``where``.
 
     Raises:
@@ -56,7 +56,7 @@ def expand(grid: Grid, base: str, where: object) -> list[Run]:
     combinations = _combinations(grid, where)
     checked = _checked(grid, combinations, plain, where)
     every = zip(_names(grid.name, combinations), combinations, checked, strict=True)
-    return [Run(name, values, {**grid.set, **values}, found) for name, values, found in every]
+    return [Trial(name, values, {**grid.set, **values}, found) for name, values, found in every]
 
 
 def _refuse(what: str, problems: Sequence[str], where: object, todo: str | None = None) -> None:
@@ -150,7 +150,7 @@ def _hash(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(dict(values)).encode()).hexdigest()[:6]
 
 
-def written(base: str, run: Run) -> str:
+def written(base: str, run: Trial) -> str:
     """Return the ``params.yaml`` of a run: the base's text with other values and the same comments.
 
     Raises:
