@@ -19,10 +19,10 @@ from visible_text import check_text
 
 from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
+from pipeline.comparison.correlations import unseen_pairs
 from pipeline.comparison.disagreements import pairs
 from pipeline.comparison.page import render
 from pipeline.comparison.runs import opened
-from pipeline.comparison.systems import unseen_pairs
 
 
 class Words(HTMLParser):

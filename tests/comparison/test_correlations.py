@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.comparison.correlations import compare, pairs_file
 from pipeline.comparison.dependent import steiger, williams
-from pipeline.comparison.systems import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
