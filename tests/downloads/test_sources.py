@@ -19,7 +19,7 @@ from sightword.features import vision
 EVERY = [(name, source) for name, data_set in data_sets().items() for source in data_set.sources]
 
 
-def test_its_names():
+def test_data_sets_have_the_documented_names():
     assert list(data_sets()) == ["flickr8k", "flickr30k", "coco", "senteval", "snli", "wordnet", "weights"]
 
 

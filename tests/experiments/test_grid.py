@@ -59,7 +59,7 @@ def test_the_size_is_told_without_making_the_combinations(tmp_path):
         (f"{BLOCK}base: vendrov\npipeline: hypernyms\n", "pipeline: the base names it already"),
     ],
 )
-def test_what_is_no_grid_is_told(tmp_path, text, message):
+def test_wrong_grid_is_refused_with_its_place(tmp_path, text, message):
     with pytest.raises(Exception, match=message) as raised:
         load(tmp_path, text)
     assert "mine.yaml" in str(raised.value)
