@@ -163,7 +163,7 @@ def _retrieval(
 
 
 def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Accuracy] | list[Measure]:
-    """Compare what both sides have; with a note why not, if only one has it or the two are unlike."""
+    """Compare a declared result of both sides; a note says why where one side lacks it or the two are unlike."""
     ours, theirs = a.file(wanted.path), b.file(wanted.path)
     if ours is None or theirs is None:
         if ours is not None or theirs is not None:

@@ -37,7 +37,7 @@ class Trial:
     values: dict[str, Any]
     """The parameters set by its block and the seeds, by full names."""
     changes: dict[str, Any]
-    """These parameters, and those that are the same in the whole sweep."""
+    """These parameters, and the parameters that the whole sweep sets."""
     params: dict[str, dict[str, Any]]
     """All parameters, checked, by section."""
 
