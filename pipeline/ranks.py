@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SECONDS = 5
 """Seconds for which the other ranks may end by themselves when one has failed."""
 LINES = 20
-"""Lines shown of what a rank wrote before an unexpected end."""
+"""Last lines of a rank's errors that are shown after an unexpected end."""
 INTERRUPTED = 130
 """Exit code of a rank after Ctrl-C."""
 
@@ -99,19 +99,19 @@ def explain(failures: Mapping[int, ProcessFailure], ranks: int, folder: Path) ->
         ranks: number of ranks.
         folder: the folder with what the ranks after the first one wrote.
     """
-    told = {}
+    reported = {}
     for rank, failure in failures.items():
         message = failure.error_file_data["message"]
         if isinstance(message, dict):
             kind, _, text = str(message["message"]).partition(": ")
-            told[rank] = kind, text
-    causes = [text for kind, text in told.values() if kind != RanksError.__name__]
+            reported[rank] = kind, text
+    causes = [text for kind, text in reported.values() if kind != RanksError.__name__]
     if causes:
         return SightwordError(causes[0])
     if any(failure.exitcode == INTERRUPTED for failure in failures.values()):
         return KeyboardInterrupt()
     for rank, failure in failures.items():
-        if rank in told or failure.exitcode == -signal.SIGTERM:
+        if rank in reported or failure.exitcode == -signal.SIGTERM:
             continue
         who = f"process {rank + 1} of {ranks}"
         if failure.exitcode < 0:
@@ -123,4 +123,4 @@ def explain(failures: Mapping[int, ProcessFailure], ranks: int, folder: Path) ->
             print_lines = "\n".join(written.splitlines()[-LINES:])
             sys.stderr.write(f"{who} wrote:\n{print_lines}\n")
         return SystemExit(1)
-    return SightwordError(next((text for _, text in told.values()), "all processes were ended by SIGTERM"))
+    return SightwordError(next((text for _, text in reported.values()), "all processes were ended by SIGTERM"))

@@ -39,7 +39,7 @@ class Compared:
     """The kind of the first column, such as ``pairs of concepts``."""
     path: Path
     compare: Callable[..., list[Any]]
-    """Takes the path in A and in B, ``samples`` and ``seed``; returns :class:`pipeline.comparison.parts.Part` or
+    """Takes the path in A and in B, ``samples`` and ``seed``; returns :class:`pipeline.comparison.parts.Accuracy` or
     ``Measure``; raises a ScoringError where the two cannot be compared."""
 
 

@@ -1,5 +1,5 @@
-"""The stages of the pipelines: one thin module each, run as ``python -m stages NAME``; those of a
-further pipeline in the package of its folder, run as ``python -m stages FOLDER NAME``.
+"""The stages of the pipelines, one thin module each: ``python -m stages NAME`` runs a stage of the first pipeline,
+``python -m stages FOLDER NAME`` a stage of a further one, whose modules lie in the package of this name.
 
 ``python -m stages`` reads this file first: it reports in one line an interpreter without Sightword's packages.
 """

@@ -40,7 +40,7 @@ from sightword.messages import and_more
 log = logging.getLogger("sightword")
 
 GRACE = 5.0
-"""Seconds for which a failed rank lets the first one speak."""
+"""Seconds that a failed rank waits, so that the first rank can report first."""
 
 Notes = Mapping[str, Any]
 """Notes of a stage for the facts of the run, such as the weights it used."""

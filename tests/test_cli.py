@@ -275,7 +275,7 @@ def test_comparisons_that_make_no_sense_end_with_2(systems: Path, options: list[
     assert stopped.value.code == 2
 
 
-def test_what_cannot_be_compared_is_one_message(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparison_with_an_unknown_side_is_one_message(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (systems / "empty").mkdir()
     for options, message in (
         (["empty"], "sightword: empty: is a folder without results"),

@@ -73,6 +73,7 @@ def test_a_run_that_git_does_not_have_is_named_with_the_line_that_commits_it(pro
 def test_the_lines_are_printed_for_the_pipeline_of_a_folder_too(project, repository):
     (project / "other").mkdir()
     stages = STAGES.replace("    outs", "    wdir: ..\n    outs").replace("report/index.html", "report/other")
+    stages = stages.replace("metrics: [metrics/summary", "plots: [metrics/summary")
     (project / "other/dvc.yaml").write_text(stages)
     (project / "report/other").mkdir()
     (project / "report/other/index.html").write_text("<p>")
@@ -81,6 +82,7 @@ def test_the_lines_are_printed_for_the_pipeline_of_a_folder_too(project, reposit
     assert (done.returncode, done.stderr) == (0, "")
     assert "  report/other/index.html" in done.stdout
     assert "models/encoder" not in done.stdout
+    assert "dvc metrics show metrics/summary.json" in done.stdout  # under plots, as in all further pipelines
 
 
 def test_the_line_of_a_first_run_commits_lock_metrics_and_the_removed_dvcignore(project):

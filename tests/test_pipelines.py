@@ -16,7 +16,9 @@ from pipeline.cli import main
 from pipeline.doctor.checks import checks
 from pipeline.doctor.findings import Check, good
 from pipeline.experiments.baseline import find_baseline
-from pipeline.experiments.plan import Run
+from pipeline.experiments.grid import Grid
+from pipeline.experiments.plan import Trial
+from pipeline.experiments.sweep import base_params, pipeline_of
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.locks import lock_here
 from pipeline.params import params_file
@@ -239,6 +241,19 @@ class Fourth(Settings):
     reads: str = "x"
 
 
+def test_a_grid_names_the_pipeline_whose_stages_have_the_names_of_others(described, monkeypatch):
+    monkeypatch.setitem(sys.modules, "stages.more.first", SimpleNamespace(SETTINGS=Other))
+    (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: y, wdir: ..}\n")
+    (described / "more/params.yaml").write_text("first: {depth: 5}\n")
+    blocks = [{"first.depth": [1, 2]}]
+    assert pipeline_of(Grid(name="g", blocks=blocks), described).folder == ""
+    named = Grid(name="g", pipeline="more", blocks=blocks)
+    assert pipeline_of(named, described).folder == "more"
+    assert base_params(named, described) == ("first: {depth: 5}\n", "more/params.yaml")
+    with pytest.raises(ParamsError, match=r"the grid g: pipeline: no such pipeline: 'mor' \(did you mean 'more'"):
+        pipeline_of(Grid(name="g", pipeline="mor", blocks=blocks), described)
+
+
 @pytest.mark.slow
 def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
     for name, value in changed.environment.items():
@@ -292,7 +307,7 @@ def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_mak
 
 
 def test_a_sweep_of_a_hidden_pipeline_is_refused(fresh):
-    runs = [Run("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
+    runs = [Trial("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
     with pytest.raises(
         SweepError, match=r"extra/\.dvcignore: hides the pipeline from DVC\. `git rm extra/\.dvcignore`"
     ):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.cli.command import columns
+from pipeline.lineage.facts import listed
 from pipeline.lineage.repository import git
 from pipeline.pipelines import Pipeline
 from sightword.errors import LineageError, SightwordError
@@ -36,20 +37,16 @@ def closing(pipeline: Pipeline) -> list[str]:
 
 def _made(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Yield what a user looks for first, each path with a description."""
-    outs, metrics = (
-        [
-            str(next(iter(out)) if isinstance(out, dict) else out)
-            for one in pipeline.stages.values()
-            for out in one.get(key, ())
-        ]
-        for key in ("outs", "metrics")
+    outs, numbers = (
+        [path for one in pipeline.stages.values() for path, _ in listed(one, kinds)]
+        for kinds in (("outs",), ("metrics", "plots"))
     )
     for path in outs:
         if path.startswith("report/") and path != "report/plots":
             yield path if path.endswith(".html") else f"{path}/index.html", "the report: open it in a browser"
     if not pipeline.folder:
         yield "models/encoder", f"the trained encoder{_trained_on(pipeline.project)}"
-    for path in metrics:
+    for path in numbers:
         if path.endswith("/summary.json"):
             yield path, f"the scores: dvc metrics show {path}"
 

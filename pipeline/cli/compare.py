@@ -127,11 +127,11 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
 
 
 def _beside_published(arguments: argparse.Namespace) -> int:
-    from pipeline.comparison import systems, table
+    from pipeline.comparison import correlations, table
     from sightword.evaluation.semantics import published
     from sightword.evaluation.semantics.pair_table import read_pairs
 
-    path = systems.pairs_file(arguments.a)
+    path = correlations.pairs_file(arguments.a)
     beside = published.beside_published(read_pairs(path), arguments.published)
     head = [f"A: {path}", f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]
     lines = table.published_lines(beside, exact=arguments.csv)

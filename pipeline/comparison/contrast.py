@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import systems
 from pipeline.comparison import recall
-from pipeline.comparison.parts import Measure, Part
+from pipeline.comparison.correlations import PAIRS, SAMPLES, SEED, Comparison, compare
+from pipeline.comparison.parts import Accuracy, Measure
 from pipeline.comparison.recall import Ranks, Recall
 from pipeline.comparison.runs import METRICS, TOP, Side
-from pipeline.comparison.systems import PAIRS, SAMPLES, SEED, Comparison, compare
 from pipeline.lineage.difference import Difference, Pair, difference
 from pipeline.lineage.history import changed_params
 from pipeline.systems import Compared
@@ -44,7 +44,7 @@ class Tested(NamedTuple):
     """What a system declares for comparisons, with the rows of its table."""
 
     compared: Compared
-    rows: list[Part] | list[Measure]
+    rows: list[Accuracy] | list[Measure]
 
 
 class Contrast(NamedTuple):
@@ -162,8 +162,8 @@ def _retrieval(
     return ((ours, theirs) if rows else None), rows
 
 
-def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Part] | list[Measure]:
-    """Compare what both sides have; with a note why not, if only one has it or the two are unlike."""
+def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Accuracy] | list[Measure]:
+    """Compare a declared result of both sides; a note says why where one side lacks it or the two are unlike."""
     ours, theirs = a.file(wanted.path), b.file(wanted.path)
     if ours is None or theirs is None:
         if ours is not None or theirs is not None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.comparison.contrast import Answers
-from pipeline.comparison.systems import unseen_pairs
+from pipeline.comparison.correlations import unseen_pairs
 from sightword.evaluation.semantics.breakdown import TRAINED
 from sightword.evaluation.semantics.pair_table import PairTable
 from sightword.report.gallery import Captions, QueryKey, Tile, answers_of, by_hash, thumbnails

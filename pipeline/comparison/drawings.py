@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.comparison.contrast import Contrast
+from pipeline.comparison.correlations import Better, Row
 from pipeline.comparison.recall import Recall
 from pipeline.comparison.runs import CURVES
-from pipeline.comparison.systems import Better, Row
 from pipeline.comparison.table import QUERIES
 from sightword.report.drawing import (
     BLUE,

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from pipeline.comparison import disagreements, drawings, table
 from pipeline.comparison.contrast import Contrast, Tested
+from pipeline.comparison.correlations import Better, Comparison, who_is_better
 from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
-from pipeline.comparison.systems import Better, Comparison, who_is_better
 from sightword.errors import EncoderError, FileFormatError
 from sightword.io.files import write_text
 from sightword.report import gallery

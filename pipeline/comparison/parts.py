@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.comparison.systems import Better, who_is_better
+from pipeline.comparison.correlations import Better, who_is_better
 from sightword.errors import ScoringError
 from sightword.io.files import read_table
 from sightword.statistics.inference import holm, mcnemar
@@ -19,7 +19,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Part:
+class Accuracy:
     """The accuracy of both runs, in percent, on a part of the pairs."""
 
     part: str
@@ -82,7 +82,7 @@ def read(
 
 def classified(
     first: NDArray[Any], second: NDArray[Any], masks: Mapping[str, NDArray[Any]], clusters: NDArray[Any] | None = None
-) -> list[Part]:
+) -> list[Accuracy]:
     """Compare which pairs each side classifies correctly: all of them, and those of each mask with any.
 
     With ``clusters``, the pairs of one cluster are taken together.
@@ -95,6 +95,6 @@ def classified(
     ]
     corrected = holm([p for _, _, p in tests])
     return [
-        Part(name, len(ours), 100.0 * float(ours.mean()), 100.0 * float(theirs.mean()), *test, p)
+        Accuracy(name, len(ours), 100.0 * float(ours.mean()), 100.0 * float(theirs.mean()), *test, p)
         for name, (ours, theirs), test, p in zip(parts, rights, tests, corrected, strict=True)
     ]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.comparison.systems import SAMPLES, SEED, Better, who_is_better
+from pipeline.comparison.correlations import SAMPLES, SEED, Better, who_is_better
 from sightword.errors import ScoringError
 from sightword.report.gallery import QueryKey
 from sightword.statistics.bootstrap import Doubles, draws

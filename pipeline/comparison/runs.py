@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import systems
-from pipeline.comparison.systems import PAIRS, pairs_file
+from pipeline.comparison.correlations import PAIRS, pairs_file
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.lock import Lock
 from pipeline.lineage.locks import WORKSPACE, lock_at, lock_here

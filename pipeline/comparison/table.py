@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.comparison.contrast import Tested
-from pipeline.comparison.parts import Measure, Part
+from pipeline.comparison.correlations import LEVEL, Comparison, Row
+from pipeline.comparison.parts import Accuracy, Measure
 from pipeline.comparison.recall import Recall
-from pipeline.comparison.systems import LEVEL, Comparison, Row
 from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 from sightword.report.number_formats import signed
 from sightword.statistics.bootstrap import Resampled
@@ -91,7 +91,7 @@ def result_lines(tested: Tested, *, exact: bool = False) -> list[list[str]]:
     parts: list[Sequence[object]] = []
     measures: list[Sequence[object]] = []
     for row in tested.rows:
-        if isinstance(row, Part):
+        if isinstance(row, Accuracy):
             counts = (row.only_a, row.only_b, row.p, row.holm, row.better)
             parts.append((row.part, row.pairs, row.a, row.b, row.a - row.b, *counts))
         else:
@@ -103,7 +103,7 @@ def result_lines(tested: Tested, *, exact: bool = False) -> list[list[str]]:
 
 def result_verdict(tested: Tested) -> list[str]:
     """Return on how many parts or measures each system is significantly better."""
-    if any(isinstance(row, Part) for row in tested.rows):
+    if any(isinstance(row, Accuracy) for row in tested.rows):
         return _significant(tested.rows, "McNemar's test", "parts", 0.0, "")
     return _significant(tested.rows, "bootstrap; transfer tasks: McNemar's test", "measures", 0.0, "")
 
@@ -134,7 +134,7 @@ def published_verdict(beside: BesidePublished, system: str) -> str:
 
 
 def _significant(
-    rows: Sequence[Row | Recall | Part | Measure], test: str, what: str, least: float, draws: str
+    rows: Sequence[Row | Recall | Accuracy | Measure], test: str, what: str, least: float, draws: str
 ) -> list[str]:
     """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
     better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)

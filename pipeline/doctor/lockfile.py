@@ -127,7 +127,7 @@ def _doubts(records: Records, lock: Lock) -> list[Finding]:
 
 
 def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the changes in DVC's status, without those that only mean that data is not here."""
+    """Yield the changes in DVC's status; absent data is no change."""
     for change in changes:
         if isinstance(change, str):
             if change != "always changed":

@@ -48,7 +48,7 @@ def check_python(context: Context) -> Iterator[Finding]:
 
 
 def _check_path(program: str, use: str, report: Callable[[str, str], Finding]) -> Iterator[Finding]:
-    """Check that a program on PATH is the one of this environment: DVC does not put its own on PATH."""
+    """Check that a program on PATH belongs to this environment: DVC does not put its own environment on PATH."""
     own = os.path.realpath(sysconfig.get_path("scripts"))
     todo = f"Put it first: `. {sys.prefix}/bin/activate`, or use `make repro`, which does."
     found = shutil.which(program)

@@ -1,4 +1,4 @@
-"""What a person keeps from the others in a folder that they share, such as a remote."""
+"""Files of a shared folder, such as a remote, that other users cannot read."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _check_metrics(project: Path, lock: Lock) -> Iterator[Finding]:
 
 
 def check_leftovers(project: Path) -> Iterator[Finding]:
-    """Check folders that a stage reads whole and other stages write in: what none writes enters the folder's hash."""
+    """Check folders that one stage reads whole and others write in: a file of no stage enters the folder's hash."""
     try:
         stages = by_entry(project)
     except SightwordError:

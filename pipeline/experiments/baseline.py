@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.experiments import plan
-from pipeline.experiments.plan import Run
+from pipeline.experiments.plan import Trial
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
 from pipeline.pipelines import DVC_YAML, IGNORE, Pipeline, expanded, pipelines, stage_of
@@ -97,7 +97,7 @@ class Baseline:
             found[self.pipeline.address(name)] = Stage(sections, tuple(deps), tuple(outs))
         return found
 
-    def done(self, runs: Sequence[Run]) -> tuple[set[str], list[str]]:
+    def done(self, runs: Sequence[Trial]) -> tuple[set[str], list[str]]:
         """Return the names of runs that are experiments already, and of experiments with other parameters."""
         lines = git(self.root, "for-each-ref", "--format=%(refname) %(objectname)", self.refs).splitlines()
         have = dict(line.removeprefix(self.refs).rsplit(" ", 1) for line in lines)
@@ -110,7 +110,7 @@ class Baseline:
                     same.add(run.name)
         return same, [run.name for run in there if run.name not in same]
 
-    def check_inputs(self, runs: Sequence[Run], *, committed: bool) -> None:
+    def check_inputs(self, runs: Sequence[Trial], *, committed: bool) -> None:
         """Check that the clones will have what the stages read, and no old version unless ``committed`` allows it.
 
         Raises:
@@ -122,7 +122,7 @@ class Baseline:
         if not committed:
             self._check_committed(inputs)
 
-    def _inputs(self, runs: Sequence[Run]) -> list[str]:
+    def _inputs(self, runs: Sequence[Trial]) -> list[str]:
         """Return what the stages of some runs, and those that feed them, read and no stage writes."""
         named = sorted(set(re.findall(r"\$\{([^}]+)\}", str(self.described))))
         values = [flat(run.params) for run in runs]

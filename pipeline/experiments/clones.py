@@ -81,7 +81,7 @@ class Clone:
         self._forget_absent(executed)
 
     def _forget_absent(self, executed: Container[str]) -> None:
-        """Remove those of these stages from the locks that wrote a folder which DVC's cache does not have.
+        """Remove stages from the locks whose output folders DVC's cache lacks.
 
         ``dvc exp run`` looks for such folders even of stages that it has just run anew, and fails in some orders of
         the stages. The entries of stages that do not run stay, since the experiment takes them over.

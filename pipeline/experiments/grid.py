@@ -45,13 +45,14 @@ class Grid(Settings):
     """The beginning of the experiments' names; default: the file's name."""
     base: str | None = None
     """The recipe, or the file of parameters, that all experiments start from; default: ``params.yaml`` as it stands."""
+    pipeline: str | None = None
+    """The folder of the further pipeline whose ``params.yaml`` is the base, where no ``base`` is given."""
     set: dict[str, Any] = Field(default={})
     """Parameters that are the same in all experiments, and differ from the base."""
     blocks: Annotated[list[Block], Field(min_length=1)]
     """Each block: parameters, and the values of each; every combination within a block is one experiment."""
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | Annotated[list[Seed], Field(min_length=1)] | None = None
-    """Values of ``train.seed`` for every combination, or how many, from 0; default: that of the base.
-    The seed of a further pipeline is a parameter of a block, such as ``train.seed: [0, 1, 2]``."""
+    """Values of ``train.seed`` for every combination, or how many, from 0; default: that of the base."""
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(default=[])
     """Combinations to leave out: combinations that have all of these values."""
 
@@ -72,7 +73,8 @@ class Grid(Settings):
     def _refuse_doubles(self) -> Grid:
         blocks = {f"in blocks[{number}]": block for number, block in enumerate(self.blocks, start=1)}
         both = [(key, place) for place, block in blocks.items() for key in block if key in self.set]
-        doubles = [f"{key}: stands under `set` and {place}" for key, place in both]
+        doubles = ["pipeline: the base names it already"] if self.base and self.pipeline else []
+        doubles += [f"{key}: stands under `set` and {place}" for key, place in both]
         if self.seeds is not None:
             places = [place for place, keys in ({"under `set`": self.set} | blocks).items() if SEED in keys]
             doubles += [f"{SEED}: stands {place}, and `seeds` sets it too" for place in places]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.experiments.baseline import Baseline, Stage
-from pipeline.experiments.plan import Run
+from pipeline.experiments.plan import Trial
 from pipeline.pipelines import parameter
 from sightword.io.files import canonical_json
 
@@ -20,7 +20,7 @@ class Job:
     """A run, or stages that several runs share."""
 
     name: str
-    run: Run
+    run: Trial
     """The run, or one of the runs that share the stages."""
     stages: tuple[str, ...] = ()
     """The shared stages; empty for a whole experiment."""
@@ -30,7 +30,7 @@ class Job:
     """The shared stages that must have run before."""
 
 
-def plan(runs: Sequence[Run], baseline: Baseline, *, sweep: str, side_by_side: bool) -> list[Job]:
+def plan(runs: Sequence[Trial], baseline: Baseline, *, sweep: str, side_by_side: bool) -> list[Job]:
     """Return the jobs of some runs: first the shared stages, named after the sweep, then each run.
 
     Where jobs do not run ``side_by_side``, each run finds the results of earlier ones by itself.
@@ -51,7 +51,7 @@ def plan(runs: Sequence[Run], baseline: Baseline, *, sweep: str, side_by_side: b
     return first + [Job(run.name, run, needs=needs) for run, needs in zip(runs, needs_of, strict=True)]
 
 
-def _keys(run: Run, stages: Mapping[str, Stage]) -> dict[str, str]:
+def _keys(run: Trial, stages: Mapping[str, Stage]) -> dict[str, str]:
     """Return for each stage all that its result depends on in a sweep: parameters of the stage and of earlier ones."""
     before = {
         name: {other for other, theirs in stages.items() if other != name and theirs.feeds(stage)}

@@ -30,19 +30,19 @@ SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """One experiment of a sweep."""
 
     name: str
     values: dict[str, Any]
     """The parameters set by its block and the seeds, by full names."""
     changes: dict[str, Any]
-    """These parameters, and those that are the same in the whole sweep."""
+    """These parameters, and the parameters that the whole sweep sets."""
     params: dict[str, dict[str, Any]]
     """All parameters, checked, by section."""
 
 
-def expand(grid: Grid, base: str, where: object) -> list[Run]:
+def expand(grid: Grid, base: str, where: object) -> list[Trial]:
     """Return all experiments of a grid, in its order, from the text of a parameter file; messages name ``where``.
 
     Raises:
@@ -56,7 +56,7 @@ def expand(grid: Grid, base: str, where: object) -> list[Run]:
     combinations = _combinations(grid, where)
     checked = _checked(grid, combinations, plain, where)
     every = zip(_names(grid.name, combinations), combinations, checked, strict=True)
-    return [Run(name, values, {**grid.set, **values}, found) for name, values, found in every]
+    return [Trial(name, values, {**grid.set, **values}, found) for name, values, found in every]
 
 
 def _refuse(what: str, problems: Sequence[str], where: object, todo: str | None = None) -> None:
@@ -71,7 +71,12 @@ def _check_names(grid: Grid, known: Mapping[str, Any], where: object) -> None:
             inside = [name for name in known if name.startswith(f"{key}.")]
             hint = f" (it holds {', '.join(inside[:3])} …)" if inside else ""
             problems.append(f"{key}: no such parameter{guess(key, known) or hint}")
-    _refuse("has unknown parameters:", problems, where, "\nWrite each as section.key.")
+    _refuse(
+        "has unknown parameters:",
+        problems,
+        where,
+        "\nWrite each as section.key; `base` or `pipeline` names a further pipeline.",
+    )
 
 
 def _combinations(grid: Grid, where: object) -> list[dict[str, Any]]:
@@ -145,7 +150,7 @@ def _hash(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(dict(values)).encode()).hexdigest()[:6]
 
 
-def written(base: str, run: Run) -> str:
+def written(base: str, run: Trial) -> str:
     """Return the ``params.yaml`` of a run: the base's text with other values and the same comments.
 
     Raises:

@@ -13,17 +13,6 @@ from typing import IO
 from pipeline.experiments import reaper
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command of a job."""
-
-    arguments: Sequence[str]
-    folder: Path
-    environment: Mapping[str, str]
-    log: Path
-    """The file to which is added what the command writes."""
-
-
 class Processes:
     """The processes of one sweep."""
 
@@ -50,11 +39,11 @@ class Processes:
             self._pipe = None
             guard.communicate()
 
-    def start(self, command: Command) -> Process:
-        """Start a command."""
-        with command.log.open("ab") as stream:
+    def start(self, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path) -> Process:
+        """Start a command in a folder; its output is added to the file ``log``."""
+        with log.open("ab") as stream:
             process = subprocess.Popen(  # noqa: S603 - a list of words from this package, without a shell
-                command.arguments, cwd=command.folder, env=command.environment,
+                command, cwd=folder, env=environment,
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group that can be ended as a whole, and that Ctrl-C does not reach
             )  # fmt: skip

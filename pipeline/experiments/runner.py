@@ -20,7 +20,7 @@ from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import Clone
 from pipeline.experiments.jobs import Job
 from pipeline.experiments.plan import written
-from pipeline.experiments.processes import Command, Process, Processes
+from pipeline.experiments.processes import Process, Processes
 from pipeline.experiments.slots import Slot
 from pipeline.lineage import repository
 from sightword.errors import LineageError, SightwordError, SweepError
@@ -156,8 +156,8 @@ class Sweep:
             log.write_text(f"{error}\n", encoding="utf-8")
             worker.ready = False
             return Event("failed", job, worker.slot, log=log, tail=[str(error)])
-        arguments = [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)]
-        worker.running = self._processes.start(Command(arguments, worker.clone.project, worker.clone.environment, log))
+        command = [*clones.DVC, "exp", "run", "--name", job.name, *self.baseline.targets(job.stages)]
+        worker.running = self._processes.start(command, worker.clone.project, worker.clone.environment, log)
         worker.job, worker.began = job, time.monotonic()
         return Event("started", job, worker.slot, log=log)
 

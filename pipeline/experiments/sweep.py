@@ -11,7 +11,7 @@ from pipeline.experiments import results, runner
 from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
-from pipeline.experiments.plan import Run
+from pipeline.experiments.plan import Trial
 from pipeline.lineage.known_facts import facts_folders
 from pipeline.params import overlay, recipes, writing
 from pipeline.pipelines import Pipeline, of_sections
@@ -20,13 +20,16 @@ from sightword.io.files import read_json, read_text
 
 
 def pipeline_of(grid: Grid, project: Path) -> Pipeline:
-    """Return the pipeline whose parameters a grid sets: its base's, or else the first one with most of its sections.
+    """Return the pipeline whose parameters a grid sets: its base's, the named one, or that of most of its sections.
 
     Raises:
+        ParamsError: there is no such base or pipeline.
         FileFormatError: the base or a ``dvc.yaml`` cannot be read.
     """
     if grid.base is not None:
         return overlay.resolve(_recipe(grid.base, project), project).pipeline
+    if grid.pipeline is not None:
+        return overlay.named_pipeline(grid.pipeline, project, f"the grid {grid.name}: pipeline")
     keys = [key for one in (grid.set, *grid.axes) for key in one]
     return of_sections((key.partition(".")[0] for key in keys), project)
 
@@ -45,7 +48,7 @@ def _recipe(base: str, project: Path) -> recipes.Recipe:
     return recipes.find(str(project / base) if own else base, project)
 
 
-def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Collection[str]) -> dict[str, str]:
+def states(folder: Path, runs: Sequence[Trial], done: Collection[str], taken: Collection[str]) -> dict[str, str]:
     """Return the state of each run that was begun: done, running, half done, failed, or other parameters.
 
     ``done`` names runs that are experiments already, ``taken`` experiments with other parameters.
@@ -61,7 +64,7 @@ def states(folder: Path, runs: Sequence[Run], done: Collection[str], taken: Coll
     return {run.name: "done" if run.name in done else found[run.name] for run in runs if run.name in {*done, *found}}
 
 
-def run_table(runs: Sequence[Run], states: dict[str, str]) -> list[list[str]]:
+def run_table(runs: Sequence[Trial], states: dict[str, str]) -> list[list[str]]:
     """Return the header and one row for each run: name, state, values."""
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
     rows = [[run.name, states.get(run.name, "to do"), *(str(run.values.get(key, "-")) for key in keys)] for run in runs]

@@ -17,13 +17,13 @@ from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
-from pipeline.pipelines import LOCK, LOCKS
+from pipeline.pipelines import LOCK, LOCKS, Pipeline, folder_of
 from sightword.errors import LineageError
 from sightword.messages import did_you_mean
 
 
 @dataclass(frozen=True)
-class Part:
+class Traced:
     """A file or folder that a stage read or wrote, then and now."""
 
     path: str
@@ -46,8 +46,8 @@ class Link:
     """One stage of a chain."""
 
     entry: Entry
-    deps: list[Part]
-    outs: list[Part]
+    deps: list[Traced]
+    outs: list[Traced]
     changed_params: dict[str, tuple[Any, Any]]
     unread: list[str]
     """Files of parameters, or ``dvc.yaml``, that are absent or cannot be read, so that nothing was compared."""
@@ -160,8 +160,8 @@ def audit(
 
 
 def _link(entry: Entry, lock: Lock, here: Workspace, records: Records) -> Link:
-    deps = [_part(dep, lock, here) for dep in entry.deps]
-    outs = [_part(out, lock, here) for out in entry.outs]
+    deps = [_traced(dep, lock, here) for dep in entry.deps]
+    outs = [_traced(out, lock, here) for out in entry.outs]
     run, weighed = records.facts.of(entry), records.weigh(entry)
     link = Link(entry, deps, outs, here.changed_params(entry), here.unread(entry), run, weighed)
     now = here.commands.get(entry.name)
@@ -179,13 +179,13 @@ def _link(entry: Entry, lock: Lock, here: Workspace, records: Records) -> Link:
     return link
 
 
-def _part(artefact: Artefact, lock: Lock, here: Workspace) -> Part:
+def _traced(artefact: Artefact, lock: Lock, here: Workspace) -> Traced:
     path, state, maker = artefact.path, here.state(artefact), lock.producer(artefact.path)
     kind = "output" if lock.made(path) else "code" if is_code(path) else "data"
     files = here.files(path) if kind == "code" and state == "ok" else None
     differing = here.cache.differing(artefact, here.files(path)) if state == "changed since" else None
     stage = maker.name if maker else None
-    return Part(path, kind, artefact.md5, artefact.size, artefact.files, stage, state, files, differing)
+    return Traced(path, kind, artefact.md5, artefact.size, artefact.files, stage, state, files, differing)
 
 
 def _weights(link: Link, here: Workspace) -> dict[str, str]:
@@ -255,6 +255,8 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
     """Add the gaps of the audit, and their reasons."""
     links = found.links
     missing = [part.path for link in links for part in link.outs if part.state == "missing"]
+    homeless = [link.entry.name for link in links if link.commit is None] if repository else []
+    locks = dict.fromkeys(Pipeline(Path(), folder_of(name)).lock for name in homeless)
     gaps = {
         "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing if here.project else [],
         "{} is not here or cannot be read: what the stages have from it was not compared":
@@ -266,8 +268,7 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
              and not link.evidence.against],
         f"whether {{}} ran as {LOCK} says: no facts of such a run are here, only DVC's run-cache, and {SAVED}":
             found.stages("saved by DVC"),
-        f"no commit has this state of {{}}: commit {LOCK}":
-            [link.entry.name for link in links if link.commit is None] if repository else [],
+        f"no commit has this state of {{}}: commit {' and '.join(locks)}": homeless,
     }  # fmt: skip
     if here.project is None:
         found.unknown.append("a bare repository has no files: nothing was compared with the workspace")

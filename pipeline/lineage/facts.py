@@ -130,9 +130,9 @@ class Recorder:
 
 
 def packages_here() -> dict[str, str]:
-    """Return the version of each installed package, by name; without those whose installation was cut off."""
+    """Return the version of each installed package, by name; a half-installed package is left out."""
     described = [one.metadata for one in importlib.metadata.distributions()]
-    # The metadata of the latter is None or empty, as the version of Python has it.
+    # A half-installed package has no metadata, or empty metadata: the version of Python decides.
     found = {one["Name"]: one["Version"] for one in described if one and "Name" in one and "Version" in one}
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 

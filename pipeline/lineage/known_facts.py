@@ -20,7 +20,7 @@ SCHEMA = 4
 
 
 class KnownFacts:
-    """The facts in some folders. Each file is read once; those that nobody can rely on are logged in one line."""
+    """The facts in some folders. Each file is read once; one line of the log names the unreliable files."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from pipeline.lineage.chain import Audit, Link, Part
+from pipeline.lineage.chain import Audit, Link, Traced
 from pipeline.lineage.difference import Difference
 from pipeline.lineage.evidence import in_words
 from pipeline.lineage.history import History
@@ -108,7 +108,7 @@ def spelt(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _known(value: Commit | Part) -> dict[str, Any]:
+def _known(value: Commit | Traced) -> dict[str, Any]:
     return {name: one for name, one in asdict(value).items() if one is not None or name == "size"}
 
 

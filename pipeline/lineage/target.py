@@ -14,7 +14,7 @@ from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.lock import Entry, Lock, within
 from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Repository
-from pipeline.pipelines import LOCK, LOCKS, pipelines
+from pipeline.pipelines import DVC_YAML, LOCK, LOCKS, pipelines
 from sightword.errors import FileFormatError, LineageError
 from sightword.messages import did_you_mean
 
@@ -63,7 +63,9 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
     todo = _not_run(what, project) or _not_run(from_project, project)
     todo = todo or did_you_mean(what, [*known, *lock.entries]) or did_you_mean(path, known) or stages
-    raise LineageError("nothing in dvc.lock has this name", where=path if colon else what, todo=todo)
+    raise LineageError(
+        "nothing in dvc.lock has this name", where=path if colon and not path.endswith(DVC_YAML) else what, todo=todo
+    )
 
 
 def check_has_run(what: str, project: Path, *, start: Path | None = None) -> None:

@@ -208,7 +208,7 @@ def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
 
 def _environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("DVC_") and name != "PYTHONPATH"}
-    # DVC does not put its own environment on PATH either; here the one that runs is meant.
+    # DVC does not put its own environment on PATH: the rerun uses the environment of this process.
     own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
     if not warm:
         own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}

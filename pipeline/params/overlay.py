@@ -149,7 +149,7 @@ def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any
         name, folder = values.pop(BASE, None), values.pop(PIPELINE, None)
         chain.append((text, values))
         if folder is not None:
-            stated = stated or _pipeline(folder, project, f"{one.path}: {PIPELINE}")
+            stated = stated or named_pipeline(folder, project, f"{one.path}: {PIPELINE}")
         if name is None:
             return chain, stated
         where = f"{one.path}: {BASE}"
@@ -164,7 +164,8 @@ def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any
         one = known[name]
 
 
-def _pipeline(folder: object, project: Path, where: str) -> pipelines.Pipeline:
+def named_pipeline(folder: object, project: Path, where: str) -> pipelines.Pipeline:
+    """Return the further pipeline in a folder of a project; ParamsError, which names ``where``, without one."""
     known = {one.folder: one for one in pipelines.pipelines(project) if one.folder}
     if not isinstance(folder, str) or folder not in known:
         what = f"no such pipeline: {quote(folder)}{guess(folder, known)}"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pipeline.systems import Compared
 
 if TYPE_CHECKING:
-    from pipeline.comparison.parts import Part
+    from pipeline.comparison.parts import Accuracy
 
 SEED = "train.seed"
 
 
-def compare(a: Path, b: Path, **_: int) -> list[Part]:
+def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
     """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each class that has pairs.
 
     Raises:

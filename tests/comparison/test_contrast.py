@@ -19,10 +19,10 @@ from visible_text import check_text
 
 from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
+from pipeline.comparison.correlations import unseen_pairs
 from pipeline.comparison.disagreements import pairs
 from pipeline.comparison.page import render
 from pipeline.comparison.runs import opened
-from pipeline.comparison.systems import unseen_pairs
 
 
 class Words(HTMLParser):
@@ -204,7 +204,7 @@ def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys)
         ("stages", "stages: is a folder without results"),
     ],
 )
-def test_who_is_neither_path_nor_revision_is_told(project, name, message, capsys):
+def test_name_that_is_no_path_and_no_revision_is_refused(project, name, message, capsys):
     try:
         code = main(["compare", "good", name])
     except SystemExit as wrong_arguments:

@@ -144,7 +144,7 @@ def test_a_clear_difference_is_one_and_chance_is_none():
     assert [row.better for row in compare(good, other, depth=10, samples=2000)] == [None] * 3
 
 
-def test_of_a_list_of_five_no_recall_at_ten_is_told():
+def test_recall_at_ten_of_five_answers_is_left_out():
     a, b = random_ranks(12, 20, 1, 0.3), random_ranks(13, 20, 1, 0.3)
     assert [row.depth for row in compare(a, b, depth=5)] == [1, 5]
 

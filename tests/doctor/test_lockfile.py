@@ -75,7 +75,7 @@ def test_a_consistent_lock_and_data_that_is_not_here() -> None:
         ({"changed deps": {"other.yaml": {"k": "modified"}}}, "parameters: k in other.yaml is modified"),
     ],
 )
-def test_what_dvc_says(change, reason) -> None:
+def test_status_of_dvc_becomes_problems(change, reason) -> None:
     assert stale({"a": [change]}) == {"a": [reason]}
 
 
@@ -235,7 +235,7 @@ def test_a_pull_request_is_checked_without_data(repository, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_what_dvc_by_itself_would_have_let_pass(repository, tmp_path: Path) -> None:
+def test_faults_that_dvc_lets_pass_are_problems(repository, tmp_path: Path) -> None:
     """The reason for this check: DVC's nearest command ends with 0 here. If this fails, DVC has learnt it."""
     project = Pipeline(repository, tmp_path)
     for file, old, new, after in (

@@ -31,7 +31,7 @@ def test_a_file_is_checked_and_put_in_its_place(site, source, order, raw):
     assert (raw / "downloads/.gitignore").read_text() == "*\n"
 
 
-def test_the_second_time_nothing_is_asked_of_anybody(site, source, archive, order, raw):
+def test_second_fetch_sends_no_request(site, source, archive, order, raw):
     site.files["words.txt"] = BODY
     words = source(sha256=SHA256)
     for entry in (words, archive):
@@ -141,7 +141,7 @@ def test_all_addresses_are_tried_and_their_reasons_told(site, source, order, raw
     assert fetch(source(urls=[*urls, site.url("third.txt")]), order()).address == site.url("third.txt")
 
 
-def test_what_must_be_asked_for(source, order, raw, make_zip, site):
+def test_source_behind_a_form_comes_by_hand_or_from_a_mirror(source, order, raw, make_zip, site):
     asked = source("own.zip", urls=[], request="Fill in a form.", into={"**": "."}, needs=["a.txt"])
     assert fetch(asked, order()).state == "to ask for"
     assert fetch(asked, order(mirror=site.url("m"))).state == "to ask for"

@@ -51,7 +51,7 @@ def test_snli_is_split_and_pairs_without_a_label_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "<html>", HEADER + "neutral\tonly\n"])
-def test_what_is_not_snli(tmp_path, text):
+def test_file_that_is_not_snli_is_refused(tmp_path, text):
     for part in ("train", "dev", "test"):
         (tmp_path / f"snli_1.0_{part}.txt").write_text(text)
     with pytest.raises(DownloadError, match=r"header of SNLI|2 columns"):

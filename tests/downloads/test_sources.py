@@ -19,7 +19,7 @@ from sightword.features import vision
 EVERY = [(name, source) for name, data_set in data_sets().items() for source in data_set.sources]
 
 
-def test_its_names():
+def test_data_sets_have_the_documented_names():
     assert list(data_sets()) == ["flickr8k", "flickr30k", "coco", "senteval", "snli", "wordnet", "weights"]
 
 
@@ -71,7 +71,7 @@ def test_recipes_look_where_it_puts_things(repository):
         folders = {f"{root}/{folder}" for source in data_set.choose() for folder in source.counts}
         assert folders
         assert all(Path(folder).is_relative_to(corpus["pictures"]) for folder in folders)
-        assert corpus["file"] is None or [corpus["file"]] in [source.wanted() for source in data_set.choose()]
+        assert "file" not in corpus or [corpus["file"]] in [source.wanted() for source in data_set.choose()]
 
 
 def test_weights_are_those_torchvision_publishes():

@@ -84,7 +84,7 @@ def test_a_server_that_ignores_if_range_does_not_make_one_file_of_two(site, part
     assert [asked is not None for _, asked in site.requests] == [False, True, False]
 
 
-def test_of_a_shorter_file_nothing_is_taken_for_the_whole(site, part, patience):
+def test_shorter_file_is_not_taken_for_the_whole(site, part, patience):
     """It has as many bytes now as have come of the earlier one, which a server that ignores If-Range says."""
     site.heeds_if_range = False
     site.plans["a.zip"] = ["cut 70000", "404"]
@@ -240,7 +240,7 @@ def test_a_lasting_fault_ends_it(site, part, patience, plan, said):
         (["301 a.zip"] * 99, "redirects"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(site, part, patience, plan, said):
+def test_lasting_error_is_not_tried_again(site, part, patience, plan, said):
     site.plans["a.zip"] = plan
     with pytest.raises(UnreachableError, match=said):
         Resuming(part, patience=patience).fill(site.url("a.zip"))
@@ -281,7 +281,7 @@ def test_without_a_length_the_end_of_the_line_is_the_end(site, part, patience):
     assert part.read_bytes() == BODY
 
 
-def test_where_nobody_listens(part, patience):
+def test_address_without_a_server_is_an_error(part, patience):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/a.zip"

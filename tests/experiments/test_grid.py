@@ -48,7 +48,7 @@ def test_the_size_is_told_without_making_the_combinations(tmp_path):
         ("blocks:\n  - train.hidden: [8\n", "not valid YAML"),
         (f"{BLOCK}name: a b\n", "name = 'a b': expected letters"),
         (f"{BLOCK}name: {'a' * 41}\n", "at most 40"),
-        (f"{BLOCK}seed: 3\n", "seed: no such key; accepted: name, base, set, blocks, seeds, exclude"),
+        (f"{BLOCK}seed: 3\n", "seed: no such key; accepted: name, base, pipeline, set, blocks, seeds, exclude"),
         (f"{BLOCK}seeds: 0\n", "seeds = 0"),
         (f"{BLOCK}seeds: []\n", r"seeds = \[\]"),
         (f"{BLOCK}seeds: [1, -1]\n", r"seeds\[2\] = -1"),
@@ -56,9 +56,10 @@ def test_the_size_is_told_without_making_the_combinations(tmp_path):
         ("blocks:\n  - train.seed: [1]\nseeds: 2\n", "`seeds` sets it too"),
         (f"{BLOCK}set: {{train.seed: 9}}\nseeds: 2\n", "`seeds` sets it too"),
         (f"{BLOCK}exclude: [{{}}]\n", r"exclude\[1\]"),
+        (f"{BLOCK}base: vendrov\npipeline: hypernyms\n", "pipeline: the base names it already"),
     ],
 )
-def test_what_is_no_grid_is_told(tmp_path, text, message):
+def test_wrong_grid_is_refused_with_its_place(tmp_path, text, message):
     with pytest.raises(Exception, match=message) as raised:
         load(tmp_path, text)
     assert "mine.yaml" in str(raised.value)

@@ -58,7 +58,7 @@ def test_a_key_is_followed_to_the_raw_data(ran):
      ("the-encoder", "second"), ("data/first/out.txt", "first"), ("./data/../data/first", "first"),
      ("second", "second"), ("models/encoder/", "second")],
 )  # fmt: skip
-def test_whatever_a_stage_made_has_a_name(ran, what, stage):
+def test_audit_of_any_output_names_its_stage(ran, what, stage):
     assert audited(ran, what)["stage"] == stage
 
 
@@ -109,7 +109,7 @@ def test_a_metric_edited_by_hand_is_no_longer_what_the_stage_wrote(project):
     assert states(found)["third"] == "changed since"
 
 
-def test_a_stage_that_read_something_else_than_was_last_written_is_told(project):
+def test_stage_that_read_an_older_input_is_changed_since(project):
     """As when a stage was run alone, and what builds on it was not."""
     project.edit("params.yaml", "factor: 2", "factor: 4")
     project.do("dvc", "repro", "-q", "--single-item", "first")
@@ -200,7 +200,7 @@ def test_the_commits_of_a_branch_are_its_own(project):
         assert not any("no commit has this state" in line for line in found["not_known"])
 
 
-def test_what_cannot_be_compared_is_not_called_the_same(project):
+def test_state_of_unreadable_parameters_is_not_known(project):
     for name, text in (("params.yaml", "first: [\n"), ("dvc.yaml", "<<<<<<< HEAD\nstages:\n")):
         before = (project.folder / name).read_text()
         project.write(name, text)
@@ -249,7 +249,7 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["--verify", "secnd"], "Did you mean second"),
     ],
 )
-def test_mistakes_are_told_in_one_message(ran, arguments, said):
+def test_audit_of_an_unknown_name_is_one_message(ran, arguments, said):
     done = ran.audit(*arguments)
     assert done.returncode == 1
     assert said in done.stderr
@@ -272,7 +272,7 @@ def test_options_that_do_not_go_together_are_refused(ran, arguments):
     assert done.returncode == 2
 
 
-def test_a_lock_with_a_conflict_and_none_at_all(project):
+def test_audit_with_a_conflicting_or_absent_lock_says_so(project):
     project.edit("dvc.lock", "stages:\n", "<<<<<<< HEAD\nstages:\n=======\nstages:\n>>>>>>> b\n")
     done = project.audit(KEY)
     assert done.returncode == 1

@@ -29,7 +29,7 @@ def test_lines_go_forward_column_by_column_and_nothing_overlaps(graph):
 
 
 @given(GRAPHS)
-def test_what_rests_on_what_can_be_read_from_the_lines_that_are_left(graph):
+def test_remaining_lines_of_the_graph_keep_all_dependencies(graph):
     laid = lay_out(graph)
     at = {place: name for name, place in laid.places.items()}
     drawn = {(at[line[0]], at[line[-1]]) for line in laid.lines}

@@ -67,7 +67,7 @@ def test_a_run_is_vouched_for_by_its_facts(project, tmp_path):
     assert set(verdicts(project).values()) == {"never seen to run"}
 
 
-def test_what_a_merge_has_joined_was_never_seen_to_run(project, tmp_path):
+def test_entry_joined_by_a_merge_was_never_seen_to_run(project, tmp_path):
     """Git takes the outputs of one side and one input of each; DVC, and the files that lie here, agree."""
     keep_facts(project)
     vary(project, "b", "second", "2e-1")

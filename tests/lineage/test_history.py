@@ -90,7 +90,7 @@ def test_code_and_data_that_differ_are_named_file_by_file(grown):
     assert next(stage for stage in found["stages"] if stage["name"] == "third")["inputs"] == ["models/encoder"]
 
 
-def test_what_changed_without_changing_an_output_is_no_reason(project):
+def test_change_without_a_changed_output_is_no_reason(project):
     project.write("pipeline/words/two.py", "WORD = 2  # the same\n")
     project.do("dvc", "repro", "-q")
     project.commit("a remark")
@@ -120,7 +120,7 @@ def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(p
     assert "torch: 2.11 -> 2.13" in project.audit("--diff", "HEAD", "workspace").stdout
 
 
-def test_what_is_the_same_is_said_to_be(ran):
+def test_difference_of_equal_revisions_says_so(ran):
     done = ran.audit("--diff", "HEAD", "workspace")
     assert "are the same" in done.stdout
     assert "not run yet" in done.stdout  # a parameter that was edited since made no number

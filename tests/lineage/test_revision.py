@@ -56,7 +56,7 @@ def test_what_neither_git_nor_the_cache_has_is_named(changed, tmp_path):
     ]
 
 
-def test_of_a_folder_all_or_nothing(changed, tmp_path):
+def test_folder_with_a_missing_file_is_not_taken_out(changed, tmp_path):
     assert taken(changed, tmp_path / "all", "HEAD", ["data/first"]) == []
     found = (tmp_path / "all/data/first/out.txt").resolve()
     found.chmod(0o600)

@@ -101,9 +101,9 @@ def wins(a: Mapping[Key, Score], b: Mapping[Key, Score]) -> list[Key]:
     """Return the common rows on which A is better than B by the paper's rule: A's 95 % interval lies above B's r.
 
     The rule treats B's r as a fixed number and does not correct for the number of rows, so it finds differences too
-    easily; with the scores of all pairs, use :func:`pipeline.comparison.systems.compare` instead. All 26 rows (not the
-    24 of STS12-16 alone) give the paper's counts, but for Flickr8k over COCO: 6 in the paper, 5 here, because the lower
-    end of STS15 belief, 0.66509, is printed as 0.665, which is COCO's r.
+    easily; with the scores of all pairs, use :func:`pipeline.comparison.correlations.compare` instead. All 26 rows (not
+    the 24 of STS12-16 alone) give the paper's counts, but for Flickr8k over COCO: 6 in the paper, 5 here, because the
+    lower end of STS15 belief, 0.66509, is printed as 0.665, which is COCO's r.
     """
     return [key for key, score in a.items() if key in b and score.low > b[key].r]
 

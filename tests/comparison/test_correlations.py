@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.comparison.correlations import compare, pairs_file
 from pipeline.comparison.dependent import steiger, williams
-from pipeline.comparison.systems import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
@@ -113,7 +113,7 @@ def test_a_system_is_not_better_than_itself(tables):
     assert (found.mean.difference, found.mean.bootstrap.p) == (0, 1)
 
 
-def test_what_only_one_has_is_named(tables):
+def test_subtask_of_one_system_is_left_out_by_name(tables):
     fewer = PairTable({key: pairs for key, pairs in tables[1].subtasks.items() if key[0] != "STS12"})
     found = compare(tables[0], fewer, samples=50)
     assert found.left_out == ["STS12 MSRpar (only in A)", "STS12 MSRvid (only in A)"]
