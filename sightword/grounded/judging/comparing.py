@@ -40,13 +40,12 @@ def compare(
 ) -> list[Difference]:
     """Compare every scenario with the baseline in its judged space.
 
-    The measures are those of structure (bootstrap over pictures, by stage evaluate), of relatedness (bootstrap over
-    pairs) and the transfer tasks (McNemar's test of the first seed's test examples, those with one first sentence taken
-    together). A bootstrapped
-    difference is that of the means over seeds, on the same draws for all scenarios and seeds; its p is that of the
-    normal distribution with the bootstrap's standard error, since corrected p-values are smaller than resamples can
-    count. Seeds are no part of the error: the tests are about these encoders, on other pictures and pairs. A measure
-    that a scenario lacks has no test.
+    The measures are those of structure (bootstrap over pictures, by the stage evaluate), of relatedness (bootstrap over
+    pairs) and the transfer tasks (McNemar's test of the first seed's test examples; examples with one first sentence
+    count together). A bootstrapped difference is that of the means over seeds, on the same draws for all scenarios and
+    seeds. Its p is that of the normal distribution with the bootstrap's standard error, since corrected p-values are
+    smaller than resamples can count. Seeds are no part of the error: the tests are about these encoders, on other
+    pictures and pairs. A measure that a scenario lacks has no test.
     """
     base, found = scenarios[baseline], []
     for name, runs in scenarios.items():

@@ -38,8 +38,6 @@ class Number:
     high: float | None = None
     sd: float | None = None
     """The standard deviation over seeds; None for one seed, and where nothing was trained."""
-    difference: float | None = None
-    """From the baseline; None if it was not tested."""
     p: float | None = None
     """After Holm's correction."""
     misprinted: float | None = None
@@ -117,7 +115,6 @@ def _cells(
             low,
             high,
             None if deviation is None else scale * deviation,
-            None if test is None else scale * test.difference,
             None if test is None else test.holm,
         )
     return found
