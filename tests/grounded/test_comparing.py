@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from sightword.evaluation.published.rows import published
 from sightword.grounded.judging.comparing import compare, gains
 from sightword.grounded.judging.result_tables import structure_table, transfer_table
-from sightword.grounded.judging.results import KEYS, TRANSFER, Run, summary
+from sightword.grounded.judging.results import KEYS, TRANSFER, Results, summary
 from sightword.statistics.bootstrap import resampled_spearman
 
 PAIRS, PICTURES = 120, 200
@@ -50,7 +50,7 @@ def run(scenario, seed, *, noise, shift=0.0, transfer=True):
     entry = {"MR": {"accuracy": 100 * right.mean()}, "MRPC": {"accuracy": 70.0, "f1": 80.0}}
     other = space | ({"transfer": entry} if transfer else {})
     metrics = {"judged": "grounded", "spaces": {"sentence": other, "grounded": space}}
-    return Run(scenario, seed, metrics, {"relatedness": related, "structure": structure, "transfer": examples})
+    return Results(scenario, seed, metrics, {"relatedness": related, "structure": structure, "transfer": examples})
 
 
 @pytest.fixture(scope="module")
