@@ -142,7 +142,9 @@ def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
             html.heading("Short and long captions (as Figure 3 of Vendrov et al. 2016)"),
             html.text(_LENGTHS, count(lengths.entry["pairs"]), count(lengths.entry["pictures"])),
             html.beside(html.table(lengths.table), html.figure(drawn.get("lengths"))),
-            html.fold(f"Pairs with the largest difference in words ({len(lengths.shown)})", html.table(lengths.pairs)),
+            html.fold(
+                f"Pairs with the largest difference in words ({len(lengths.pairs.rows)})", html.table(lengths.pairs)
+            ),
             history.of("lengths"),
         ]
     return html.Section("retrieval", "Retrieval", parts)
