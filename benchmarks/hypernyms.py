@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.scenes import read_scenes
 from sightword.hypernyms.data.taxonomy import closure
 from sightword.hypernyms.data.wordnet import read_wordnet
@@ -29,7 +29,7 @@ from sightword.hypernyms.training.settings import EmbedSettings
 from sightword.hypernyms.training.task import ConceptsTask, train
 
 
-def released(pairs: Pairs, concepts: int, batches: int) -> float:
+def released(pairs: ConceptPairs, concepts: int, batches: int) -> float:
     """Train the released way, and return the seconds."""
     random = np.random.default_rng(0)
     vectors = torch.from_numpy(random.standard_normal((concepts, 50), np.float32)).requires_grad_()
@@ -51,7 +51,7 @@ def released(pairs: Pairs, concepts: int, batches: int) -> float:
     return time.process_time() - started
 
 
-def ours(pairs: Pairs, concepts: int, batches: int) -> float:
+def ours(pairs: ConceptPairs, concepts: int, batches: int) -> float:
     """Train our way, and return the seconds."""
     settings = EmbedSettings(epochs=-(-batches * 500 // len(pairs.labels)))
     run = ConceptsTask(settings, pairs, None, concepts)
@@ -61,7 +61,7 @@ def ours(pairs: Pairs, concepts: int, batches: int) -> float:
     return time.process_time() - started
 
 
-def difference(pairs: Pairs, concepts: int, steps: int = 200) -> float:
+def difference(pairs: ConceptPairs, concepts: int, steps: int = 200) -> float:
     """Return the largest difference of the weights after some steps on equal batches, float64, epsilon 1e-30."""
     used = min(concepts, 3000)
     random = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def main() -> None:
     closed = min(timed(lambda: closure(taxonomy)) for _ in range(3))
     low, high = closure(taxonomy)
     true = np.ones(len(low), bool)
-    pairs = Pairs(low, high, true, true, true.astype(np.int8))
+    pairs = ConceptPairs(low, high, true, true, true.astype(np.int8))
     print(f"{count} concepts, {len(low)} pairs, closure in {closed:.2f} s", flush=True)
     few, many = (40, 1500) if arguments.quick else (300, 15_000)
     first = [few * 1000 / released(pairs, count, few), many * 1000 / ours(pairs, count, many)]

@@ -36,7 +36,7 @@ from torch import nn
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.evaluation.semantics.datasets import Pairs, RelatednessTask, SimilarityTask, read_task
+from sightword.evaluation.semantics.datasets import RatedPairs, RelatednessTask, SimilarityTask, read_task
 from sightword.evaluation.semantics.encoding import embed
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
@@ -53,7 +53,7 @@ class Batch:
     """Pairs that SentEval encodes together: the first sentences, then the second ones."""
 
     file: str
-    pairs: Pairs
+    pairs: RatedPairs
 
     @property
     def sentences(self) -> list[str]:
@@ -84,7 +84,7 @@ class Published(nn.Module):
 
 def batches_of(data: Path) -> list[Batch]:
     """All of SentEval's batches, file by file, in the order in which it encodes them."""
-    files: dict[str, Pairs] = {}
+    files: dict[str, RatedPairs] = {}
     for name in TASKS:
         task = read_task(name, data)
         if isinstance(task, SimilarityTask):
@@ -98,16 +98,16 @@ def batches_of(data: Path) -> list[Batch]:
     ]
 
 
-def by_words(pairs: Pairs) -> Pairs:
+def by_words(pairs: RatedPairs) -> RatedPairs:
     order = sorted(
         range(len(pairs)),
         key=lambda row: (len(pairs.first[row].split()), len(pairs.second[row].split()), pairs.gold[row]),
     )
-    return Pairs([pairs.first[row] for row in order], [pairs.second[row] for row in order], pairs.gold[order])
+    return RatedPairs([pairs.first[row] for row in order], [pairs.second[row] for row in order], pairs.gold[order])
 
 
-def part(pairs: Pairs, rows: slice) -> Pairs:
-    return Pairs(pairs.first[rows], pairs.second[rows], pairs.gold[rows])
+def part(pairs: RatedPairs, rows: slice) -> RatedPairs:
+    return RatedPairs(pairs.first[rows], pairs.second[rows], pairs.gold[rows])
 
 
 def published(network: Published, vocabulary: Vocabulary, batches: list[Batch]) -> tuple[float, list[np.ndarray]]:

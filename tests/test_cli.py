@@ -14,7 +14,7 @@ import pytest
 
 import sightword
 from pipeline.cli import main
-from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.pair_table import write_pairs
 
 SAMPLE = "# The sample.\n\nreport:\n  title: Sample  # shown at the top\n  gallery: 13\n"
@@ -202,7 +202,7 @@ def systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             texts = [f"sentence {place}" for place in range(count)]
             seen = (np.arange(count) < 50, np.zeros(count, bool)) if name == "good" else None
             scores = gold + noise * random.standard_normal(count)
-            pairs = Pairs(texts, texts, gold)
+            pairs = RatedPairs(texts, texts, gold)
             judged.append(SimpleNamespace(task=task, subtask=subtask, pairs=pairs, scores=scores, seen=seen))
         (tmp_path / name / "data" / "semantics").mkdir(parents=True)
         write_pairs(tmp_path / name / "data" / "semantics" / "pairs.parquet", judged)

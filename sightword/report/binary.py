@@ -34,7 +34,7 @@ def energies(
 ) -> Drawing:
     """Draw a histogram (:mod:`sightword.evaluation.binary.scores`) with the threshold, counts on a logarithmic axis.
 
-    ``names`` are those of the pairs that should lie below and above the threshold.
+    ``names`` are the names of the pairs that should lie below and above the threshold.
     """
     with drawing_style("energies"):
         figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")

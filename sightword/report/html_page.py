@@ -82,11 +82,11 @@ def render(
     Args:
         title: the title of the window.
         sections: the sections; None is left out.
-        top: what stands below the head.
-        footer: what stands at the end.
+        top: the part below the head.
+        footer: the last part.
         head: the head of the page, if it is not the title.
-        lead: what stands before the sections.
-        notes: what the reader must know first.
+        lead: the part before the sections.
+        notes: warnings and facts to read first.
         headlines: the numbers that sum up the page.
 
     Raises:

@@ -39,7 +39,7 @@ class RunFiles:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunNumbers:
     """The numbers of one run."""
 
     description: Mapping[str, Any]
@@ -73,7 +73,7 @@ class Run:
         return _object(self.description.get("training"))
 
 
-def read_run(files: RunFiles) -> Run:
+def read_run(files: RunFiles) -> RunNumbers:
     """Read a run's numbers.
 
     Raises:
@@ -85,7 +85,7 @@ def read_run(files: RunFiles) -> Run:
     curves = {name: read_tsv(files.plots / f"train/{name}.tsv") for name in ("loss", "learning_rate", "recall")}
     vocabulary = _read_object(files.encoder / "vocabulary.json")
     left_out = _counts(files.dropped, "kind", "reason")
-    return Run(
+    return RunNumbers(
         description=_description(_read_object(files.encoder / "encoder.json")),
         vocabulary=len(vocabulary.get("tokens", ())),
         unit=str(vocabulary.get("unit", "character")),

@@ -12,7 +12,7 @@ Kind = Literal["", "ours", "chance", "published", "aggregate", "same"]
 
 
 class Cell(NamedTuple):
-    """A value, and what belongs to it."""
+    """A value with its interval, stars and style."""
 
     text: str
     small: Sequence[str] = ()

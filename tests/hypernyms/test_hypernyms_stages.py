@@ -186,6 +186,6 @@ def test_a_list_that_is_missing_leaves_the_earlier_outputs(done, tmp_path, monke
     settings = TaxonomySettings(
         format="sample", path=str(repository / "data/raw/sample"), dev_pairs="a", test_pairs="b"
     )
-    with pytest.raises(CorpusError, match="data/raw/hypernyms/a: cannot be read"):
+    with pytest.raises(CorpusError, match="data/raw/hypernyms/a: does not exist"):
         taxonomy.work(settings)
     assert files(tmp_path / "run") == before

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sightword.errors import EncoderError
 from sightword.hypernyms.data import scenes
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.split import split
 from sightword.hypernyms.data.taxonomy import closure
@@ -23,7 +23,7 @@ from sightword.hypernyms.training.concepts import Concepts
 
 def pairs_of(rows):
     low, high, labels, direct, replaced = (np.array(column) for column in zip(*rows, strict=True))
-    return Pairs(low.astype(np.int32), high.astype(np.int32), labels, direct, replaced.astype(np.int8))
+    return ConceptPairs(low.astype(np.int32), high.astype(np.int32), labels, direct, replaced.astype(np.int8))
 
 
 def test_the_parts_of_the_accuracy():

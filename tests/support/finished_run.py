@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 
 from sightword.captions.units import Unit
 from sightword.captions.vocabulary import Vocabulary
-from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.pair_table import write_pairs
 from sightword.evaluation.semantics.results import Judged
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
@@ -246,7 +246,7 @@ def write_semantics(folder: Path) -> None:
         gold = draw.uniform(0, 5, count)
         texts = [f"sentence {number} of {task}" for number in range(count)]
         seen = draw.random(count) < 0.2
-        pairs = Pairs(texts, [f"the {text}" for text in texts], gold)
+        pairs = RatedPairs(texts, [f"the {text}" for text in texts], gold)
         return Judged(task, subtask, pairs, gold / 5 + draw.normal(0, 0.2, count), {}, (seen, np.zeros(count, bool)))
 
     (folder / "data/semantics").mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.training import task as training
 from sightword.hypernyms.training.settings import EmbedSettings
 from sightword.training import engine
@@ -27,9 +27,9 @@ def main(folder: Path) -> None:
     engine.SECONDS = 0.05
     low = np.arange(1, CONCEPTS, dtype=np.int32)
     yes = np.ones(len(low), bool)
-    true = Pairs(low, (low - 1) // 4, yes, yes, np.zeros(len(low), np.int8))
-    false = Pairs(true.hypernyms, low, ~yes, ~yes, true.replaced)
-    dev = Pairs(*(np.concatenate([getattr(part, name) for part in (true, false)]) for name in vars(true)))
+    true = ConceptPairs(low, (low - 1) // 4, yes, yes, np.zeros(len(low), np.int8))
+    false = ConceptPairs(true.hypernyms, low, ~yes, ~yes, true.replaced)
+    dev = ConceptPairs(*(np.concatenate([getattr(part, name) for part in (true, false)]) for name in vars(true)))
     found = training.train(SETTINGS, true, dev, CONCEPTS, checkpoint=Checkpoint(folder))
     np.save(folder / "vectors.npy", found.vectors)
 

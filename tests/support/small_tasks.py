@@ -19,7 +19,7 @@ from sightword.grounded.skipthought import task as skipthought
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.training.scenario import ground
 from sightword.grounded.training.task import GroundingTask
-from sightword.hypernyms.data.pairs import Pairs as ConceptPairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.training import task as embed
 from sightword.hypernyms.training.settings import EmbedSettings
 from sightword.training.checkpoint import Checkpoint, Progress

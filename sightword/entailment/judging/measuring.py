@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 BASELINES = ("majority", "hypothesis_only", "new_words")
 IN_PARTS = ("hypothesis_only", "new_words")
-"""The baselines whose scores by length and source are kept, as those of the trained encoder."""
+"""The baselines with scores by length and source, as the trained encoder."""
 _SUMMED = ("accuracy", "f1", "auc")
 TAKEN = frozenset((*ENERGIES, *BASELINES, "energy", "split", "dev", *_SUMMED, *(f"{label}_right" for label in LABELS)))
 """Names that no other encoder can have: the systems' and the keys of the summary."""

@@ -1,4 +1,4 @@
-"""Whether a run has the pairs of the published scores, those of SNLI."""
+"""Compares the pairs of a run with the pairs of the published scores, SNLI's."""
 
 from __future__ import annotations
 

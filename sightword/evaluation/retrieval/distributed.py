@@ -26,7 +26,7 @@ from sightword.cluster.workers import Cluster, Size
 from sightword.compute import devices
 from sightword.evaluation.retrieval.inputs import Embeddings
 from sightword.evaluation.retrieval.parts import Parts, cut, seconds
-from sightword.evaluation.retrieval.ranks import Part, Ranks, Scoring, prepare, rank, rank_part, tile_side
+from sightword.evaluation.retrieval.ranks import PartialRanks, Ranks, Scoring, prepare, rank, rank_part, tile_side
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
 from sightword.machine import Machine
 from sightword.messages import plural
@@ -102,7 +102,7 @@ def _rank_on_cluster(
         here = replace(machine, device=there.type, threads=machine.ray_cpus)
         make = functools.partial(Worker, Path(name), similarity, top, here)
         pieces = ((rows, parts.least()) for rows in cuts)  # each is made when a worker has room
-        actors = Actors[Piece, Part](cluster, make, pieces, size=size, requirements=requirements)
+        actors = Actors[Piece, PartialRanks](cluster, make, pieces, size=size, requirements=requirements)
         across = -(-pictures // side)
         total = across * -(-len(caption_embeddings) // side)
         with tqdm(total=total, desc="scoring", unit="tile", disable=None) as bar:
@@ -146,7 +146,7 @@ class Worker:
     def __init__(self, folder: Path, similarity: str, top: int, machine: Machine) -> None:
         self._scoring, self._top = read_scoring(folder, similarity, devices.use(machine)), top
 
-    def __call__(self, piece: Piece) -> Part:
+    def __call__(self, piece: Piece) -> PartialRanks:
         """Return what the captions of a part give."""
         part, least = piece
         return rank_part(self._scoring, part, top=self._top, least=least)

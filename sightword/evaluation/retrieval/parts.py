@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.retrieval.ranks import Part, Ranks, Scoring
+from sightword.evaluation.retrieval.ranks import PartialRanks, Ranks, Scoring
 from sightword.evaluation.retrieval.top_k import Top
 
 SECONDS = 5.0
@@ -38,7 +38,7 @@ class Parts:
         self._top_images = Top.none(captions, min(top, pictures)) if top else None
         self._top_captions = Top.none(pictures, min(top, captions)) if top else None
 
-    def add(self, part: Part) -> None:
+    def add(self, part: PartialRanks) -> None:
         """Add a part; each caption is in one part."""
         self._to_image[part.rows] = part.caption_to_image
         self._to_caption += part.image_to_caption

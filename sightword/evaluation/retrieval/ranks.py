@@ -61,7 +61,7 @@ class Scoring:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartialRanks:
     """What some of the captions give."""
 
     rows: slice
@@ -145,7 +145,7 @@ def rank_part(
     top: int,
     least: NDArray[np.float64] | None = None,
     progress: bool = False,
-) -> Part:
+) -> PartialRanks:
     """Rank every picture for some captions, and these captions for every picture.
 
     Args:
@@ -177,7 +177,7 @@ def rank_part(
             scores[mine, here[mine]] = -torch.inf
             to_image[rows] += (scores >= bar_of_caption[rows, None]).sum(dim=1)
             to_caption[columns] += (scores >= bar_of_image[columns]).sum(dim=0)
-    return Part(
+    return PartialRanks(
         part,
         to_image.cpu().numpy(),
         to_caption.cpu().numpy(),

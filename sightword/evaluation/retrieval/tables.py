@@ -67,9 +67,9 @@ def top_table(
     return pa.concat_tables(parts).combine_chunks()
 
 
-def recall_rows(ranks: Ranks, *, most: int = 100) -> list[tuple[int, float, float]]:
-    """Return the recalls at every k up to ``most`` or the number of pictures: k, caption to image, image to caption."""
-    depths = range(1, min(most, len(ranks.image_to_caption)) + 1)
+def recall_rows(ranks: Ranks) -> list[tuple[int, float, float]]:
+    """Return the recalls at every k up to 100 or the number of pictures: k, caption to image, image to caption."""
+    depths = range(1, min(100, len(ranks.image_to_caption)) + 1)
     return [(k, hits(ranks.caption_to_image, k), hits(ranks.image_to_caption, k)) for k in depths]
 
 

@@ -51,7 +51,7 @@ _Row = tuple[str, str, float]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RatedPairs:
     """Sentence pairs with people's scores, in the order of the file."""
 
     first: list[str]
@@ -68,7 +68,7 @@ class SimilarityTask:
     """A task with subtasks that is evaluated only by the cosine."""
 
     name: str
-    subtasks: dict[str, Pairs]
+    subtasks: dict[str, RatedPairs]
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class RelatednessTask:
     """A task with training pairs, for a trained head."""
 
     name: str
-    train: Pairs
+    train: RatedPairs
     """By the token counts of both sentences, 0 for ``.``, then by the score: the order of SentEval's batches."""
-    dev: Pairs
-    test: Pairs
+    dev: RatedPairs
+    test: RatedPairs
 
 
 def missing_file(name: str, data: Path) -> str | None:
@@ -113,7 +113,7 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
         train, dev, test = map(read, files)
         train.sort(key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
         return RelatednessTask(name, *map(_pairs, (train, dev, test), files))
-    subtasks: dict[str, Pairs] = {}
+    subtasks: dict[str, RatedPairs] = {}
     before: dict[tuple[str, ...], Path] = {}
     for inputs, gold in zip(files[::2], files[1::2], strict=True):
         subtasks[_subtask(inputs)] = pairs = _read_subtask(inputs, gold)
@@ -155,7 +155,7 @@ def _subtask(inputs: Path) -> str:
     return inputs.name.removeprefix("STS.input.").removesuffix(".txt")
 
 
-def _read_subtask(inputs: Path, gold: Path) -> Pairs:
+def _read_subtask(inputs: Path, gold: Path) -> RatedPairs:
     rows = list(_SUBTASK.rows(inputs))
     scores = list(lines(gold, SemanticsError))
     check_partners(gold, len(scores), inputs, len(rows), "one line for each pair (blank where a pair has no score)")
@@ -182,7 +182,7 @@ def _read_relatedness(file: Path) -> list[_Row]:
     ]
 
 
-def _pairs(rows: Sequence[_Row], where: Path) -> Pairs:
+def _pairs(rows: Sequence[_Row], where: Path) -> RatedPairs:
     if not rows:
         raise SemanticsError("has no pair with a score", where=where)
     gold = np.array([score for _, _, score in rows], dtype=np.float64)
@@ -190,4 +190,4 @@ def _pairs(rows: Sequence[_Row], where: Path) -> Pairs:
         what = f"all {len(gold)} scores are {gold[0]:g}, so no correlation is defined"
         raise SemanticsError(what, where=where, expected="scores that differ")
     first = [sentence(text.split()) for text, _, _ in rows]
-    return Pairs(first, [sentence(text.split()) for _, text, _ in rows], gold)
+    return RatedPairs(first, [sentence(text.split()) for _, text, _ in rows], gold)

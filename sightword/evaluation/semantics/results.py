@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.statistics.inference import fisher_interval, pearson, rank_interval, spearman
 
 Entry = dict[str, Any]
@@ -28,7 +28,7 @@ class Judged:
     task: str
     subtask: str
     """SentEval's file name, such as ``surprise.OnWN``; ``cosine`` or ``trained`` for STSBenchmark and SICK."""
-    pairs: Pairs
+    pairs: RatedPairs
     scores: NDArray[np.float64]
     """(N,) the encoder's scores."""
     entry: Entry
@@ -54,7 +54,7 @@ def bare(sentence: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())
 
 
-def judge_pairs(task: str, subtask: str, pairs: Pairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
+def judge_pairs(task: str, subtask: str, pairs: RatedPairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:
     """Correlate an encoder's (N,) scores with people's.
 
     The entry of the row holds ``pearson`` and ``spearman`` with their 95 % intervals, ``pairs``, and with training

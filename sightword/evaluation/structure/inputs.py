@@ -23,7 +23,7 @@ _SAME = 1e-12
 class Space:
     """Sentences and their pictures, as rows of length 1; rows of zeros stay zeros, and their cosine counts as 0.
 
-    The sentences stand by picture, those of one picture in the order of appearance.
+    The sentences are sorted by picture, and within a picture by appearance.
     """
 
     sentences: Doubles

@@ -12,6 +12,8 @@ from sightword.evaluation.structure.inputs import Doubles, Rows
 
 _BLOCK = 1 << 25
 """Scores that are held at once."""
+_PART = 1 << 22
+"""Scores among which the best are sought at once: where rows are alike, all of them are computed in float64."""
 _NUMBERS = 1 << 23
 """Numbers gathered at once."""
 
@@ -33,21 +35,23 @@ def nearest(rows: Doubles, k: int, *, ordered: bool = False) -> Rows:
     lengths = np.sqrt(np.einsum("nd,nd->n", apart, apart, dtype=np.float64))
     error = (1.01 * (width + 8) * ROUND * lengths * lengths.max() + 2.0**-21).astype(np.float32)
     found = np.empty((count, k), np.int64)
-    step = max(1, _BLOCK // count)
+    step, fewer = max(1, _BLOCK // count), max(1, _PART // count)
     for start in range(0, count, step):
         block = slice(start, min(start + step, count))
-        rough = apart[block] @ apart.T
-        rough += lift
-        rough[np.arange(len(rough)), np.arange(block.start, block.stop)] = -np.inf
+        scores = apart[block] @ apart.T
+        scores += lift
+        scores[np.arange(len(scores)), np.arange(block.start, block.stop)] = -np.inf
+        for first in range(block.start, block.stop, fewer):
+            part = slice(first, min(first + fewer, block.stop))
 
-        def least(last: Singles, block: slice = block) -> Singles:
-            low: Singles = last - 2 * error[block]
-            return low
+            def least(last: Singles, part: slice = part) -> Singles:
+                low: Singles = last - 2 * error[part]
+                return low
 
-        def exact(asked: Rows, candidates: Rows, start: int = start) -> Doubles:
-            return PRODUCTS.rounded(_cosines(rows, start + asked, candidates))
+            def exact(asked: Rows, candidates: Rows, first: int = first) -> Doubles:
+                return PRODUCTS.rounded(_cosines(rows, first + asked, candidates))
 
-        _, found[block] = best(rough, k, least, exact, ordered=ordered)
+            _, found[part] = best(scores[part.start - start : part.stop - start], k, least, exact, ordered=ordered)
     return found
 
 

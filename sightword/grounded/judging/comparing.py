@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.judging.results import RELATED, TRANSFER, Run
+from sightword.grounded.judging.results import RELATED, TRANSFER, Results
 from sightword.statistics.bootstrap import ends, resampled_spearman
 from sightword.statistics.inference import holm, mcnemar, mean_ranks, rank_interval, spearman
 
@@ -36,17 +36,16 @@ class Difference(NamedTuple):
 
 
 def compare(
-    scenarios: Mapping[str, Sequence[Run]], baseline: str, *, resamples: int = 1000, seed: int = 0
+    scenarios: Mapping[str, Sequence[Results]], baseline: str, *, resamples: int = 1000, seed: int = 0
 ) -> list[Difference]:
     """Compare every scenario with the baseline in its judged space.
 
-    The measures are those of structure (bootstrap over pictures, by stage evaluate), of relatedness (bootstrap over
-    pairs) and the transfer tasks (McNemar's test of the first seed's test examples, those with one first sentence taken
-    together). A bootstrapped
-    difference is that of the means over seeds, on the same draws for all scenarios and seeds; its p is that of the
-    normal distribution with the bootstrap's standard error, since corrected p-values are smaller than resamples can
-    count. Seeds are no part of the error: the tests are about these encoders, on other pictures and pairs. A measure
-    that a scenario lacks has no test.
+    The measures are those of structure (bootstrap over pictures, by the stage evaluate), of relatedness (bootstrap over
+    pairs) and the transfer tasks (McNemar's test of the first seed's test examples; examples with one first sentence
+    count together). A bootstrapped difference is that of the means over seeds, on the same draws for all scenarios and
+    seeds. Its p is that of the normal distribution with the bootstrap's standard error, since corrected p-values are
+    smaller than resamples can count. Seeds are no part of the error: the tests are about these encoders, on other
+    pictures and pairs. A measure that a scenario lacks has no test.
     """
     base, found = scenarios[baseline], []
     for name, runs in scenarios.items():
@@ -56,7 +55,7 @@ def compare(
     return [test._replace(holm=after) for test, after in zip(found, corrected, strict=True)]
 
 
-def _structure(runs: Sequence[Run], base: Sequence[Run]) -> list[Difference]:
+def _structure(runs: Sequence[Results], base: Sequence[Results]) -> list[Difference]:
     found: list[Difference | None] = []
     for key in MEASURES:
         own, theirs = ([run.score(key) for run in side] for side in (runs, base))
@@ -66,7 +65,7 @@ def _structure(runs: Sequence[Run], base: Sequence[Run]) -> list[Difference]:
     return [test for test in found if test is not None]
 
 
-def _related(runs: Sequence[Run], base: Sequence[Run], resamples: int, seed: int) -> list[Difference]:
+def _related(runs: Sequence[Results], base: Sequence[Results], resamples: int, seed: int) -> list[Difference]:
     found: list[Difference | None] = []
     for key in RELATED:
         own, theirs = ([run.score(key) for run in side] for side in (runs, base))
@@ -80,7 +79,7 @@ def _related(runs: Sequence[Run], base: Sequence[Run], resamples: int, seed: int
     return [test for test in found if test is not None]
 
 
-def _transfer(run: Run, base: Run) -> list[Difference]:
+def _transfer(run: Results, base: Results) -> list[Difference]:
     found = []
     for task in TRANSFER:
         own, theirs = run.right(task), base.right(task)
@@ -121,7 +120,7 @@ class Gain(NamedTuple):
     """By genre the difference of Spearman's correlations with people's scores."""
 
 
-def gains(scenarios: Mapping[str, Sequence[Run]], baseline: str) -> list[Gain]:
+def gains(scenarios: Mapping[str, Sequence[Results]], baseline: str) -> list[Gain]:
     """Return the gain of every other scenario; empty without ratings or without STS Benchmark."""
     base, found = scenarios[baseline], []
     for name, runs in scenarios.items():
@@ -143,7 +142,7 @@ def gains(scenarios: Mapping[str, Sequence[Run]], baseline: str) -> list[Gain]:
     return found
 
 
-def _distance(runs: Sequence[Run]) -> Doubles:
+def _distance(runs: Sequence[Results]) -> Doubles:
     """Return the (N,) mean distance of a pair's rank from people's rank, as a share of the pairs."""
     found = []
     for run in runs:

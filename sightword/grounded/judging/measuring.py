@@ -28,7 +28,7 @@ from sightword.evaluation.structure.measures import (
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.judging import nearby, relatedness, transfer
 from sightword.grounded.judging.concreteness import read_ratings
-from sightword.grounded.judging.relatedness import Part
+from sightword.grounded.judging.relatedness import SubtaskPairs
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.judging.vectors import embed_spaces
 
@@ -62,7 +62,7 @@ class Material:
 
     splits: Mapping[str, Pairs]
     """Pictures and captions by split."""
-    parts: list[Part]
+    parts: list[SubtaskPairs]
     tasks: list[ClassificationTask]
     skipped: dict[str, str]
     """Tasks without their files."""
@@ -108,10 +108,10 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
 
     Returns:
         The metrics ``judged`` (the name of the default space), ``judge`` (the settings ``captions`` and ``seed``),
-        ``spaces`` and ``concreteness``. A space has
-        ``structure`` (by split, with the mNNO's ``curve``), ``relatedness`` (by task), ``centred`` (both again around
-        the mean caption: of the split, or of the first split) and ``transfer`` (by task, where the space is judged by
-        it). Structure and correlations are fractions, accuracies are percent.
+        ``spaces`` and ``concreteness``. A space has ``structure`` (by split, with the mNNO's ``curve``),
+        ``relatedness`` (by task), ``centred`` (both again around the mean caption: of the split, or of the first split)
+        and ``transfer`` (by task, for a space with transfer tasks). Structure and correlations are fractions,
+        accuracies are percent.
 
     Raises:
         ScoringError: the structure is undefined.

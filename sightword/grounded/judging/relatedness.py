@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.evaluation.semantics.datasets import (
-    Pairs,
+    RatedPairs,
     RelatednessTask,
     SimilarityTask,
     files_of,
@@ -40,22 +40,22 @@ without one), ``seen`` whether a sentence of the pair is a training caption."""
 
 
 @dataclass(frozen=True)
-class Part:
+class SubtaskPairs:
     """The pairs of a subtask."""
 
     task: str
     subtask: str
-    pairs: Pairs
+    pairs: RatedPairs
     genres: list[str] | None = None
     """(N,) the genre of each pair: captions, news or forums; None if the task has none."""
 
 
-def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tuple[list[Part], dict[str, str]]:
+def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tuple[list[SubtaskPairs], dict[str, str]]:
     """Read the pairs of tasks; return them with the tasks that were skipped, each with its reason.
 
     SemanticsError if a file cannot be read or, unless ``missing`` is ``skip``, does not exist.
     """
-    found: list[Part] = []
+    found: list[SubtaskPairs] = []
     skipped: dict[str, str] = {}
     for name in tasks:
         if missing == "skip" and (gone := missing_file(name, data)):
@@ -63,9 +63,9 @@ def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tupl
             continue
         task = read_task(name, data)
         if isinstance(task, SimilarityTask):
-            found += [Part(name, subtask, pairs) for subtask, pairs in task.subtasks.items()]
+            found += [SubtaskPairs(name, subtask, pairs) for subtask, pairs in task.subtasks.items()]
         elif isinstance(task, RelatednessTask):
-            found.append(Part(name, WHOLE, task.test, _genres(data) if name == BENCHMARK else None))
+            found.append(SubtaskPairs(name, WHOLE, task.test, _genres(data) if name == BENCHMARK else None))
     return found, skipped
 
 
@@ -76,19 +76,19 @@ def _genres(data: Path) -> list[str]:
     return ["forums" if genre == "forum" else genre for genre in genres]
 
 
-def sentences(parts: Sequence[Part]) -> list[str]:
+def sentences(parts: Sequence[SubtaskPairs]) -> list[str]:
     """Return the sentences of all pairs."""
     return [text for part in parts for text in (*part.pairs.first, *part.pairs.second)]
 
 
-def scores(part: Part, vectors: Embeddings, middle: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def scores(part: SubtaskPairs, vectors: Embeddings, middle: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Return the (N,) cosines of the pairs, after ``middle`` (D,) is subtracted from each vector."""
     first, second = vectors.of(part.pairs.first), vectors.of(part.pairs.second)
     return cosine(first, second) if middle is None else cosine(first - middle, second - middle)
 
 
 def measure(
-    parts: Sequence[Part], vectors: Embeddings, seen: Seen | None, middle: NDArray[np.float64] | None = None
+    parts: Sequence[SubtaskPairs], vectors: Embeddings, seen: Seen | None, middle: NDArray[np.float64] | None = None
 ) -> tuple[dict[str, Any], list[Judged]]:
     """Correlate the cosines with people's scores.
 
@@ -117,18 +117,18 @@ def measure(
     return metrics, rows
 
 
-def by_genre(part: Part) -> list[tuple[str, NDArray[np.int64], Pairs]]:
+def by_genre(part: SubtaskPairs) -> list[tuple[str, NDArray[np.int64], RatedPairs]]:
     """Return each genre of STS Benchmark with the places of its pairs, and the pairs."""
     genres = np.array(part.genres or [], object)
     found = []
     for genre in dict.fromkeys(part.genres or []):
         places = np.flatnonzero(genres == genre)
         first, second = ([texts[place] for place in places] for texts in (part.pairs.first, part.pairs.second))
-        found.append((genre, places, Pairs(first, second, part.pairs.gold[places])))
+        found.append((genre, places, RatedPairs(first, second, part.pairs.gold[places])))
     return found
 
 
-def concreteness(parts: Sequence[Part], ratings: Mapping[str, float]) -> dict[str, Any]:
+def concreteness(parts: Sequence[SubtaskPairs], ratings: Mapping[str, float]) -> dict[str, Any]:
     """Return the mean rating of each genre of STS Benchmark (:func:`mean_rating`)."""
     return {
         genre: mean_rating(ratings, [*pairs.first, *pairs.second])
@@ -138,7 +138,11 @@ def concreteness(parts: Sequence[Part], ratings: Mapping[str, float]) -> dict[st
 
 
 def table(
-    space: str, parts: Sequence[Part], judged: Sequence[Judged], centred: Sequence[Judged], ratings: Mapping[str, float]
+    space: str,
+    parts: Sequence[SubtaskPairs],
+    judged: Sequence[Judged],
+    centred: Sequence[Judged],
+    ratings: Mapping[str, float],
 ) -> pa.Table:
     """Return the rows of one space, with :data:`SCHEMA`."""
     tables = [SCHEMA.empty_table()]

@@ -12,7 +12,7 @@ from typing import Literal
 from sightword.evaluation.published.rows import published as published_rows
 from sightword.evaluation.structure.measures import MEASURES
 from sightword.grounded.judging.comparing import Difference
-from sightword.grounded.judging.results import RELATED, TRANSFER, Run, over_seeds
+from sightword.grounded.judging.results import RELATED, TRANSFER, Results, over_seeds
 from sightword.statistics.bootstrap import ends
 from sightword.statistics.inference import (
     clustered_half_width,
@@ -38,8 +38,6 @@ class Number:
     high: float | None = None
     sd: float | None = None
     """The standard deviation over seeds; None for one seed, and where nothing was trained."""
-    difference: float | None = None
-    """From the baseline; None if it was not tested."""
     p: float | None = None
     """After Holm's correction."""
     misprinted: float | None = None
@@ -61,7 +59,7 @@ class Numbers:
 
 
 def structure_table(
-    scenarios: Mapping[str, Sequence[Run]], tests: Sequence[Difference], *, published: bool = True
+    scenarios: Mapping[str, Sequence[Results]], tests: Sequence[Difference], *, published: bool = True
 ) -> list[Numbers]:
     """Return the rows of Table 1: each scenario judged, in its other spaces, and centred; then the published ones."""
     rows = []
@@ -75,7 +73,7 @@ def structure_table(
 
 
 def transfer_table(
-    scenarios: Mapping[str, Sequence[Run]], tests: Sequence[Difference], *, published: bool = True
+    scenarios: Mapping[str, Sequence[Results]], tests: Sequence[Difference], *, published: bool = True
 ) -> list[Numbers]:
     """Return the rows of Table 3; empty if no scenario was judged by transfer tasks.
 
@@ -96,7 +94,7 @@ def transfer_table(
 
 
 def _cells(
-    runs: Sequence[Run],
+    runs: Sequence[Results],
     keys: Sequence[str],
     space: str | None,
     tests: Mapping[str, Difference] | None = None,
@@ -117,13 +115,12 @@ def _cells(
             low,
             high,
             None if deviation is None else scale * deviation,
-            None if test is None else scale * test.difference,
             None if test is None else test.holm,
         )
     return found
 
 
-def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) -> Sequence[float] | None:
+def _interval(runs: Sequence[Results], key: str, space: str | None, value: float) -> Sequence[float] | None:
     """Return the 95 % interval in the unit of the value, of accuracies by the first seed's cases; or None."""
     if key in MEASURES:
         drawn = [run.resamples(key, space) for run in runs]
@@ -139,7 +136,7 @@ def _interval(runs: Sequence[Run], key: str, space: str | None, value: float) ->
     return None
 
 
-def _tasks(runs: Sequence[Run]) -> list[str]:
+def _tasks(runs: Sequence[Results]) -> list[str]:
     return [task for task in TRANSFER if len(runs[0].right(task))]
 
 

@@ -38,7 +38,7 @@ _TODO = "Run the stage evaluate again (`dvc repro grounded/dvc.yaml`)."
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Results:
     """One encoder's results."""
 
     scenario: str
@@ -127,7 +127,7 @@ class Run:
         return table[(table["space"] == self.transfer_space) & (table["task"] == task)]
 
 
-def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Run]]:
+def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Results]]:
     """Read the results of each scenario, with one run for each seed.
 
     Args:
@@ -150,7 +150,7 @@ def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -
     return found
 
 
-def _read(folder: Path, scenario: str, seed: int) -> Run:
+def _read(folder: Path, scenario: str, seed: int) -> Results:
     place = folder / f"{scenario}-{seed}"
     metrics = read_json(place / METRICS, todo=_TODO)
     if not isinstance(metrics, dict) or metrics.get("judged") not in metrics.get("spaces", {}):
@@ -158,13 +158,13 @@ def _read(folder: Path, scenario: str, seed: int) -> Run:
     tables = {
         name: read_table(place / f"{name}.parquet", columns, todo=_TODO).to_pandas() for name, columns in TABLES.items()
     }
-    return Run(scenario, seed, metrics, tables)
+    return Results(scenario, seed, metrics, tables)
 
 
-def differing_material(run: Run, other: Run) -> str | None:
+def differing_material(run: Results, other: Results) -> str | None:
     """Return what two runs were judged on that is not the same; None if their scores can be compared."""
 
-    def of(one: Run) -> dict[str, object]:
+    def of(one: Results) -> dict[str, object]:
         structure = one.metrics["spaces"][one.judged]["structure"]
         pairs = one.pairs("stsb"), one.pairs("sick")
         points = one.tables["points"][["group", "sentence", "image_id"]].drop_duplicates()
@@ -183,7 +183,7 @@ def differing_material(run: Run, other: Run) -> str | None:
     return next((name for name in own if own[name] != theirs[name]), None)
 
 
-def over_seeds(runs: Sequence[Run], values: Sequence[float | None]) -> tuple[float, float | None] | None:
+def over_seeds(runs: Sequence[Results], values: Sequence[float | None]) -> tuple[float, float | None] | None:
     """Return the mean and the standard deviation (of a sample) of the runs' values; None if a value is undefined.
 
     The deviation is None for one seed, and where all seeds have the same results throughout: nothing was trained.
@@ -195,7 +195,7 @@ def over_seeds(runs: Sequence[Run], values: Sequence[float | None]) -> tuple[flo
     return float(np.mean(numbers)), float(np.std(numbers, ddof=1)) if varies else None
 
 
-def summary(scenarios: Mapping[str, Sequence[Run]]) -> dict[str, float]:
+def summary(scenarios: Mapping[str, Sequence[Results]]) -> dict[str, float]:
     """Return the content of ``metrics/grounded/summary.json``.
 
     The keys are ``SCENARIO.MEASURE`` with the measures of :data:`KEYS`, in the space in which the scenario is judged,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from sightword.grounded.judging.relatedness import BENCHMARK
-from sightword.grounded.judging.results import Run
+from sightword.grounded.judging.results import Results
 from sightword.statistics.inference import rank_interval, spearman
 
 
@@ -37,7 +37,7 @@ class Trend(NamedTuple):
     points: int
 
 
-def points(runs: Sequence[Run], baseline: Sequence[Run]) -> list[Point]:
+def points(runs: Sequence[Results], baseline: Sequence[Results]) -> list[Point]:
     """Return the subtasks of STS with a rated word, in the order in which they were judged."""
     own, theirs = ([_correlations(run) for run in side] for side in (runs, baseline))
     found = []
@@ -56,14 +56,14 @@ def trend(found: Sequence[Point]) -> Trend:
     return Trend(rho, low, high, len(found))
 
 
-def _subtasks(run: Run) -> Mapping[tuple[str, str], pd.DataFrame]:
+def _subtasks(run: Results) -> Mapping[tuple[str, str], pd.DataFrame]:
     table = run.tables["relatedness"]
     table = table[(table["space"] == run.judged) & table["task"].str.startswith("STS")]
     parts = table["genre"].where(table["genre"] != "", table["subtask"])
     return {(str(task), str(part)): rows for (task, part), rows in table.groupby([table["task"], parts], sort=False)}
 
 
-def _correlations(run: Run) -> dict[tuple[str, str], float]:
+def _correlations(run: Results) -> dict[tuple[str, str], float]:
     found = {}
     for key, rows in _subtasks(run).items():
         rho = spearman(rows["score"], rows["gold"])
@@ -71,5 +71,5 @@ def _correlations(run: Run) -> dict[tuple[str, str], float]:
     return found
 
 
-def _concreteness(run: Run) -> dict[tuple[str, str], float]:
+def _concreteness(run: Results) -> dict[tuple[str, str], float]:
     return {key: float(rows["concreteness"].mean()) for key, rows in _subtasks(run).items()}

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from sightword.grounded.judging.results import Run
+from sightword.grounded.judging.results import Results
 from sightword.grounded.judging.subtasks import Point
 from sightword.grounded.page.scenarios import LOSSES
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, LINES, ORANGE, WIDTH, Drawing, drawing_style, plain_axes
@@ -68,7 +68,7 @@ def lines(
         return Drawing(name, title, figure)
 
 
-def neighbours(scenarios: Mapping[str, Sequence[Run]]) -> Drawing | None:
+def neighbours(scenarios: Mapping[str, Sequence[Results]]) -> Drawing | None:
     """Draw the mNNO in the judged spaces against the number of neighbours, with chance, K / (N - 1)."""
     series: dict[str, XY] = {}
     for name, runs in scenarios.items():
@@ -81,7 +81,7 @@ def neighbours(scenarios: Mapping[str, Sequence[Run]]) -> Drawing | None:
     return lines("neighbours", series, ("neighbours K", "mNNO (%)"), "mNNO by the number of neighbours.", log="x")
 
 
-def plane(run: Run) -> Drawing | None:
+def plane(run: Results) -> Drawing | None:
     """Draw the points of the t-SNE in the judged space, by group; None without points."""
     table = run.tables["points"]
     rows = table[table["space"] == run.judged]

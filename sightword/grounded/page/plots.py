@@ -9,9 +9,9 @@ import numpy as np
 
 from sightword.grounded.judging.comparing import Gain
 from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE, Numbers
-from sightword.grounded.judging.results import Run
+from sightword.grounded.judging.results import Results
 
-Scenarios = Mapping[str, Sequence[Run]]
+Scenarios = Mapping[str, Sequence[Results]]
 Tables = Mapping[str, Sequence[Numbers]]
 Line = tuple[object, ...]
 

@@ -79,8 +79,8 @@ def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str
 def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
     """Return the scenario that the drawings show beside the baseline.
 
-    The one with the most losses of captions and pictures among those grounded in pictures, and of equal ones the last,
-    one judged in g first; without such a scenario the last that is not the baseline, or the baseline itself.
+    Choose the scenario grounded in pictures with most losses of captions and pictures (ties: judged in g, then last);
+    else the last other scenario; else the baseline.
     """
     ranked = {
         name: (

@@ -8,7 +8,7 @@ from typing import Any
 
 from sightword.grounded.judging.comparing import Difference, Gain
 from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE, Number, Numbers
-from sightword.grounded.judging.results import RELATED, TRANSFER, Run, over_seeds
+from sightword.grounded.judging.results import RELATED, TRANSFER, Results, over_seeds
 from sightword.grounded.judging.subtasks import Trend
 from sightword.grounded.page.drawings import Curves
 from sightword.grounded.page.scenarios import LOSSES, Scenario, in_groups
@@ -36,9 +36,9 @@ _KINDS = {"judged": "{}, judged", "space": "{}", "centred": "{}, centred"}
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the page shows."""
+    """The content of the page."""
 
-    scenarios: Mapping[str, Sequence[Run]]
+    scenarios: Mapping[str, Sequence[Results]]
     described: Mapping[str, Scenario]
     baseline: str
     shown: str
@@ -60,7 +60,7 @@ class Findings:
     """Data URIs by picture."""
 
     @property
-    def first(self) -> Run:
+    def first(self) -> Results:
         """The first run of the scenario of the drawings."""
         return self.scenarios[self.shown][0]
 
@@ -104,7 +104,7 @@ def spaces(findings: Findings) -> Table:
 
 
 def published(findings: Findings) -> list[Table]:
-    """Return the tables of Bordes et al. (2019) that belong beside those of this run."""
+    """Return the published tables of Bordes et al. (2019) for the tables that this run has."""
     found = []
     for head, table, names in (("Table 1 and Figure 3", "structure", STRUCTURE), ("Table 3", "transfer", ACCURACIES)):
         if rows := findings.rows(table, published=True):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 
 Array = NDArray[Any]
 
 
-def above_known(known: Sequence[Pairs], concepts: int) -> list[list[int]]:
+def above_known(known: Sequence[ConceptPairs], concepts: int) -> list[list[int]]:
     """Return the direct hypernyms of each concept in the true pairs of some splits."""
     low = np.concatenate([pairs.hyponyms[pairs.labels] for pairs in known])
     high = np.concatenate([pairs.hypernyms[pairs.labels] for pairs in known])
@@ -22,7 +22,7 @@ def above_known(known: Sequence[Pairs], concepts: int) -> list[list[int]]:
     return [part.tolist() for part in np.split(high[order], ends)]
 
 
-def inferable(pairs: Pairs, above: list[list[int]]) -> Array:
+def inferable(pairs: ConceptPairs, above: list[list[int]]) -> Array:
     """Return which (N,) pairs are in the transitive closure of known pairs.
 
     Args:
@@ -44,7 +44,7 @@ def inferable(pairs: Pairs, above: list[list[int]]) -> Array:
     return found
 
 
-def frequency(pairs: Pairs, training: Pairs, concepts: int) -> Array:
+def frequency(pairs: ConceptPairs, training: ConceptPairs, concepts: int) -> Array:
     """Return minus the number of training pairs with the same hypernym, (N,): the more frequent, the likelier."""
     count = np.bincount(training.hypernyms[training.labels], minlength=concepts)
     return -count[pairs.hypernyms].astype(np.float64)

@@ -9,10 +9,10 @@ import numpy as np
 
 from sightword.hypernyms.data.baselines import above_known, inferable
 from sightword.hypernyms.data.corruption import PairSet
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 
 
-def of_test(parts: Mapping[str, Pairs], true: PairSet) -> dict[str, float]:
+def of_test(parts: Mapping[str, ConceptPairs], true: PairSet) -> dict[str, float]:
     """Return what one split says of its test pairs, in percent.
 
     Args:

@@ -13,7 +13,7 @@ REPLACED = ("", "hyponym", "hypernym")
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ConceptPairs:
     """Labelled pairs of one split."""
 
     hyponyms: NDArray[np.int32]
@@ -24,6 +24,6 @@ class Pairs:
     replaced: NDArray[np.int8]
     """The replaced side of a false pair, as a place in :data:`REPLACED`; 0 for true pairs and where unknown."""
 
-    def where(self, rows: NDArray[Any]) -> Pairs:
+    def where(self, rows: NDArray[Any]) -> ConceptPairs:
         """Return some rows."""
-        return Pairs(*(getattr(self, name)[rows] for name in Pairs.__dataclass_fields__))
+        return ConceptPairs(*(getattr(self, name)[rows] for name in ConceptPairs.__dataclass_fields__))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.corruption import Bools, PairSet, corrupt, corruptible
 from sightword.hypernyms.data.draws import of_test, spread
-from sightword.hypernyms.data.pairs import SPLITS, Pairs
+from sightword.hypernyms.data.pairs import SPLITS, ConceptPairs
 from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.tables import GANEA, LI, PairList, read_pairs
 from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure
@@ -23,7 +23,7 @@ RELEASED = 4000
 """True pairs of the published test split."""
 
 
-def split(taxonomy: Taxonomy, settings: TaxonomySettings) -> tuple[dict[str, Pairs], dict[str, Any]]:
+def split(taxonomy: Taxonomy, settings: TaxonomySettings) -> tuple[dict[str, ConceptPairs], dict[str, Any]]:
     """Return the pairs of each split, and the counts that ``metrics/hypernyms/taxonomy.json`` has.
 
     Raises:
@@ -124,7 +124,7 @@ def _all_true(hyponyms: Ids, hypernyms: Ids, layout: str) -> PairList:
     return PairList(hyponyms, hypernyms, np.ones(len(hyponyms), bool), layout)
 
 
-def _pairs(part: PairList, edges: PairSet) -> Pairs:
+def _pairs(part: PairList, edges: PairSet) -> ConceptPairs:
     """Add the columns that follow from the taxonomy and from the order of true and false pairs."""
     low, high, labels = part.hyponyms, part.hypernyms, part.labels
     replaced = np.zeros(len(labels), np.int8)
@@ -134,14 +134,14 @@ def _pairs(part: PairList, edges: PairSet) -> Pairs:
         first, second = low[false] != low[own], high[false] != high[own]
         if not (first & second).any():
             replaced[false] = np.where(second, 2, 1)
-    return Pairs(low, high, labels, edges.has(low, high) & labels, replaced)
+    return ConceptPairs(low, high, labels, edges.has(low, high) & labels, replaced)
 
 
 def _counts(
     taxonomy: Taxonomy,
     rows: tuple[Ids, Ids],
     true: PairSet,
-    found: dict[str, Pairs],
+    found: dict[str, ConceptPairs],
     settings: TaxonomySettings,
     layout: str,
 ) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sightword.errors import FileFormatError
-from sightword.hypernyms.data.pairs import REPLACED, SPLITS, Pairs
+from sightword.hypernyms.data.pairs import REPLACED, SPLITS, ConceptPairs
 from sightword.hypernyms.data.taxonomy import Taxonomy, depths
 from sightword.io.files import Pathish, read_json, read_table, write_json, write_table
 
@@ -26,11 +26,13 @@ class Prepared:
     taxonomy: Taxonomy
     depth: np.ndarray[tuple[int], np.dtype[np.int32]]
     """The least number of edges from each concept to a root."""
-    pairs: dict[str, Pairs]
+    pairs: dict[str, ConceptPairs]
     counts: dict[str, Any]
 
 
-def write_prepared(folder: Pathish, taxonomy: Taxonomy, pairs: Mapping[str, Pairs], counts: Mapping[str, Any]) -> None:
+def write_prepared(
+    folder: Pathish, taxonomy: Taxonomy, pairs: Mapping[str, ConceptPairs], counts: Mapping[str, Any]
+) -> None:
     """Write ``concepts.parquet``, ``edges.parquet``, ``pairs.parquet`` and ``taxonomy.json`` into a folder."""
     place = Path(folder)
     ids = pa.array(range(len(taxonomy.names)), pa.int32())
@@ -40,7 +42,8 @@ def write_prepared(folder: Pathish, taxonomy: Taxonomy, pairs: Mapping[str, Pair
     write_table(place / "edges.parquet", pa.table(edges))
     codes = np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(pairs[name].labels) for name in SPLITS])
     columns = {
-        name: np.concatenate([getattr(pairs[part], name) for part in SPLITS]) for name in Pairs.__dataclass_fields__
+        name: np.concatenate([getattr(pairs[part], name) for part in SPLITS])
+        for name in ConceptPairs.__dataclass_fields__
     }
     write_table(
         place / "pairs.parquet",
@@ -78,7 +81,7 @@ def read_prepared(folder: Pathish) -> Prepared:
     taxonomy = Taxonomy(names, words, glosses, low, high, edges["relation"].to_pylist())
     low, high, labels, direct = (table[name].to_numpy() for name in ("hyponym", "hypernym", "label", "direct"))
     split = _codes(table["split"], SPLITS)
-    every = Pairs(low, high, labels, direct, _codes(table["replaced"], REPLACED))
+    every = ConceptPairs(low, high, labels, direct, _codes(table["replaced"], REPLACED))
     pairs = {name: every.where(split == code) for code, name in enumerate(SPLITS)}
     return Prepared(taxonomy, concepts["depth"].to_numpy(), pairs, counts)
 

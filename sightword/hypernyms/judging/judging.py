@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.binary.scores import score
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.statistics.inference import rounded
 
 Array = NDArray[Any]
 
 
-def judge(energies: Array, pairs: Pairs, inferable: Array, threshold: float) -> dict[str, Any]:
+def judge(energies: Array, pairs: ConceptPairs, inferable: Array, threshold: float) -> dict[str, Any]:
     """Return the scores of labelled pairs.
 
     Args:

@@ -14,7 +14,7 @@ from sightword.compute import devices
 from sightword.evaluation.binary import scores
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.storage import Prepared
 from sightword.hypernyms.data.taxonomy import Taxonomy, closure
 from sightword.hypernyms.judging.judging import groups, judge
@@ -129,7 +129,7 @@ def _distances(taxonomy: Taxonomy, low: Array, high: Array) -> Array:
     return found
 
 
-def _mistakes(taxonomy: Taxonomy, pairs: Pairs, energies: Array, threshold: float, number: int) -> pa.Table:
+def _mistakes(taxonomy: Taxonomy, pairs: ConceptPairs, energies: Array, threshold: float, number: int) -> pa.Table:
     """Return the wrong pairs, farthest from the threshold first."""
     rows = scores.mistakes(energies, pairs.labels, threshold, number)
     columns: dict[str, Any] = {}

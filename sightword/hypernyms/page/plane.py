@@ -6,7 +6,7 @@ import numpy as np
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.corruption import PairSet, corruptible
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.taxonomy import Taxonomy, closure
 from sightword.hypernyms.training.settings import EmbedSettings, PlaneSettings
 from sightword.hypernyms.training.task import train
@@ -38,7 +38,7 @@ def in_the_plane(taxonomy: Taxonomy, settings: PlaneSettings) -> tuple[Points, l
     if len(low) < 2:
         raise CorpusError("has fewer than two pairs of hyponym and hypernym", where="plane.concepts")
     true = np.ones(len(low), bool)
-    pairs = Pairs(low, high, true, direct[low, high], np.zeros(len(low), np.int8))
+    pairs = ConceptPairs(low, high, true, direct[low, high], np.zeros(len(low), np.int8))
     half = max(1, int(corruptible(low, high, PairSet(low, high, count)).sum()))
     plain = {"dimension": 2, "batch": 2 * half, "validate_every": settings.epochs}
     embed = EmbedSettings.model_validate({**plain, **settings.model_dump(exclude={"concepts"})})

@@ -15,7 +15,7 @@ from sightword.compute.devices import threads
 from sightword.errors import TrainingError
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.corruption import PairSet, corrupt, corruptible
-from sightword.hypernyms.data.pairs import Pairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.training.ball import BallAdagrad, poincare, sums
 from sightword.hypernyms.training.energies import ENERGIES, Cone
 from sightword.hypernyms.training.lazy_adam import Adam, LazyAdam
@@ -44,8 +44,8 @@ class Trained:
 
 def train(
     settings: EmbedSettings,
-    training: Pairs,
-    dev: Pairs | None,
+    training: ConceptPairs,
+    dev: ConceptPairs | None,
     concepts: int,
     *,
     checkpoint: Checkpoint | None = None,
@@ -77,7 +77,9 @@ class ConceptsTask(Task[EmbedSettings]):
     section = "train"
     advice = "Lower train.rate, or look at train.margin and train.init."
 
-    def __init__(self, settings: EmbedSettings, training: Pairs, dev: Pairs | None, concepts: int) -> None:
+    def __init__(
+        self, settings: EmbedSettings, training: ConceptPairs, dev: ConceptPairs | None, concepts: int
+    ) -> None:
         known = PairSet(training.hyponyms, training.hypernyms, concepts)
         filtered = settings.corrupt == "known"
         kept = corruptible(training.hyponyms, training.hypernyms, known) if filtered else training.labels

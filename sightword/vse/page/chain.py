@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sightword.io.files import sha256_file
 from sightword.messages import flat
 from sightword.report import number_formats
-from sightword.report.inputs import Run, RunFiles
+from sightword.report.inputs import RunFiles, RunNumbers
 from sightword.report.number_formats import is_number, plain
 from sightword.vse.page import retrieval_table
 
@@ -64,7 +64,7 @@ class Made(NamedTuple):
     command: str
 
 
-def sources(files: RunFiles, run: Run) -> list[Source]:
+def sources(files: RunFiles, run: RunNumbers) -> list[Source]:
     """Return the features, captions, training, and encoder as sources.
 
     Raises:
@@ -88,7 +88,7 @@ def sources(files: RunFiles, run: Run) -> list[Source]:
     ]
 
 
-def made(files: RunFiles, run: Run) -> list[Made]:
+def made(files: RunFiles, run: RunNumbers) -> list[Made]:
     """Return each table and drawing of the page that the run has, in the page's order.
 
     Raises:

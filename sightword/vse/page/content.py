@@ -1,4 +1,4 @@
-"""All that the page shows of a run, read from its files."""
+"""Reads the content of the page from the files of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sightword.report import gallery
 from sightword.report.gallery import Captions, Gallery
 from sightword.report.html_page import Note
-from sightword.report.inputs import Run, RunFiles, read_run
+from sightword.report.inputs import RunFiles, RunNumbers, read_run
 from sightword.vse.page import attention, lengths, notes, regularities, sentence_pairs
 from sightword.vse.page.attention import Attended
 from sightword.vse.page.lengths import Lengths
@@ -21,7 +21,7 @@ class Content(NamedTuple):
 
     files: RunFiles
     settings: ReportSettings
-    run: Run
+    run: RunNumbers
     captions: Captions
     gallery: Gallery
     pairs: SentencePairs

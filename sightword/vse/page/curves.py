@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sightword.report.drawing import LINES, Drawing
-from sightword.report.inputs import Columns, Run, numbers
+from sightword.report.inputs import Columns, RunNumbers, numbers
 from sightword.report.number_formats import is_number, percent
 from sightword.vse.page import plots
 from sightword.vse.page.plots import Marks
@@ -19,7 +19,7 @@ EPOCHS = {
 """The labels of the scores that are drawn together; each other column of the table is a task."""
 
 
-def draw(run: Run) -> list[tuple[str, Drawing]]:
+def draw(run: RunNumbers) -> list[tuple[str, Drawing]]:
     """Return captions and drawings of the run's curves with two points or more."""
     found = []
     marks = snapshots(run)
@@ -41,7 +41,7 @@ def draw(run: Run) -> list[tuple[str, Drawing]]:
     return found
 
 
-def snapshots(run: Run) -> Marks:
+def snapshots(run: RunNumbers) -> Marks:
     """Return the epochs of kept snapshots, as far as the parameters determine them, and of those in the encoder."""
     listed = run.description.get("epochs")
     chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []

@@ -22,15 +22,6 @@ ROWS = {
 """The column of each entry of the metrics, and its meaning."""
 
 
-class LengthPair(NamedTuple):
-    """A pair of captions of one picture, their numbers of words, and the three ranks of :data:`ROWS`."""
-
-    shorter: str
-    longer: str
-    words: tuple[int, int]
-    ranks: tuple[int, int, int]
-
-
 class Lengths(NamedTuple):
     """The section on lengths."""
 
@@ -38,7 +29,7 @@ class Lengths(NamedTuple):
     """The entry ``lengths`` of ``metrics/retrieval.json``."""
     ranks: Mapping[str, list[int]]
     """The ranks of all pairs, by meaning."""
-    shown: list[LengthPair]
+    pairs: Table
     """The pairs with the largest difference."""
 
     @property
@@ -50,23 +41,6 @@ class Lengths(NamedTuple):
             words, mean = percent(one.get("words")), percent(one.get("mean_rank"))
             rows.append(Row(meaning, [words, mean, plain(one.get("median_rank"))]))
         return Table("Ranks", ("rank of", "words", "mean", "median"), rows)
-
-    @property
-    def pairs(self) -> Table:
-        """The pairs with the largest difference."""
-        rows = [
-            Row(
-                quotes(pair.shorter, pair.longer),
-                [
-                    Cell(str(pair.words[0]), [str(pair.words[1])]),
-                    Cell(count(pair.ranks[0]), [count(pair.ranks[1])]),
-                    count(pair.ranks[2]),
-                ],
-            )
-            for pair in self.shown
-        ]
-        columns = ("captions", "words", "rank of the picture", "of the longer caption")
-        return Table("The shorter caption first, with the rank of each", columns, rows, style="worst")
 
 
 def read(path: Path, retrieval: Mapping[str, Any], captions: Captions) -> Lengths | None:
@@ -84,12 +58,16 @@ def read(path: Path, retrieval: Mapping[str, Any], captions: Captions) -> Length
     if not entry:
         return None
     shown = [
-        LengthPair(
-            captions.text((row["image_id"], row["shorter"])),
-            captions.text((row["image_id"], row["longer"])),
-            (row["words_shorter"], row["words_longer"]),
-            (row["rank_shorter"], row["rank_longer"], row["rank_of_longer"]),
+        Row(
+            quotes(*(captions.text((row["image_id"], row[name])) for name in ("shorter", "longer"))),
+            [
+                Cell(str(row["words_shorter"]), [str(row["words_longer"])]),
+                Cell(count(row["rank_shorter"]), [count(row["rank_longer"])]),
+                count(row["rank_of_longer"]),
+            ],
         )
         for row in table.slice(0, SHOWN).to_pylist()
     ]
-    return Lengths(entry, {meaning: table[column].to_pylist() for column, meaning in ROWS.values()}, shown)
+    heads = ("captions", "words", "rank of the picture", "of the longer caption")
+    pairs = Table("The shorter caption first, with the rank of each", heads, shown, style="worst")
+    return Lengths(entry, {meaning: table[column].to_pylist() for column, meaning in ROWS.values()}, pairs)

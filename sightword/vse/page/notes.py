@@ -9,7 +9,7 @@ from typing import Any
 from sightword.features.tables.origin import control, random_weights
 from sightword.report.gallery import Gallery
 from sightword.report.html_page import DEMONSTRATED, Note
-from sightword.report.inputs import Run
+from sightword.report.inputs import RunNumbers
 from sightword.report.number_formats import count, counted, is_number, much_seen, share
 from sightword.vse.page import retrieval_table, semantics_table
 
@@ -17,7 +17,7 @@ _NO_EVIDENCE = "Its numbers show what remains without the right pictures or capt
 CPU = Note("CPU", "Trained on a CPU; a GPU rounds differently and ends at slightly different scores.")
 
 
-def notes(run: Run, gallery: Gallery) -> list[Note]:
+def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
     """Return the warnings, the most serious first."""
     lost = 0 if run.rejects else run.train.get("rejected_pictures")
     left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
@@ -53,7 +53,7 @@ def notes(run: Run, gallery: Gallery) -> list[Note]:
     return [note for applies, note in known if applies]
 
 
-def remarks(run: Run) -> list[Note]:
+def remarks(run: RunNumbers) -> list[Note]:
     """Return facts of the run that are no faults of it."""
     others = ", ".join(semantics_table.not_requested(run.semantics))
     known = [
@@ -75,7 +75,7 @@ def origin(features: Mapping[str, Any]) -> str:
     return (words or "of unknown origin").rstrip(".") + "."
 
 
-def why_no_pictures(run: Run, gallery: Gallery) -> str:
+def why_no_pictures(run: RunNumbers, gallery: Gallery) -> str:
     """Return the reason why the gallery shows text instead of some pictures."""
     total = gallery.with_thumbnails + gallery.without_thumbnails
     share = "none" if not gallery.with_thumbnails else f"{gallery.with_thumbnails} of the {total}"

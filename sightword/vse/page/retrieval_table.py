@@ -21,7 +21,7 @@ PROTOCOLS = {
 }
 
 FOLDS, OLDER = "COCO 1k", "COCO 1k, earlier systems"
-"""Test sets of published rows; those of older systems do not say how many of the test pictures they rest on."""
+"""Test sets of published rows; rows of older systems do not say their number of test pictures."""
 PUBLISHED = {"Flickr8k": "full", FOLDS: "five_fold_1k", OLDER: "five_fold_1k", "COCO 5k": "full"}
 """The protocol of each test set's published rows."""
 _COCO = {"caption_to_image": 25_000, "image_to_caption": 5_000}
@@ -36,7 +36,7 @@ def tables(
     """Return by split and protocol the tables of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
 
     ``captions_each`` has for each split the number of captions of each picture, which determines the chance level.
-    The published rows of a table are those of its protocol.
+    A table has the published rows of its protocol.
     """
     found: dict[tuple[str, str], list[Table]] = {}
     for split, protocol, directions in _protocols(retrieval):

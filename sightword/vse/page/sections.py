@@ -90,7 +90,7 @@ class History:
 
     @property
     def shown(self) -> dict[str, Made]:
-        """Those that were asked for, in their order."""
+        """The tables and drawings that were asked for, in their order."""
         return {key: one for key, one in self._made.items() if key in self._shown}
 
     def of(self, *keys: str) -> Markup | None:
@@ -127,7 +127,7 @@ def gallery(shown: Content, history: History) -> html.Section | None:
 
 
 def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) -> html.Section:
-    """Return the tables of recall, those of composed queries, and that of short and long captions."""
+    """Return the tables of recall, of composed queries, and of short and long captions."""
     scores, published = shown.run.retrieval, shown.settings.published
     found = retrieval_table.tables(scores, shown.captions.each, with_published=published)
     parts: html.Parts = [html.text(_RETRIEVAL), html.text(_PUBLISHED) if published else None]
@@ -142,14 +142,16 @@ def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
             html.heading("Short and long captions (as Figure 3 of Vendrov et al. 2016)"),
             html.text(_LENGTHS, count(lengths.entry["pairs"]), count(lengths.entry["pictures"])),
             html.beside(html.table(lengths.table), html.figure(drawn.get("lengths"))),
-            html.fold(f"Pairs with the largest difference in words ({len(lengths.shown)})", html.table(lengths.pairs)),
+            html.fold(
+                f"Pairs with the largest difference in words ({len(lengths.pairs.rows)})", html.table(lengths.pairs)
+            ),
             history.of("lengths"),
         ]
     return html.Section("retrieval", "Retrieval", parts)
 
 
 def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) -> html.Section:
-    """Return the table of correlations, that of accuracies, the drawings, and the largest errors."""
+    """Return the tables of correlations and of accuracies, the drawings, and the largest errors."""
     correlations, accuracies = (
         make(shown.run.semantics) for make in (semantics_table.correlations, semantics_table.accuracies)
     )

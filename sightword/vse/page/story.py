@@ -9,7 +9,7 @@ from sightword.features.tables.origin import control, describe
 from sightword.report import number_formats
 from sightword.report.gallery import headline_split
 from sightword.report.html_page import Headline
-from sightword.report.inputs import Run
+from sightword.report.inputs import RunNumbers
 from sightword.report.number_formats import counted, is_number
 from sightword.vse.page import notes, retrieval_table, semantics_table
 
@@ -20,7 +20,7 @@ FOUND = {
 """The name of recall@10 in each direction, and its meaning."""
 
 
-def headlines(run: Run, captions_each: Mapping[str, list[int]]) -> list[Headline]:
+def headlines(run: RunNumbers, captions_each: Mapping[str, list[int]]) -> list[Headline]:
     """Return the few numbers that sum up the run."""
     found = []
     split = headline_split(run.retrieval)
@@ -51,7 +51,7 @@ def without_attention(training: Mapping[str, Any], beside: bool) -> str:
     return f"pools by {training.get('pooling') or 'other means'}, not by attention"
 
 
-def story(run: Run) -> str:
+def story(run: RunNumbers) -> str:
     """Describe in sentences what was trained on what, as far as known."""
     train, features, training = run.train, run.features, run.training
     found = "A sentence encoder"
@@ -89,7 +89,7 @@ def story(run: Run) -> str:
     return found + "."
 
 
-def facts(run: Run) -> dict[str, Mapping[str, Any]]:
+def facts(run: RunNumbers) -> dict[str, Mapping[str, Any]]:
     """Return all known facts about the run, as tables of key and value by head."""
     shown_elsewhere = ("training", "features")
     rest: dict[str, Any] = {key: value for key, value in run.description.items() if key not in shown_elsewhere}

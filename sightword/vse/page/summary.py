@@ -6,7 +6,7 @@ from itertools import product
 
 from sightword.messages import flat
 from sightword.report.gallery import headline_split
-from sightword.report.inputs import Run
+from sightword.report.inputs import RunNumbers
 from sightword.report.number_formats import is_number
 from sightword.vse.page.semantics_table import headline
 
@@ -15,7 +15,7 @@ DIRECTIONS = (("image", "caption_to_image"), ("caption", "image_to_caption"))
 PROTOCOLS = (("", "full"), ("_1k", "five_fold_1k"), ("_querybank", "querybank"))
 
 
-def summary(run: Run) -> dict[str, float | str]:
+def summary(run: RunNumbers) -> dict[str, float | str]:
     """Return the content of ``metrics/summary.json``.
 
     Returns:

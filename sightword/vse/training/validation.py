@@ -1,6 +1,4 @@
-"""Recall on dev during training; :func:`sightword.evaluation.retrieval.score` has the same tie rule and gives the same
-recalls.
-"""
+"""Recall on dev during training, with the ties of :func:`sightword.evaluation.retrieval.protocols.score`."""
 
 from __future__ import annotations
 

@@ -5,12 +5,12 @@ import pytest
 from scipy.stats import rankdata
 
 from sightword.evaluation.semantics.breakdown import bins, worst
-from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.results import judge_pairs
 
 
 def judged(first, second, gold, scores, *, subtask="street", task="STSOwn"):
-    pairs = Pairs(first, second, np.asarray(gold, dtype=np.float64))
+    pairs = RatedPairs(first, second, np.asarray(gold, dtype=np.float64))
     return judge_pairs(task, subtask, pairs, np.asarray(scores, dtype=np.float64), None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from sightword.evaluation.semantics.breakdown import bins, worst
-from sightword.evaluation.semantics.datasets import Pairs
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.evaluation import judge
 from sightword.evaluation.semantics.figure import draw
 from sightword.evaluation.semantics.published import published_rows
@@ -62,7 +62,9 @@ def published_sets():
         gold = random.uniform(0, 5, row.pairs)
         texts = ["a"] * row.pairs
         found.append(
-            judge_pairs(row.task, row.subtask, Pairs(texts, texts, gold), gold + random.normal(0, 2, row.pairs), None)
+            judge_pairs(
+                row.task, row.subtask, RatedPairs(texts, texts, gold), gold + random.normal(0, 2, row.pairs), None
+            )
         )
     return found
 
@@ -82,7 +84,7 @@ def test_the_published_scores_are_in_the_table(published_sets):
 
 def test_an_incomplete_published_set_has_no_published_scores(published_sets):
     row = published_sets[0]
-    part = Pairs(row.pairs.first[:40], row.pairs.second[:40], row.pairs.gold[:40])
+    part = RatedPairs(row.pairs.first[:40], row.pairs.second[:40], row.pairs.gold[:40])
     table = rows(score_csv([judge_pairs(row.task, row.subtask, part, row.scores[:40], None)]), ",")
     assert table[0]["char_gru"] == ""
 

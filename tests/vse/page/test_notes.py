@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sightword.report.gallery import Gallery
-from sightword.report.inputs import Run, RunFiles, read_run
+from sightword.report.inputs import RunFiles, RunNumbers, read_run
 from sightword.vse.page.notes import notes
 from sightword.vse.page.notes import remarks as _facts
 from sightword.vse.page.story import story as _story
@@ -15,23 +15,23 @@ from sightword.vse.page.story import story as _story
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 
 
-def remarks(run: Run) -> dict[str, str]:
+def remarks(run: RunNumbers) -> dict[str, str]:
     return {note.head: note.text for note in notes(run, NO_GALLERY)}
 
 
 @pytest.fixture
-def run(run_folder: RunFiles) -> Run:
+def run(run_folder: RunFiles) -> RunNumbers:
     return read_run(run_folder)
 
 
-def test_dropped_captions_are_reported(run: Run) -> None:
+def test_dropped_captions_are_reported(run: RunNumbers) -> None:
     assert remarks(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
     only = replace(run, dropped={"picture": {}, "caption": {"duplicate": 1200, "empty caption": 3}})
     assert remarks(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
     assert "Left out of the corpus" not in remarks(replace(run, dropped={"picture": {}, "caption": {}}))
 
 
-def test_pictures_without_features_are_reported_once(run: Run) -> None:
+def test_pictures_without_features_are_reported_once(run: RunNumbers) -> None:
     lost = replace(run, train={**run.train, "rejected_pictures": 7})
     assert remarks(lost)["Pictures without features"].startswith("7 of them")
     texts = remarks(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
@@ -40,7 +40,7 @@ def test_pictures_without_features_are_reported_once(run: Run) -> None:
     assert "Pictures without features" not in remarks(replace(run, train={**run.train, "rejected_pictures": 0}))
 
 
-def test_only_random_weights_are_for_demonstration(run: Run) -> None:
+def test_only_random_weights_are_for_demonstration(run: RunNumbers) -> None:
     assert "random weights: for demonstration" in remarks(run)
     features = {**run.description["features"], "weights": "sample_shufflenet.safetensors"}
     assert "random weights: for demonstration" not in remarks(
@@ -48,21 +48,21 @@ def test_only_random_weights_are_for_demonstration(run: Run) -> None:
     )
 
 
-def test_long_hashes_are_left_out(run: Run) -> None:
+def test_long_hashes_are_left_out(run: RunNumbers) -> None:
     features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
     other = replace(run, description={**run.description, "features": features})
     assert remarks(other)["Precomputed features"].endswith("used unchanged: theirs.npy.")
     assert "features that were computed elsewhere" in _story(other)
 
 
-def test_another_similarity_than_the_cosine_is_reported(run: Run) -> None:
+def test_another_similarity_than_the_cosine_is_reported(run: RunNumbers) -> None:
     assert "compared by" not in _story(replace(run, description={**run.description, "similarity": "cosine"}))
     assert "pictures are compared by the dot product, two sentences by the cosine." in _story(run)
     other = replace(run, description={**run.description, "similarity": "reversed_order"})
     assert "pictures are compared by reversed order, two sentences by the cosine." in _story(other)
 
 
-def test_a_skipped_protocol_is_reported_with_the_reason(run: Run) -> None:
+def test_a_skipped_protocol_is_reported_with_the_reason(run: RunNumbers) -> None:
     assert "Skipped protocols" not in remarks(run)
     full = run.retrieval["test"]["full"]
     why = "the split test has 11 pictures, five folds need 5000"
@@ -70,7 +70,7 @@ def test_a_skipped_protocol_is_reported_with_the_reason(run: Run) -> None:
     assert remarks(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
 
 
-def test_only_data_sets_that_the_run_asked_for_are_missing(run: Run) -> None:
+def test_only_data_sets_that_the_run_asked_for_are_missing(run: RunNumbers) -> None:
     one = replace(run, semantics={**run.semantics, "skipped": {"STS12": "STS12-en-test does not exist"}})
     assert remarks(one)["Missing data sets"] == "STS12: STS12-en-test does not exist."
     assert "Missing data sets" not in remarks(run)
@@ -78,7 +78,7 @@ def test_only_data_sets_that_the_run_asked_for_are_missing(run: Run) -> None:
     assert facts["Not evaluated"] == "STS13, STS14, STS16: not among the run's tasks."
 
 
-def test_the_device_is_a_fact_and_no_warning(run: Run) -> None:
+def test_the_device_is_a_fact_and_no_warning(run: RunNumbers) -> None:
     for device in ("cpu", "cuda"):
         other = replace(run, train={**run.train, "device": device})
         assert "CPU" not in remarks(other)
@@ -93,7 +93,7 @@ def test_the_device_is_a_fact_and_no_warning(run: Run) -> None:
         ({"clusters": "shuffled"}, "dealt to pictures at random", True),
     ],
 )
-def test_a_control_is_told_first(run: Run, change, said, saw) -> None:
+def test_a_control_is_told_first(run: RunNumbers, change, said, saw) -> None:
     training = {**run.training, **change}
     other = replace(run, description={**run.description, "training": training})
     (note,) = [note for note in notes(other, NO_GALLERY) if note.head == "A control"]
@@ -105,7 +105,7 @@ def test_a_control_is_told_first(run: Run, change, said, saw) -> None:
     assert "A control" not in remarks(run)
 
 
-def test_one_is_singular(run: Run) -> None:
+def test_one_is_singular(run: RunNumbers) -> None:
     one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
     story = _story(one)
     assert "of 1 parameter learned from 1 caption of 1 picture in 1 epoch," in story

@@ -85,8 +85,8 @@ def test_a_long_curve_stays_small_and_true() -> None:
     assert len(drawn(points=100_000)) < 40_000
     x = np.arange(10_000, dtype=float)
     y = np.random.default_rng(0).normal(size=10_000)
-    middle_x, middle, low, high = plots.segments(x, y)
-    assert len(middle) == plots.POINTS
+    middle_x, middle, low, high = drawing.segments(x, y)
+    assert len(middle) == drawing.POINTS
     assert middle.mean() == pytest.approx(y.mean(), abs=1e-3)
     assert low.min() == y.min()
     assert high.max() == y.max()
@@ -116,7 +116,7 @@ def test_negative_correlations_are_inside_the_axes() -> None:
 
 
 def test_nine_lines_over_epochs_look_different_and_gaps_are_left_out() -> None:
-    series = {f"task{number}": [number + 0.0, float("nan"), -3.0] for number in range(plots.LINES)}
+    series = {f"task{number}": [number + 0.0, float("nan"), -3.0] for number in range(drawing.LINES)}
     text = plots.epoch_curves("tasks", [1, 2, 3], series, ylabel="100 r", title="t").in_page()
     assert all(label in text for label in series)
     styles = set()
@@ -124,6 +124,6 @@ def test_nine_lines_over_epochs_look_different_and_gaps_are_left_out() -> None:
         style = path.get("style", "")
         if "stroke: var(--plot" in style and "fill: none" in style:
             styles.add(style)
-    assert len(styles) == plots.LINES
+    assert len(styles) == drawing.LINES
     assert "nan" not in text.lower()
     assert "−" in text  # the axis goes below 0 where a value does
