@@ -26,7 +26,7 @@ from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
 from sightword.images.encoding import Pixels
 from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
-from sightword.io.files import Pathish, beside
+from sightword.io.files import Pathish, temporary_name
 from sightword.machine import Machine, is_address
 from sightword.messages import plural
 from sightword.storage.store import Store
@@ -178,7 +178,7 @@ def _probe(store: Store, identity: Identity) -> Iterator[Path | None]:
     if is_address(str(store.place)):
         yield None
         return
-    path = beside(store.place.folder / "features" / identity.name / "probe")
+    path = temporary_name(store.place.folder / "features" / identity.name / "probe")
     path.touch()
     try:
         yield path
