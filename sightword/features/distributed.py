@@ -34,7 +34,7 @@ from sightword.storage.store import Store
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""The work of a piece, as far as the pictures are many."""
+"""Target duration of a piece, in seconds, when there are enough pictures."""
 PIECES = 4
 """The pieces of each worker, at least, in the rest of the work."""
 
