@@ -33,7 +33,7 @@ CHECKED = 60.0
 
 @dataclass(frozen=True)
 class Size:
-    """What a worker takes of its node."""
+    """The CPUs and GPUs of a worker."""
 
     cpus: int = 1
     gpus: float = 0.0

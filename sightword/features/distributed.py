@@ -70,7 +70,7 @@ class Distribution:
 
     @property
     def size(self) -> Size:
-        """What a worker takes of its node."""
+        """The CPUs and GPUs of a worker."""
         return Size(self.machine.ray_cpus, self.machine.ray_gpus)
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 ROWS_AT_A_TIME = 1024
 
 _DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError)
-"""What NumPy raises for a file whose header or size is wrong."""
+"""Errors of NumPy for a wrong header or size."""
 
 
 def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings) -> int:

@@ -1,4 +1,4 @@
-"""What a store needs of the place of its files, and what a folder and object storage have in common."""
+"""The files of one kind of features, in a folder or in object storage."""
 
 from __future__ import annotations
 
