@@ -124,7 +124,7 @@ def read_tsv(path: Path) -> Columns:
     columns: Columns = {name: [] for name in names}
     for line, row in rows:
         if len(row) != len(names):
-            where, expected = f"{path}, line {line}", f"{len(names)}: {', '.join(names)}"
+            where, expected = f"{path}, line {line}", f"{len(names)}: {and_more(names, 8)}"
             raise FileFormatError(f"has {len(row)} cells", where=where, expected=expected)
         for name, cell in zip(names, row, strict=True):
             columns[name].append(cell)
@@ -150,7 +150,7 @@ def texts(columns: Columns, name: str, *, where: object) -> list[str]:
         FileFormatError: the column is missing.
     """
     if name not in columns:
-        raise FileFormatError(f"has no column {name}", where=str(where), expected=and_more(columns, 20), todo=TODO)
+        raise FileFormatError(f"has no column {name}", where=str(where), expected=and_more(columns, 8), todo=TODO)
     return columns[name]
 
 
