@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
 import numpy as np
 import torch
-from torch import nn
+from encoding import Published
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
@@ -39,7 +39,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.semantics.datasets import RatedPairs, RelatednessTask, SimilarityTask, read_task
 from sightword.evaluation.semantics.encoding import embed
 from sightword.evaluation.semantics.relatedness import cosine
-from sightword.model.encoders import CaptionEncoder, Encoders, pad
+from sightword.model.encoders import Encoders, pad
 from sightword.model.settings import ModelSettings
 from sightword.statistics.inference import pearson
 
@@ -58,28 +58,6 @@ class Batch:
     @property
     def sentences(self) -> list[str]:
         return [*self.pairs.first, *self.pairs.second]
-
-
-class Published(nn.Module):
-    """The caption side as it was released: packed sequences, then the attention over padded states."""
-
-    def __init__(self, ours: CaptionEncoder) -> None:
-        super().__init__()
-        self.embedding, self.pooling = ours.embedding, ours.pooling
-        hidden = ours.recurrent.onward.hidden_size
-        self.gru = nn.GRU(ours.embedding.embedding_dim, hidden, batch_first=True, bidirectional=True)
-        for name, value in ours.recurrent.onward.named_parameters():
-            getattr(self.gru, name).data.copy_(value)
-        for name, value in ours.recurrent.backward_.named_parameters():
-            getattr(self.gru, f"{name}_reverse").data.copy_(value)
-
-    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True, enforce_sorted=False)
-        states, _ = nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True)
-        logits = self.pooling.out(torch.tanh(self.pooling.hidden(states)))
-        outside = torch.arange(states.shape[1]) >= lengths[:, None]
-        weights = torch.softmax(logits.masked_fill(outside[:, :, None], float("-inf")), dim=1)
-        return nn.functional.normalize((weights * states).sum(dim=1), dim=1)
 
 
 def batches_of(data: Path) -> list[Batch]:

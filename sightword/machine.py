@@ -182,7 +182,7 @@ def _count(variable: str, default: int, *, least: int) -> int:
     text = os.environ.get(variable)
     if not text:
         return default
-    if not text.isdigit() or int(text) < least:
+    if not text.isdecimal() or int(text) < least:
         raise SetupError(f"{variable}={text}: not a usable number", expected=f"a whole number of at least {least}")
     return int(text)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sightword.features.settings import FeaturesSettings
 
 if TYPE_CHECKING:
-    from sightword.features.compute import Part, ResizedCorpus, Summary
+    from sightword.features.compute import CorpusPart, ResizedCorpus, Summary
     from sightword.features.extractor import Clock
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> No
     log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
 
 
-def _store(image_ids: list[str], settings: FeaturesSettings, part: Part) -> None:
+def _store(image_ids: list[str], settings: FeaturesSettings, part: CorpusPart) -> None:
     from sightword.errors import FeaturesError
 
     if settings.source == "precomputed":

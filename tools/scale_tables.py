@@ -15,7 +15,7 @@ FEW, MANY = 8_000, 123_287
 
 @dataclass(frozen=True)
 class Figure:
-    """What one picture costs, in bytes, hours (given in seconds) or a number."""
+    """The cost of one picture, in bytes, hours (given in seconds) or a number."""
 
     name: str
     value: float
@@ -46,7 +46,7 @@ def rounded(value: float) -> str:
 
 
 def growth(few: float, many: float) -> float:
-    """What each further picture took in the runs at COCO's size."""
+    """The cost of each further picture in the runs at COCO's size."""
     return (many - few) / (MANY - FEW)
 
 

@@ -115,13 +115,14 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 def _read_training_captions(path: Path) -> list[str]:
     """Read captions from a text file, one a line, or those of the split ``train`` from a ``captions.parquet``."""
     from sightword.errors import FileFormatError
-    from sightword.io.files import read_table, read_text
+    from sightword.io.files import read_table
+    from sightword.io.opening import lines
 
     if path.suffix == ".parquet":
         rows = read_table(path, ["text", "split"]).to_pylist()
         captions = [row["text"] for row in rows if row["split"] == "train"]
     else:
-        captions = [line for line in read_text(path).splitlines() if line.strip()]
+        captions = [line for _, line in lines(path) if line.strip()]
     if not captions:
         raise FileFormatError("has no training caption", where=path)
     return captions

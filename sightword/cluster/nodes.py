@@ -1,4 +1,4 @@
-"""What a node must have in common with the process that gives it work: versions, the project's folder, the store."""
+"""Checks that a node has the versions, the folder and the store of the process that gives it work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Stamp = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Requirements:
-    """What each node needs; made where the run was started, and checked on the nodes."""
+    """The requirements of a run; made where the run was started, and checked on the nodes."""
 
     versions: Mapping[str, str]
     folder: str

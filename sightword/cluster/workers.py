@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 LOOK = 5.0
 """Seconds between two looks at the nodes, which come and go."""
 TRIES = 4
-"""Workers that may die with the same work."""
+"""Attempts per piece of work before giving up."""
 JOINING = 60.0
 """The longest wait for the first node, in seconds: nodes may have been started just now."""
 FREE = 5.0
@@ -33,7 +33,7 @@ CHECKED = 60.0
 
 @dataclass(frozen=True)
 class Size:
-    """What a worker takes of its node."""
+    """The CPUs and GPUs of a worker."""
 
     cpus: int = 1
     gpus: float = 0.0

@@ -1,1 +1,1 @@
-"""Where work runs: threads, processes, a cluster of Ray."""
+"""Where work runs: devices and threads."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import Field, model_validator
 
+from sightword.messages import quote
 from sightword.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class CorpusSettings(Settings):
     def _known(cls, values: Any) -> Any:
         if cls is CorpusSettings and isinstance(values, dict):
             known = ", ".join(cls.kinds())
-            raise ValueError(f"format is {values.get('format')!r}; expected one of {known}")
+            raise ValueError(f"format is {quote(values.get('format'))}; expected one of {known}")
         return values
 
     @model_validator(mode="after")

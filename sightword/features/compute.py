@@ -28,7 +28,7 @@ GROUPS_A_WORKER = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """Part ``index`` (from 1) of ``count``; the bytes of a picture alone decide its part."""
 
     index: int
@@ -41,11 +41,11 @@ class Part:
         return f"{self.index}/{self.count}"
 
 
-def parse_part(text: str) -> Part:
+def parse_part(text: str) -> CorpusPart:
     """Return the part of a text such as ``3/8``; any other text raises FeaturesError."""
     index, _, count = text.partition("/")
     if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
-        return Part(int(index), int(count))
+        return CorpusPart(int(index), int(count))
     raise FeaturesError("is not a part", where=f"--part {text}", expected="I/N with I from 1 to N, such as 3/8")
 
 
@@ -117,7 +117,7 @@ class ResizedCorpus:
         rejected = len(self._rejects)
         return Summary(len(self._pictures) + rejected, rejected, self._extraction.clock)
 
-    def store(self, part: Part) -> Summary:
+    def store(self, part: CorpusPart) -> Summary:
         """Compute the features of a part that the store lacks, and write no file."""
         mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].sha256 in part]
         for _ in self._features(mine):

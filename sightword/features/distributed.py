@@ -26,7 +26,7 @@ from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
 from sightword.images.encoding import Pixels
 from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
-from sightword.io.files import Pathish, beside
+from sightword.io.files import Pathish, temporary_name
 from sightword.machine import Machine, is_address
 from sightword.messages import plural
 from sightword.storage.store import Store
@@ -34,7 +34,7 @@ from sightword.storage.store import Store
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""The work of a piece, as far as the pictures are many."""
+"""Target duration of a piece, in seconds, when there are enough pictures."""
 PIECES = 4
 """The pieces of each worker, at least, in the rest of the work."""
 
@@ -70,7 +70,7 @@ class Distribution:
 
     @property
     def size(self) -> Size:
-        """What a worker takes of its node."""
+        """The CPUs and GPUs of a worker."""
         return Size(self.machine.ray_cpus, self.machine.ray_gpus)
 
     def __str__(self) -> str:
@@ -178,7 +178,7 @@ def _probe(store: Store, identity: Identity) -> Iterator[Path | None]:
     if is_address(str(store.place)):
         yield None
         return
-    path = beside(store.place.folder / "features" / identity.name / "probe")
+    path = temporary_name(store.place.folder / "features" / identity.name / "probe")
     path.touch()
     try:
         yield path

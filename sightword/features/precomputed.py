@@ -14,9 +14,10 @@ import numpy.typing as npt
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, FeaturesSettings
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
-from sightword.io.files import Pathish, read_text, sha256_file
+from sightword.io.files import Pathish, sha256_file
 from sightword.io.mapping import mapping
 from sightword.io.names import Names
+from sightword.io.opening import lines
 from sightword.messages import and_more, first_line, short, warn_share
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 ROWS_AT_A_TIME = 1024
 
 _DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError)
-"""What NumPy raises for a file whose header or size is wrong."""
+"""Errors of NumPy for a wrong header or size."""
 
 
 def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings) -> int:
@@ -89,8 +90,9 @@ def _read_npy(source: Path, ids_file: Path) -> FeatureTable:
 
 def _read_ids(path: Path) -> list[str]:
     """Return the picture ids of a text file, one on each line; blank lines at the end are ignored."""
-    text = read_text(path, todo="It names the picture of each row, one a line.")
-    ids = [line.strip() for line in text.rstrip().splitlines()]
+    ids = [line.strip() for _, line in lines(path, todo="It names the picture of each row, one a line.")]
+    while ids and not ids[-1]:
+        ids.pop()
     if "" in ids:
         raise FeaturesError("is blank", where=f"{path}, line {ids.index('') + 1}", expected="a picture id")
     rows = ((image_id, row, f"{path}, line {row}") for row, image_id in enumerate(ids, 1))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import simplejpeg
 
 PADDING = 16
-"""At most so many bytes after the data of the last pixel of a JPEG are padding; most damage leaves more bytes."""
+"""The most bytes of padding after the data of a JPEG's last pixel; most damage leaves more bytes."""
 HOLE = 64
 """Length of a run of zeros that valid entropy-coded data cannot contain when the all-zero code is a coefficient."""
 HOLE_IN_PROGRESSIVE = 512
@@ -41,7 +41,7 @@ _AT_A_TIME = 1 << 14
 
 
 def missing_in_jpeg(data: bytes) -> str | None:
-    """Return what the first picture of a JPEG file lacks, in words for the user; None for a complete picture.
+    """Describe the missing part of the first picture of a JPEG file, for the user; None for a complete picture.
 
     Pillow decodes the file. A kind of JPEG that simplejpeg cannot decode counts as complete.
     """

@@ -36,7 +36,7 @@ _CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_pn
 # The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
 _DECODER_ERRORS = (OSError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
                    RuntimeError, EOFError, struct.error, zlib.error)  # fmt: skip
-# What Pillow and libtiff say of whole files whose kind they do not decode.
+# Messages of Pillow and libtiff for whole files of a kind that they do not decode.
 _UNSUPPORTED = re.compile(
     "(?i)unsupported|not yet supported|not configured|cannot handle|unable to determine|unknown raw mode"
     "|samples per pixel"

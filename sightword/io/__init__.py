@@ -1,1 +1,1 @@
-"""Reading and writing bytes: files, tables, HDF5, downloads."""
+"""Reading and writing bytes: files, tables, saved folders, HDF5, downloads."""

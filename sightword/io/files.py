@@ -42,7 +42,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def beside(path: Path) -> Path:
+def temporary_name(path: Path) -> Path:
     """Return a new temporary name in the folder of ``path``."""
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.tmp")
 
@@ -50,7 +50,7 @@ def beside(path: Path) -> Path:
 @contextlib.contextmanager
 def replacing(final: Path) -> Iterator[Path]:
     """Yield an empty temporary file beside ``final``; sync it and rename it to ``final`` when the block succeeds."""
-    temporary = beside(final)
+    temporary = temporary_name(final)
     try:
         with _naming(temporary, final):
             temporary.touch(exist_ok=False)
@@ -90,7 +90,7 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
     if final.is_mount():
         raise _mounted(final)
     final.parent.mkdir(parents=True, exist_ok=True)
-    temporary = beside(final)
+    temporary = temporary_name(final)
     try:
         with _naming(temporary, final):
             temporary.mkdir()
@@ -106,7 +106,7 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 
 def _put(temporary: Path, final: Path) -> None:
     """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
-    earlier = beside(final)
+    earlier = temporary_name(final)
     if final.is_dir():
         os.replace(final, earlier)
     try:

@@ -11,7 +11,7 @@ import os
 import stat
 from pathlib import Path
 
-from sightword.io.files import beside, replacing
+from sightword.io.files import replacing, temporary_name
 
 INHERITED = stat.S_ISGID | stat.S_ISVTX | stat.S_IRWXG
 """Bits that a new folder takes from a shared one: setgid, the sticky bit, and the group's permissions."""
@@ -34,7 +34,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         return
     # The folder appears with all bits: another user of the group may write into it at once.
-    temporary = beside(folder)
+    temporary = temporary_name(folder)
     temporary.mkdir()
     try:
         temporary.chmod(stat.S_IMODE(temporary.stat().st_mode) | (folder.parent.stat().st_mode & INHERITED))
@@ -68,7 +68,7 @@ def write_open(path: Path, data: bytes) -> None:
 
 def check_writable(folder: Path, data: bytes) -> None:
     """Write and remove a file, to find an error before long work; OSError of the file system."""
-    temporary = beside(folder / "probe")
+    temporary = temporary_name(folder / "probe")
     try:
         temporary.write_bytes(data)
     finally:

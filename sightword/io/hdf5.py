@@ -26,7 +26,6 @@ from sightword.messages import first_line
 
 HEAD = 512
 """Bytes before HDF5's own: the least that HDF5 allows."""
-AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
 _WAIT = "Wait until the other program has closed the file, or end it (`lsof` names it)."
 
 _MAGIC = b"Sightword. SHA-256 of the bytes from 512 on:\n"
@@ -65,14 +64,15 @@ def seal(path: Pathish) -> None:
         file.write(head)
 
 
-def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], str]:
-    """Return the root attributes of an HDF5 file, its tables, and its checksum.
+def read_hdf5(
+    path: Pathish, *, expected: str, first: str, again: str
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], str]:
+    """Return the root attributes of an HDF5 file, its tables, and its checksum; arguments as for :func:`checked`.
 
     Raises:
         FileFormatError: the file is missing, cannot be read, or differs from what was written.
     """
-    expected = "a features file of this Sightword"
-    checksum = checked(path, expected=expected, first="Run the stage features first.", again=AGAIN)
+    checksum = checked(path, expected=expected, first=first, again=again)
     try:
         with reading(path), h5py.File(path, "r") as file:
             values = sorted(file.attrs.items())
@@ -85,7 +85,7 @@ def read_hdf5(path: Pathish) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
         raise FileFormatError("does not fit in memory", where=path) from None
     # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
     except Exception as error:  # noqa: BLE001
-        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=AGAIN) from None
+        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=again) from None
 
 
 def checked(path: Pathish, *, expected: str, first: str, again: str) -> str:

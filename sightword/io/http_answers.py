@@ -1,4 +1,4 @@
-"""What the headers and errors of HTTP servers mean for a download."""
+"""Reads headers and errors of HTTP servers for downloads."""
 
 from __future__ import annotations
 

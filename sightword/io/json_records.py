@@ -13,7 +13,15 @@ from sightword.messages import and_more, quote
 
 Value = TypeVar("Value")
 
-_NAMES = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+TYPES = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+"""The name of each type, for messages."""
 
 
 def read_lists(file: Path, *keys: str, error: type[SightwordError], todo: str) -> list[Iterator[tuple[Any, str]]]:
@@ -62,7 +70,7 @@ def member(container: Any, key: str, kind: type[Value], where: str, error: type[
         raise error(f"has no key {key!r} (it has: {and_more(container, 20) or 'none'})", where=where)
     value: Value = container[key]
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise error(f"{key} is {quote(value)}", where=where, expected=_NAMES[kind])
+        raise error(f"{key} is {quote(value)}", where=where, expected=TYPES[kind])
     if isinstance(value, str) and not value.isascii():
         try:
             value.encode()

@@ -36,7 +36,7 @@ _FORMS: dict[str, Callable[[str], str]] = {
     "blanks": _without_blanks,
     "ending": _without_ending,
 }
-"""What two names may differ in, with a function that removes the difference; a folder more or less comes last."""
+"""The differences between two names, each with a function that removes it; a folder more or less comes last."""
 
 
 class Names:

@@ -15,24 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sightword.errors import EncoderError, SightwordError
-from sightword.io.files import (
-    read_json,
-    read_text,
-    sha256_file,
-    write_json,
-    write_text,
-)
+from sightword.io.files import read_json, read_text, sha256_file, write_json, write_text
+from sightword.io.json_records import TYPES
 from sightword.messages import first_line, quote, short
 
 SUMS = "SHA256SUMS"
-_NAMES = {
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-}
 
 Kind = TypeVar("Kind")
 
@@ -157,7 +144,7 @@ def entry(about: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind:
-        raise ValueError(f"{name} is {quote(value)}; expected {_NAMES[kind]}")
+        raise ValueError(f"{name} is {quote(value)}; expected {TYPES[kind]}")
     return value
 
 

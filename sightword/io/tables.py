@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class Table:
-    """What a table must have; :meth:`rows` reads one."""
+    """The columns and rules of a table; :meth:`rows` reads one."""
 
     columns: tuple[str | tuple[str, ...], ...]
     """The columns that are read, by name, or by the names that one column may have. Without a header, all columns."""

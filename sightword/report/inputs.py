@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections import Counter
@@ -13,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FileFormatError
-from sightword.io.files import read_json, read_table, read_text
+from sightword.io.files import read_json, read_table
+from sightword.io.tables import cells
+from sightword.messages import and_more, short
 
 TODO = "`dvc repro` makes it."
 
@@ -117,16 +117,16 @@ def read_tsv(path: Path) -> Columns:
     """
     if not path.exists():
         return {}
-    lines = csv.reader(io.StringIO(read_text(path, todo=TODO), newline=""), delimiter="\t")
-    names = next(lines, [])
+    rows = cells(path, FileFormatError, separator="\t", quotes=True, todo=TODO)
+    _, names = next(rows, (1, []))
     if not any(names):
         raise FileFormatError("has no header row", where=path, todo=TODO)
     columns: Columns = {name: [] for name in names}
-    for cells in lines:
-        if len(cells) != len(names):
-            where, expected = f"{path}, line {lines.line_num}", f"{len(names)}: {', '.join(names)}"
-            raise FileFormatError(f"has {len(cells)} cells", where=where, expected=expected)
-        for name, cell in zip(names, cells, strict=True):
+    for line, row in rows:
+        if len(row) != len(names):
+            where, expected = f"{path}, line {line}", f"{len(names)}: {and_more(names, 8)}"
+            raise FileFormatError(f"has {len(row)} cells", where=where, expected=expected)
+        for name, cell in zip(names, row, strict=True):
             columns[name].append(cell)
     return columns
 
@@ -140,7 +140,7 @@ def numbers(columns: Columns, name: str, *, where: object, blanks: bool = False)
     try:
         return [math.nan if blanks and not cell else float(cell) for cell in texts(columns, name, where=where)]
     except ValueError as error:
-        raise FileFormatError(f"column {name}: {error}", where=str(where), todo=TODO) from None
+        raise FileFormatError(f"column {name}: {short(error)}", where=str(where), todo=TODO) from None
 
 
 def texts(columns: Columns, name: str, *, where: object) -> list[str]:
@@ -150,7 +150,7 @@ def texts(columns: Columns, name: str, *, where: object) -> list[str]:
         FileFormatError: the column is missing.
     """
     if name not in columns:
-        raise FileFormatError(f"has no column {name}", where=str(where), expected=", ".join(columns), todo=TODO)
+        raise FileFormatError(f"has no column {name}", where=str(where), expected=and_more(columns, 8), todo=TODO)
     return columns[name]
 
 

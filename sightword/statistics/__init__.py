@@ -1,1 +1,1 @@
-"""Intervals, tests, resampling."""
+"""Correlations, intervals, tests and the bootstrap."""

@@ -1,4 +1,4 @@
-"""What the answers of object storage mean: which are none, and what a user can do about an error.
+"""Checks the answers of object storage, and turns its errors into messages with a remedy.
 
 A status of success is not trusted: an answer must have the fields of its kind, so that a web server's page is no empty
 listing. Messages never contain credentials: only the error code and a redacted text.

@@ -1,4 +1,4 @@
-"""What a store needs of the place of its files, and what a folder and object storage have in common."""
+"""The files of one kind of features, in a folder or in object storage."""
 
 from __future__ import annotations
 
@@ -80,17 +80,17 @@ class KindFiles:
 
     def segments(self) -> list[StoredFile]:
         """Return all segments by name; StoreError if the kind cannot be read."""
-        return self._those(SEGMENT_NAME)
+        return self._matching(SEGMENT_NAME)
 
     def leftovers(self) -> list[StoredFile]:
         """Return the temporary files of processes."""
-        return self._those(LEFTOVER)
+        return self._matching(LEFTOVER)
 
     def files(self) -> list[StoredFile]:
         """Return all files of the kind but the one that describes it."""
-        return self._those(_OWN)
+        return self._matching(_OWN)
 
-    def _those(self, pattern: re.Pattern[str]) -> list[StoredFile]:
+    def _matching(self, pattern: re.Pattern[str]) -> list[StoredFile]:
         return [self.file(name) for name in sorted(self.names()) if pattern.fullmatch(name)]
 
     def used(self) -> float:

@@ -36,7 +36,8 @@ DIGITS = 16
 """Hex digits of the digest of a segment's keys, the second half of the segment's name."""
 
 _COLUMNS = pa.schema([("segment", pa.string()), ("keys", pa.large_binary())])
-_DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
+DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
+"""Errors of pyarrow for truncated and garbled files, as found by flipping each byte."""
 
 
 def prefixes(keys: Iterable[bytes]) -> Prefixes:
@@ -93,7 +94,7 @@ def unpack(name: str, data: bytes) -> Contents:
             raise ValueError("its columns are not a manifest's")
         rows = zip(*(table[column].to_pylist() for column in _COLUMNS.names), strict=True)
         contents = {segment: np.frombuffer(keys, ">u8").astype(np.uint64) for segment, keys in rows}
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise ValueError(short(first_line(error))) from None
     for segment, keys in contents.items():
         if segment[DIGITS:] != f"{digest(keys)}{SUFFIX}":

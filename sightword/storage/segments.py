@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sightword.messages import first_line
-from sightword.storage.manifests import DIGITS, SUFFIX, digest, prefixes
+from sightword.storage.manifests import DAMAGED, DIGITS, SUFFIX, digest, prefixes
 
 SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 """Files with other names are ignored."""
@@ -24,8 +24,6 @@ KEY_LENGTH = 32
 GROUP = 256
 """Features in a row group, the unit that a reader holds in memory."""
 _GONE = (errno.ENOENT, errno.ESTALE)
-# The errors of pyarrow for truncated and garbled files, as found by flipping each byte.
-_DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
 
 Array = npt.NDArray[np.float32]
 
@@ -116,7 +114,7 @@ def read_segment(
                     complain(segment, 0, "its keys are not all there")
                 if wanted is None or any(key is None or key in wanted for key in keys):
                     yield _sound(file.read_row_group(group), wanted, width, segment, complain)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         if not isinstance(error, OSError) or error.errno not in _GONE:
             complain(segment, 0, first_line(getattr(error, "strerror", None) or error))
 
@@ -128,7 +126,7 @@ def keys_of(data: bytes) -> list[bytes]:
         if keys.type != pa.binary(KEY_LENGTH) or keys.null_count:
             raise ValueError("its keys are not all there")
         return list(keys.to_pylist())
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise ValueError(first_line(error)) from None
 
 

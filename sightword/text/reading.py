@@ -19,7 +19,7 @@ from sightword.text.wrapping import wrapped
 LONGEST = 10_000
 """The most characters of a line."""
 SAME, PASSAGE, BOOK = 0, 1, 2
-"""What begins with a sentence: nothing, a passage, or a book and its first passage."""
+"""A sentence begins nothing, a passage, or a book and its first passage."""
 BOOKS = "books.csv"
 MARKED = 0.01
 """The share of lines with markup from which a text is refused."""

@@ -21,7 +21,7 @@ ENTRANCES = ["sightword.features.api", "sightword.encoder.sentence_encoder", "si
 """Modules through which a user's program comes to what computes; the others build on them."""
 
 
-def test_the_first_call_of_mkls_vector_functions_is_in_one_thread_wherever_a_program_enters():
+def test_mkl_vector_functions_any_entry_point_first_call_in_one_thread():
     """A race that shows once in some thousand processes: what prevents it is looked for, in a process per entrance."""
     code = """if True:
         import importlib, os, sys, threading
@@ -111,7 +111,7 @@ def _drawn() -> list[torch.Tensor]:
     return [*weights, torch.rand(3), torch.randn(20), torch.randperm(9), torch.nn.Linear(3, 4).weight.detach()]
 
 
-def test_own_random_numbers_are_those_of_the_seed_whatever_other_threads_draw():
+def test_own_random_other_threads_drawing_gives_numbers_of_the_seed():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         expected = _drawn()

@@ -62,7 +62,7 @@ def where(_: int = 0) -> tuple[int, int, bool]:
     return threading.get_ident(), torch.get_num_threads(), torch.is_grad_enabled()
 
 
-def test_a_second_thread_is_taken_for_large_works_only_and_is_always_the_same():
+def test_side_by_side_large_works_only_take_the_same_second_thread():
     own = threading.get_ident()
     (first, later), (_, again) = (side_by_side([where, where], size=WORTH_A_THREAD) for _ in range(2))
     assert first == (own, 1, False)

@@ -84,7 +84,7 @@ def test_likeness_is_symmetric_ignores_the_order_and_is_one_for_equal_scenes(wor
 
 
 @given(seed=seeds)
-def test_a_description_with_parts_left_out_follows_and_a_changed_one_does_not(world: World, seed: int) -> None:
+def test_description_parts_left_out_follow_and_changed_ones_do_not(world: World, seed: int) -> None:
     rng = random.Random(seed)
     scene = random_scene(world, rng)
     assert follows(scene, scene, world)
@@ -108,7 +108,7 @@ def test_likeness_by_hand(world: World) -> None:
     assert likeness(above, replace(above, groups=(green, blue)), world) == pytest.approx(1 - 0.60 * 0.45 / 2)
 
 
-def test_sentence_pairs_are_new_cover_all_scores_and_need_more_than_shared_words(world: World) -> None:
+def test_sentence_pairs_are_new_and_cover_all_scores_beyond_shared_words(world: World) -> None:
     known = {
         caption.removesuffix(" .")
         for split in ("train",)

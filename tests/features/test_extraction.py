@@ -15,7 +15,7 @@ import sightword
 from sightword.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
 from sightword.features import api, compute, extractor
 from sightword.features.api import extract
-from sightword.features.compute import Part, ResizedCorpus, Summary, parse_part
+from sightword.features.compute import CorpusPart, ResizedCorpus, Summary, parse_part
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import read_features
 from sightword.features.vision import models
@@ -159,7 +159,7 @@ def test_copies_of_a_picture_are_computed_once(tmp_path, sources) -> None:
 
 
 def test_parts_are_the_whole_and_write_no_output(tmp_path, sources) -> None:
-    parts = [resized(tmp_path, sources).store(Part(index, 3)) for index in (1, 2, 3)]
+    parts = [resized(tmp_path, sources).store(CorpusPart(index, 3)) for index in (1, 2, 3)]
     assert sum(part.pictures for part in parts) == sum(part.computed for part in parts) == 7
     assert not (tmp_path / "f.h5").exists()
     assert counts(resized(tmp_path, sources).write(tmp_path / "f.h5")) == (7, 0, 7)

@@ -102,6 +102,7 @@ def test_a_damaged_header_is_one_short_message_or_a_whole_array(tmp_path_factory
         ("a\nb\na\n", "line 3: the picture id 'a' stands twice, with the row 1 .*line 1. and the row 3"),
         ("a\nb\n", "has 3 rows but x.txt has 2 ids"),
         ("a\n\nb\nc\n", "line 2: is blank"),
+        ("a\u2028b\nc\n", "has 3 rows but x.txt has 2 ids"),
     ],
 )
 def test_ids_that_do_not_fit(tmp_path, given, lines, message) -> None:

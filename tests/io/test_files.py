@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(tmp_path, m
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_the_error_of_a_full_disk_names_the_file_that_was_to_be_written(tmp_path, code):
+def test_full_disk_error_names_the_final_file(tmp_path, code):
     def full(*_):
         raise OSError(code, os.strerror(code))
 
@@ -87,7 +87,7 @@ def test_the_error_of_a_full_disk_names_the_file_that_was_to_be_written(tmp_path
     assert names(tmp_path) == []
 
 
-def test_of_a_copy_the_full_disk_is_the_one_copied_to(tmp_path, monkeypatch):
+def test_copy_on_full_disk_error_names_the_target(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -131,7 +131,7 @@ def test_a_mount_point_that_does_not_look_like_one_is_told_too(tmp_path, monkeyp
     assert names(tmp_path) == ["out"]
 
 
-def test_what_is_written_has_the_permissions_that_plain_files_have(tmp_path):
+def test_written_file_has_permissions_of_plain_files(tmp_path):
     (tmp_path / "plain").write_text("")
     (tmp_path / "folder").mkdir()
     files.write_text(tmp_path / "ours", "")
@@ -191,7 +191,7 @@ def test_json_with_whole_characters_and_long_numbers_is_read(tmp_path):
     assert files.read_json(tmp_path / "good.json") == values
 
 
-def test_parquet_with_a_column_twice_or_text_of_another_encoding_is_named_with_its_place(tmp_path):
+def test_parquet_doubled_column_or_other_encoding_is_named_with_place(tmp_path):
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["id", "text", "id"])
     pq.write_table(twice, tmp_path / "twice.parquet")
     assert files.read_table(tmp_path / "twice.parquet", ["text"]).to_pylist() == [{"text": "b"}]
@@ -226,12 +226,12 @@ def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tm
         files.read_table(tmp_path / "cut", ["a"])
 
 
-def test_tsv(tmp_path):
+def test_tsv_floats_have_six_digits_and_none_is_empty(tmp_path):
     files.write_tsv(tmp_path / "x.tsv", ("a", "b"), [(1, 0.123456789), ("x", None)])
     assert (tmp_path / "x.tsv").read_text() == "a\tb\n1\t0.123457\nx\t\n"
 
 
-def test_what_is_no_plain_file_is_never_replaced(tmp_path):
+def test_pipe_as_target_is_never_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(FileExistsError), files.atomic_file(pipe) as temporary:

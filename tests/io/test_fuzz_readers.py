@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sightword.corpus.reading import read_corpus
@@ -19,10 +20,14 @@ from sightword.entailment.data.settings import Source
 from sightword.entailment.data.sources import read_source
 from sightword.errors import SightwordError
 from sightword.evaluation.semantics.datasets import read_task
+from sightword.features.precomputed import convert
+from sightword.features.settings import FeaturesSettings
 from sightword.grounded.judging.concreteness import read_ratings
 from sightword.hypernyms.data.tables import read_edges, read_pairs
 from sightword.hypernyms.data.taxonomy import closure
 from sightword.hypernyms.data.wordnet import read_wordnet
+from sightword.hypernyms.judging.measuring import read_plane
+from sightword.report.inputs import numbers, read_tsv
 from sightword.text.reading import Sentences
 from sightword.text.settings import TextSettings
 
@@ -60,6 +65,16 @@ def corpus(folder: Path, form: str, **more: Any) -> object:
 
 def source(folder: Path, form: str, path: str = "", part: str = "") -> object:
     return read_source(Source(format=form, path=str(folder / path), part=part))
+
+
+def curve(path: Path) -> object:
+    return numbers(read_tsv(path), "loss", where=path)
+
+
+def precomputed(folder: Path) -> object:
+    np.save(folder / "f.npy", np.ones((2, 3), np.float32))
+    values = {"source": "precomputed", "precomputed": "f.npy", "precomputed_ids": "ids.txt"}
+    return convert(folder / "out.h5", ["a.jpg", "b.jpg"], FeaturesSettings(inputs=str(folder), **values))
 
 
 def table(rows: list[tuple[object, ...]], between: str = "\t") -> str:
@@ -179,6 +194,12 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
     ),
     "vectors": ({"v.txt": "3 2\ndog 0.5 1\ncat 1e-3 -2\n. 0 0\n"}, lambda folder: read_vectors(folder / "v.txt")),
     "vectors.gz": ({"v.txt.gz": "dog 0.5 1\ncat 1e-3 -2\n. 0 0\n"}, lambda folder: read_vectors(folder / "v.txt.gz")),
+    "plane": (
+        {"p.tsv": "concept\tx\ty\thypernyms\ndog\t0.5\t-1e-05\tanimal thing\nthing\t0\t0\t\n"},
+        lambda folder: read_plane(folder / "p.tsv"),
+    ),
+    "curve": ({"c.tsv": 'step\tloss\n1\t0.5\n2\t"0.25"\n'}, lambda folder: curve(folder / "c.tsv")),
+    "picture ids": ({"ids.txt": "a.jpg\nb.jpg\n"}, precomputed),
     "text": (
         {"a.txt": "A dog runs.\nIt stops.\n\nA cat.\n" * 5, "books.csv": "file,first_line\na.txt,1\na.txt,4\n"},
         lambda folder: list(Sentences(TextSettings(path=str(folder)))),

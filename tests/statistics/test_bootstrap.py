@@ -72,7 +72,7 @@ def test_it_agrees_with_the_tests_where_these_hold():
         assert resampled(pearson_differences(gold, a, b, samples=2000, seed=0)).p == pytest.approx(expected, abs=0.03)
 
 
-def test_when_nothing_differs_one_in_twenty_is_called_significant_though_scores_are_not_normal():
+def test_bootstrap_equal_systems_with_skewed_scores_reject_one_in_twenty():
     """Williams' t is fooled by a few pairs that stand out; the bootstrap is what the correction builds on."""
     random = np.random.default_rng(8)
     runs, calls, fooled = 300, 0, 0

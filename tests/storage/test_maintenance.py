@@ -53,18 +53,6 @@ def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
     assert same(read(store, identity(), list(features)), features)
 
 
-def test_small_segments_become_one(store) -> None:
-    features = fill(store, identity(), range(60), segments=12)
-    fill(store, identity(), range(30), segments=5)
-    looked = maintenance.prune(store, dry_run=True)
-    assert (looked.segments, len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME))) == (17, 17)
-    done = maintenance.prune(store)
-    assert (done.segments, done.bytes > 0) == (17, True)
-    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 1
-    assert same(read(store, identity(), list(features)), features)
-    assert maintenance.prune(store) == maintenance.Pruning()
-
-
 def test_large_segments_stay(store, monkeypatch) -> None:
     features = fill(store, identity(), range(60), segments=2)
     monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
@@ -204,11 +192,6 @@ def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
     [kind] = maintenance.survey(store)
     assert kind.identity == {}
     assert "not what the folder's name says" in kind.damaged[0]
-
-
-def test_no_such_kind(store) -> None:
-    with pytest.raises(StoreError, match="no kind of feature begins with abc"):
-        maintenance.prune(store, remove="abc")
 
 
 def test_the_commands(store, capsys, monkeypatch) -> None:

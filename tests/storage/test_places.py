@@ -30,6 +30,7 @@ def again(store: Store) -> Store:
 
 def test_nothing_is_in_a_store_that_is_not_there(store) -> None:
     assert read(store, some(range(3))) == {}
+    assert read(store, []) == {}
     assert not store.place.exists()
     assert list(maintenance.survey(store)) == []
 
@@ -46,21 +47,23 @@ def test_what_was_written_is_read(store) -> None:
     assert read(store, []) == {}
 
 
-@pytest.mark.full
 def test_kinds_never_mix(store) -> None:
     one, other = some(range(4)), some(range(4, 8), OTHER)
     write(store, one)
     write(store, other, OTHER)
     assert read(store, [*one, *other]) == as_bytes(one)
     assert read(store, [*one, *other], OTHER) == as_bytes(other)
+    pictures = [f"{number:064x}" for number in range(8)]
+    assert not {KIND.key(each) for each in pictures} & {OTHER.key(each) for each in pictures}
+    for kind in (KIND, OTHER):
+        assert store.place.kind(kind.name).identity.read().decode() == kind.as_json() + "\n"
     assert {kind.identity["backbone"]: kind.features for kind in maintenance.survey(store)} == {
         "resnet152": 4,
         "vgg19": 4,
     }
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("reason", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("reason", [ValueError, KeyboardInterrupt, GeneratorExit])
 def test_nothing_is_lost_when_the_work_breaks_off(store, reason) -> None:
     features = some(range(5))
     with pytest.raises(reason), store.writer(KIND) as writer:
@@ -70,7 +73,6 @@ def test_nothing_is_lost_when_the_work_breaks_off(store, reason) -> None:
     assert read(again(store), features) == as_bytes(features)
 
 
-@pytest.mark.full
 def test_small_segments_become_one(store, at_once) -> None:
     features = some(range(30))
     write(store, features)

@@ -145,16 +145,16 @@ def check_flipped(sound: tuple[Path, Features, bytes], masks: list[int]) -> None
         check_damaged(path, features, (at, mask), key_may_be_gone=at in in_a_key)
 
 
-def test_a_changed_byte_anywhere_is_no_lie(sound) -> None:
+def test_changed_byte_anywhere_gives_no_wrong_feature(sound) -> None:
     check_flipped(sound, [0xFF])
 
 
 @pytest.mark.full
-def test_a_flipped_bit_anywhere_is_no_lie(sound) -> None:
+def test_flipped_bit_anywhere_gives_no_wrong_feature(sound) -> None:
     check_flipped(sound, [1 << bit for bit in range(8)])
 
 
-def test_a_file_cut_off_anywhere_is_no_lie(sound) -> None:
+def test_file_cut_off_anywhere_gives_no_wrong_feature(sound) -> None:
     path, features, data = sound
     for length in range(len(data)):
         path.write_bytes(data[:length])

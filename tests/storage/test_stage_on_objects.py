@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Check, Finding, examine
 from pipeline.doctor.store import check_store
-from sightword.features.compute import Part, ResizedCorpus
+from sightword.features.compute import CorpusPart, ResizedCorpus
 from sightword.features.settings import FeaturesSettings
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
@@ -70,7 +70,7 @@ def test_cold_warm_and_half_warm_are_equal(project, tmp_path, front, address, mo
     half = ResizedCorpus(
         ids, project / "data/resized", FeaturesSettings(**SMALL), store=Store(f"{address}-half"),
         device=torch.device("cpu"),
-    ).store(Part(1, 2))  # fmt: skip
+    ).store(CorpusPart(1, 2))  # fmt: skip
     assert 0 < half.computed < PICTURES
     assert written(project, f"{address}-half", tmp_path / "half.h5") == (PICTURES - half.computed, expected)
 

@@ -12,12 +12,11 @@ import time
 
 import numpy as np
 import pytest
-from kept_features import DIMENSION, KIND, OTHER, as_bytes, damage, read, some, write
+from kept_features import DIMENSION, KIND, as_bytes, damage, read, some, write
 
 from sightword.errors import StoreError
 from sightword.storage import store as module
 from sightword.storage.folder import FolderKind, entries
-from sightword.storage.kinds import IDENTITY
 from sightword.storage.segments import SEGMENT_NAME
 from sightword.storage.store import Store
 
@@ -35,23 +34,6 @@ def at_once(monkeypatch) -> None:
 
 
 # --- reading ---
-
-
-def test_nothing_is_in_a_store_that_is_not_there(store) -> None:
-    assert read(store, some(range(3))) == {}
-    assert not store.place.folder.exists()
-
-
-def test_segments_that_overlap_give_each_feature_once(store) -> None:
-    features = some(range(12))
-    keys = list(features)
-    for first, last in ((0, 6), (3, 9), (3, 12), (5, 6)):
-        write(store, {key: features[key] for key in keys[first:last]})
-    assert len(entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)) == 4
-    assert read(store, keys) == as_bytes(features)
-    assert read(store, keys[4:6]) == as_bytes({key: features[key] for key in keys[4:6]})
-    assert read(store, [*keys[:2], *some([99])]) == as_bytes({key: features[key] for key in keys[:2]})
-    assert read(store, []) == {}
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -106,19 +88,6 @@ def test_a_segment_pruned_while_it_is_read_is_no_error(store, at_once, caplog) -
     assert caplog.messages == []
 
 
-def test_kinds_never_mix(store) -> None:
-    one, other = some(range(4)), some(range(4, 8), OTHER)
-    write(store, one)
-    write(store, other, OTHER)
-    both = [*one, *other]
-    assert read(store, both) == as_bytes(one)
-    assert read(store, both, OTHER) == as_bytes(other)
-    pictures = [f"{number:064x}" for number in range(8)]
-    assert not {KIND.key(each) for each in pictures} & {OTHER.key(each) for each in pictures}
-    for kind in (KIND, OTHER):
-        assert (store.place.folder / "features" / kind.name / IDENTITY).read_text() == kind.as_json() + "\n"
-
-
 def test_a_store_that_cannot_be_read(store, monkeypatch) -> None:
     features = some(range(3))
     write(store, features)
@@ -152,16 +121,6 @@ def test_a_store_without_permission_is_refused_before_any_work(store, monkeypatc
 
 
 # --- writing ---
-
-
-@pytest.mark.parametrize("reason", [ValueError, KeyboardInterrupt, GeneratorExit])
-def test_nothing_is_lost_when_the_work_breaks_off(store, reason) -> None:
-    features = some(range(5))
-    with pytest.raises(reason), store.writer(KIND) as writer:
-        for key, feature in features.items():
-            writer.put(key, feature)
-        raise reason
-    assert read(store, features) == as_bytes(features)
 
 
 def failing(monkeypatch, times: int) -> list[set[bytes]]:

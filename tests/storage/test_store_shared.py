@@ -65,9 +65,7 @@ def deny(monkeypatch, keeps) -> None:
     monkeypatch.setattr(os, "replace", replace)
 
 
-def test_where_a_damaged_segment_of_another_has_the_name_the_features_are_stored_beside_it(
-    store, monkeypatch, caplog
-) -> None:
+def test_segment_name_taken_by_damaged_file_of_another_is_changed(store, monkeypatch, caplog) -> None:
     features = some(range(5))
     write(store, features)
     [theirs] = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)

@@ -1,1 +1,1 @@
-"""The table of features in features.h5, and its pairing with captions."""
+"""The table of features in features.h5, its origin, and its pairing with captions."""

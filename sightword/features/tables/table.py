@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.io.files import Pathish, atomic_file
-from sightword.io.hdf5 import AGAIN, created, read_hdf5
+from sightword.io.hdf5 import created, read_hdf5
 from sightword.messages import and_more
 
 SCHEMA = 2
+AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
 SHA256_LENGTH = 64
 HEADERS = 1 << 14
 """The most bytes of the file besides its tables."""
@@ -136,7 +137,8 @@ def read_features(path: Pathish) -> FeatureTable:
         FileFormatError: the file is missing, of another schema or program, not complete, damaged or changed.
         FeaturesError: ids are not sorted, or values are not finite.
     """
-    attributes, datasets, checksum = read_hdf5(path)
+    expected, first = "a features file of this Sightword", "Run the stage features first."
+    attributes, datasets, checksum = read_hdf5(path, expected=expected, first=first, again=AGAIN)
     tables = {name: datasets[name] for name in (*_TABLES, _REJECTED) if name in datasets}
     _check_format(attributes, tables, path)
     try:

@@ -82,7 +82,7 @@ def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
     """
     where = Path(path)
     _, first = next(cells(where, CorpusError), (1, []))
-    if len(first) == 2 and all(cell.strip().isdigit() for cell in first):
+    if len(first) == 2 and all(cell.strip().isdecimal() for cell in first):
         return _ganea(where, ids)
     layout = LI if len(first) == 4 and first[0].strip() == "IsA" else OWN
     found: list[_Labelled] = []

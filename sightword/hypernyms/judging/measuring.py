@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.compute import devices
+from sightword.errors import FileFormatError
 from sightword.evaluation.binary import scores
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
@@ -21,11 +23,13 @@ from sightword.hypernyms.judging.judging import groups, judge
 from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.hypernyms.training.concepts import Concepts
-from sightword.io.files import Pathish, read_text
+from sightword.io.files import Pathish
+from sightword.io.tables import Table, number
 
 Array = NDArray[Any]
 GLOSS = 90
 """Characters of a gloss in the list of mistakes."""
+_PLANE = Table(("concept", "x", "y", "hypernyms"), FileFormatError, empty=("hypernyms",), separator="\t")
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,11 @@ def measure(
 
 def read_plane(path: Pathish) -> tuple[dict[str, tuple[float, float]], list[tuple[str, str]]]:
     """Read the points and edges that the stage plane wrote."""
-    rows = [line.split("\t") for line in read_text(path).splitlines()[1:]]
-    points = {row[0]: (float(row[1]), float(row[2])) for row in rows}
-    return points, [(row[0], high) for row in rows for high in row[3].split()]
+    points, edges = {}, []
+    for where, (name, x, y, above) in _PLANE.rows(Path(path)):
+        points[name] = (number(x, where, "x", FileFormatError), number(y, where, "y", FileFormatError))
+        edges += [(name, high) for high in above.split()]
+    return points, edges
 
 
 def _distances(taxonomy: Taxonomy, low: Array, high: Array) -> Array:

@@ -37,14 +37,14 @@ def test_captioned_pictures_without_features_are_counted_and_named():
         pair(features("a", "c"), CAPTIONS, "train")
 
 
-def test_captions_of_pictures_that_could_not_be_decoded_are_left_out_and_reported(caplog):
+def test_captions_of_rejected_pictures_are_left_out_and_reported(caplog):
     table = FeatureTable(features("a").features, ["a"], [], {}, rejected=frozenset({"b"}))
     found = pair(table, CAPTIONS, "train")
     assert found.texts == ["a0", "a1", "a2"]
     assert "train: 2 captions of pictures that could not be decoded are left out" in caplog.text
 
 
-def test_pictures_with_features_and_no_caption_in_any_split_are_counted_and_named(caplog):
+def test_pictures_without_captions_are_counted_and_named(caplog):
     table = features("a", "b", "c", *"uvwxyz")
     assert pair(table, CAPTIONS, "train").image_ids == ["a", "b"]
     report_uncaptioned(features("a", "b", "c"), CAPTIONS)

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sightword.cluster import workers as workers
+from sightword.cluster import workers
 from sightword.cluster.workers import Cluster, Size
 
 NODES = [{"Alive": True, "Resources": {"CPU": 2.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]

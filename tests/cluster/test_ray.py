@@ -61,9 +61,7 @@ def test_resize_on_a_local_cluster_gives_the_same_bytes(repository, tmp_path, mo
 
 
 @pytest.mark.full
-def test_three_workers_change_no_byte_on_a_half_warm_store_and_a_warm_one_needs_none(
-    project, expected, tmp_path
-) -> None:
+def test_ray_half_warm_store_gives_equal_bytes_and_warm_store_no_worker(project, expected, tmp_path) -> None:
     """One worker is in tests/storage/test_stage_on_objects.py, two are in the other files of this room."""
     part = total(project.run("features", "--part", "1/2", store=tmp_path / "half"))
     computed = int(re.search(r"(\d+) computed", part)[1])
