@@ -166,6 +166,7 @@ def run(
         _resume(task, losses, checkpoint, processes)
         now = task.progress
         if now.curves:
+            write(now)  # a run that goes on replaces all earlier events, a finished one too
             show(now)
         saved, pause = time.monotonic(), SECONDS
         task.modules.train()
