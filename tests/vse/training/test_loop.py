@@ -59,7 +59,7 @@ def run(settings, pairs):
     return kept, train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=keep)
 
 
-def test_it_learns_and_keeps_a_snapshot_at_the_end_of_each_cycle(pairs):
+def test_run_learns_and_keeps_a_snapshot_each_cycle(pairs):
     kept, done = run(SETTINGS, pairs)
     assert list(kept) == [4, 8]
     losses = [loss for _, loss in done.progress.curves["loss"]["loss"]]
@@ -108,7 +108,7 @@ def test_each_variant_trains(pairs, change):
 
 
 @pytest.mark.parametrize("change", [{"average": "ema", "average_decay": 0.9}, {"average": "swa", "cycle": 2}])
-def test_what_is_kept_and_validated_is_the_average(pairs, change):
+def test_kept_and_validated_weights_are_the_average(pairs, change):
     plain, _ = run(SETTINGS.model_copy(update={**change, "average": "none", "snapshots": "epoch"}), pairs)
     settings = SETTINGS.model_copy(update=change)
     kept, done = run(settings, pairs)
@@ -156,7 +156,7 @@ def test_a_loss_that_is_no_number_stops_the_training(pairs):
     broken = pairs.features.copy()
     broken[3, 2] = np.inf
     wrong = Pairs(**{**pairs.__dict__, "features": broken})
-    with pytest.raises(TrainingError, match=r"the loss is no number at batch \d+ \(epoch 1\), learning rate"):
+    with pytest.raises(TrainingError, match=r"the loss is not finite at batch \d+ \(epoch 1\), learning rate"):
         run(SETTINGS, wrong)
 
 
@@ -166,7 +166,7 @@ def test_copies_of_a_picture_are_no_mismatches():
     assert CaptionTask(SETTINGS, copies, TOKENS, torch.device("cpu")).same_picture.tolist() == [0, 1, 0, 2]
 
 
-def test_features_too_large_for_a_gpu_stay_where_they_are_and_it_is_said(monkeypatch, caplog):
+def test_features_too_large_for_the_gpu_stay_and_are_logged(monkeypatch, caplog):
     pretended = torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
     features = torch.zeros(10, 3)

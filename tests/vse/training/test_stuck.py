@@ -42,7 +42,7 @@ def run(pairs: Pairs, kept: list[int], checkpoint: Checkpoint | None = None, **s
     )
 
 
-def test_a_collapsed_model_is_reported_with_what_to_do():
+def test_collapsed_run_is_reported_with_a_remedy():
     kept: list[int] = []
     with pytest.raises(TrainingError) as caught:
         run(pictures(1e-6), kept, epochs=20, rate_max=0.02)
@@ -55,7 +55,7 @@ def test_a_collapsed_model_is_reported_with_what_to_do():
     assert "train.initialisation: vsepp" in text
 
 
-def test_a_run_that_learns_with_the_loss_of_a_collapsed_model_goes_on():
+def test_run_that_learns_at_the_loss_of_collapse_goes_on():
     history = run(pictures(0.1), [], epochs=20, rate_max=0.002)
     losses = np.array([loss for _, loss in history.progress.curves["loss"]["loss"]]).reshape(20, 6)
     assert (np.abs(losses[7:] / COLLAPSED - 1) < 0.012).all()  # thirteen epochs, and to the end
@@ -64,7 +64,7 @@ def test_a_run_that_learns_with_the_loss_of_a_collapsed_model_goes_on():
     assert recall[-1] == 100
 
 
-def test_a_killed_run_counts_on(tmp_path):
+def test_count_of_stuck_epochs_survives_a_kill(tmp_path):
     class KilledError(BaseException):
         """Stands for SIGKILL: nothing catches it."""
 
