@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_pictures import TOKENS, spelled
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
@@ -24,7 +25,6 @@ SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=8, epochs=8, cycle=4, rate_max=0.02, clip_images=None,
     clip_captions=None,
 )  # fmt: skip
-TOKENS = 20
 BATCHES = 4 * LOOK
 """In an epoch, where losses are made up."""
 ALIKE = 2 * 0.2 * 7 / 8
@@ -33,18 +33,7 @@ ALIKE = 2 * 0.2 * 7 / 8
 
 @pytest.fixture(scope="module")
 def pairs() -> Pairs:
-    """40 pictures of five colours and eight shapes, two captions each that spell both."""
-    random = np.random.default_rng(0)
-    colours, shapes = random.normal(size=(5, 10)), random.normal(size=(8, 10))
-    places = np.arange(40)
-    return Pairs(
-        image_ids=[f"{place:02d}" for place in places],
-        features=np.hstack([colours[places % 5], shapes[places // 5]]).astype(np.float32),
-        texts=[""] * 80,
-        ids=[np.array([2 + p % 5, filler, 8 + p // 5], np.int64) for p in places for filler in (17, 18)],
-        numbers=np.tile([0, 1], 40),
-        image_of_caption=np.repeat(places, 2),
-    )
+    return spelled(5)
 
 
 def run(pairs: Pairs, kept: list[int] | None = None, **change: object) -> list[int]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from small_pictures import TOKENS, spelled
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
@@ -26,28 +27,11 @@ SETTINGS = TrainSettings(
     clip_captions=None,
     reduction="sum",
 )
-TOKENS = 20
 
 
 @pytest.fixture(scope="module")
 def pairs():
-    """24 pictures of three kinds of colour and eight of shape, two captions each that spell both."""
-    random = np.random.default_rng(0)
-    colours, shapes = random.normal(size=(3, 10)), random.normal(size=(8, 10))
-    features, ids, owner = [], [], []
-    for place in range(24):
-        features.append(np.r_[colours[place % 3], shapes[place // 3]])
-        for filler in (15, 16):
-            ids.append(np.array([2 + place % 3, filler, 6 + place // 3], np.int64))
-            owner.append(place)
-    return Pairs(
-        image_ids=[f"{place:02d}" for place in range(24)],
-        features=np.asarray(features, np.float32),
-        texts=[""] * 48,
-        ids=ids,
-        numbers=np.tile([0, 1], 24),
-        image_of_caption=np.asarray(owner),
-    )
+    return spelled()
 
 
 def run(settings, pairs):
