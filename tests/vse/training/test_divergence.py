@@ -116,9 +116,9 @@ def test_picture_of_nan_stops_the_run_within_the_epoch(pairs, monkeypatch):
     assert done == 6  # of the epoch's ten
 
 
-def test_a_number_that_is_none_tells_the_norms_before(pairs):
+def test_loss_of_nan_is_reported_with_the_norms_before(pairs):
     broken = Pairs(**{**pairs.__dict__, "features": pairs.features * np.float32(1e30)})
-    with pytest.raises(TrainingError, match=r"no number at batch \d+ .*gradient norms of the batch before: "):
+    with pytest.raises(TrainingError, match=r"not finite at batch \d+ .*gradient norms of the batch before: "):
         run(broken, loss="infonce", rate_max=1e30, rate_min=1e29, clip_images=0.5)
 
 

@@ -136,7 +136,7 @@ def test_more_pictures_in_a_batch_than_there_are_is_refused(pairs):
         run(SETTINGS.model_copy(update={"batch": 25}), pairs)
 
 
-def test_a_loss_that_is_no_number_stops_the_training(pairs):
+def test_loss_of_nan_stops_the_training(pairs):
     broken = pairs.features.copy()
     broken[3, 2] = np.inf
     wrong = Pairs(**{**pairs.__dict__, "features": broken})
@@ -147,7 +147,7 @@ def test_a_loss_that_is_no_number_stops_the_training(pairs):
 def test_copies_of_a_picture_are_no_mismatches():
     features, rows = np.array([[1, 2], [3, 4], [1, 2], [-0.0, 0]], np.float32), np.arange(4)
     copies = Pairs([""] * 4, features, [""] * 4, [np.ones(1, np.int64)] * 4, rows * 0, rows)
-    assert CaptionTask(SETTINGS, copies, TOKENS, torch.device("cpu")).same_picture.tolist() == [0, 1, 0, 2]
+    assert CaptionTask(SETTINGS, copies, TOKENS, torch.device("cpu")).same_picture.tolist() == [0, 1, 0, 3]
 
 
 def test_features_too_large_for_the_gpu_stay_and_are_logged(monkeypatch, caplog):
