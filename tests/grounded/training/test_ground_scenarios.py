@@ -216,5 +216,5 @@ def test_word_vectors_that_do_not_suit_are_refused_before_training(tmp_path, mon
     (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
     with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
         run(cluster=1, expansion=str(tmp_path / "few.txt"))
-    with pytest.raises(SemanticsError, match="cannot be read"):
+    with pytest.raises(SemanticsError, match="does not exist"):
         run(cluster=1, expansion=str(tmp_path / "none.txt"))
