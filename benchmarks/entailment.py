@@ -34,7 +34,7 @@ from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.data.settings import Source
 from sightword.entailment.data.sources import read_source
 from sightword.entailment.training.batches import EncodedPairs, Rows, batches
-from sightword.entailment.training.losses import margin_loss, torch_energies
+from sightword.entailment.training.energies import margin_loss, torch_energies
 from sightword.entailment.training.settings import EntailSettings
 from sightword.entailment.training.task import PairTask
 from sightword.features.utilisation import peak_flops

@@ -1,8 +1,8 @@
 """Composition and abstraction of embeddings (Vendrov et al. 2016, Figure 4).
 
-In an order, what is above two captions or pictures is what they have in common, and what is below both has what either
-has. If a caption has the smaller coordinates (``order``), the elementwise maximum composes, and the minimum abstracts;
-in ``reversed_order`` it is the other way round. Embeddings that are compared by products compose by their sum.
+In order-embeddings the join of two items holds what they share; their meet holds what either has. In ``order`` a
+caption has smaller coordinates than its picture: the elementwise maximum composes, and the minimum abstracts. In
+``reversed_order`` the minimum composes. Embeddings that are compared by products compose by their sum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ORDERS = ("order", "reversed_order")
 
 
 def compose(vectors: Floats, similarity: ComparisonName) -> Floats:
-    """Return the compositions (.., D) of some vectors (.., n, D): what has all that one of them has.
+    """Compose n vectors (.., n, D) into one (.., D) that contains everything any of them contains.
 
     The result is the elementwise maximum in an ``order``, the minimum in a ``reversed_order``, and otherwise the sum of
     the vectors scaled to length 1.
@@ -29,7 +29,7 @@ def compose(vectors: Floats, similarity: ComparisonName) -> Floats:
 
 
 def abstract(vectors: Floats, similarity: ComparisonName) -> Floats:
-    """Return the abstractions (.., D) of some vectors (.., n, D): what all of them have in common.
+    """Abstract n vectors (.., n, D) to one (.., D) that contains what all of them contain.
 
     The result is the elementwise minimum in an ``order``, and the maximum in a ``reversed_order``.
 

@@ -32,7 +32,7 @@ def expand(part: Part, words: Sequence[str], vectors: Floats, *, where: object =
     """Return the part with the words of a file in its vocabulary; words of the vocabulary keep their embeddings.
 
     The embedding of a new word is an affine map of its vector, fitted to the shared words by least squares. Words that
-    are no single token after normalisation are passed over.
+    are no single token after normalisation are left out.
 
     Args:
         part: the part.

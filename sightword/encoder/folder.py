@@ -8,7 +8,8 @@ sums of all of them (:mod:`sightword.io.saved`); ``modules.json`` names :data:`W
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,7 +95,8 @@ def read_folder(place: Path, kind: type[Kind]) -> Kind:
     about, names = ENCODER.read(place)
     with ENCODER.checked(place / ENCODER.description):
         heads = _heads(entry(about, "spaces", dict))
-        found = _built(_Folder(place, names, {}), about, kind, heads=heads, default=about.get("default"))
+        part = partial(_part, place, names, cache(Vocabulary.load))
+        found = _built(part, about, kind, heads=heads, default=about.get("default"))
         for name in ("similarity", "width", "features_width"):
             derived = getattr(found, "similarity_name" if name == "similarity" else name)
             if entry(about, name, type(derived)) != derived:
@@ -110,34 +112,30 @@ def read_folder(place: Path, kind: type[Kind]) -> Kind:
     return found
 
 
-class _Folder:
-    """A folder whose files were checked, and the vocabularies read from it so far."""
-
-    def __init__(self, place: Path, names: frozenset[str], vocabularies: dict[str, Vocabulary]) -> None:
-        self.place, self.names, self.vocabularies = place, names, vocabularies
-
-    def part(self, about: Mapping[str, Any]) -> Part:
-        """Read one network."""
-        name, words = (entry(about, key, str) for key in ("weights", "vocabulary"))
-        features = entry(about, "features_width", int)
-        if not 0 <= features <= MOST:
-            raise ValueError(f"features_width is {quote(features)}; expected a whole number from 0 to {MOST:,}")
-        shape = shape_from_json(entry(about, "shape", dict))
-        ENCODER.require(self.names, name, words, where=self.place)
-        if words not in self.vocabularies:
-            self.vocabularies[words] = Vocabulary.load(self.place / words)
-        vocabulary = self.vocabularies[words]
-        network = load_module(self.place / name, blank(len(vocabulary), shape, features), finite=True)
-        captions, images = network["captions"], network["images"] if features else None
-        return Part(captions, vocabulary, shape, images)  # type: ignore[arg-type]  # a ModuleDict has modules of any kind
+def _part(
+    place: Path, names: frozenset[str], vocabulary_of: Callable[[Path], Vocabulary], about: Mapping[str, Any]
+) -> Part:
+    """Read one network of a folder whose files were checked."""
+    name, words = (entry(about, key, str) for key in ("weights", "vocabulary"))
+    features = entry(about, "features_width", int)
+    if not 0 <= features <= MOST:
+        raise ValueError(f"features_width is {quote(features)}; expected a whole number from 0 to {MOST:,}")
+    shape = shape_from_json(entry(about, "shape", dict))
+    ENCODER.require(names, name, words, where=place)
+    vocabulary = vocabulary_of(place / words)
+    network = load_module(place / name, blank(len(vocabulary), shape, features), finite=True)
+    captions, images = network["captions"], network["images"] if features else None
+    return Part(captions, vocabulary, shape, images)  # type: ignore[arg-type]  # a ModuleDict has modules of any kind
 
 
-def _built(folder: _Folder, about: Mapping[str, Any], kind: type[Kind], **spaces: Any) -> Kind:
+def _built(
+    part: Callable[[Mapping[str, Any]], Part], about: Mapping[str, Any], kind: type[Kind], **spaces: Any
+) -> Kind:
     parts: list[Part | Combination] = []
     for one in entry(about, "parts", list):
         if not isinstance(one, dict):
             raise ValueError(f"parts has {quote(one)}; expected objects")
-        parts.append(_built(folder, one, kind) if "parts" in one else folder.part(one))
+        parts.append(_built(part, one, kind) if "parts" in one else part(one))
     combine, renormalise = entry(about, "combine", str), entry(about, "renormalise", bool)
     notes = entry(about, "notes", dict)
     try:

@@ -19,8 +19,6 @@ from sightword.settings import Settings
 
 InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 
-__all__ = ["ModelSettings", "SimilarityName"]
-
 
 class ModelSettings(Settings):
     """The caption encoder of Merkx & Frank (2019), section 3.1.2, and the linear map of the pictures.

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
 from sightword.errors import TrainingError
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 SECONDS = 60.0
 """Seconds between two checkpoints."""
 SHARE = 20
-"""A checkpoint follows the one before after at least so many times the seconds that it took to write."""
+"""Writing checkpoints takes at most 1 / SHARE of the run's time."""
 
 Section = TypeVar("Section", bound=Settings)
 Tensors = Mapping[str, torch.Tensor]
@@ -91,7 +92,17 @@ class Task(ABC, Generic[Section]):
 
     @abstractmethod
     def validate(self) -> Validation | None:
-        """Measure on dev, and add to the curves; None where no score chooses weights."""
+        """Measure on dev, and add to the curves; return None where no score chooses weights."""
+
+    def descend(self, loss: torch.Tensor, clip: float | None) -> torch.Tensor:
+        """Step the optimiser, with gradients of a norm up to ``clip``; return the loss without its gradient."""
+        assert self.optimiser is not None
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
+        if clip is not None:
+            clip_grad_norm_(self.modules.parameters(), clip)
+        self.optimiser.step()
+        return loss.detach()
 
     def begin(self) -> None:
         """Prepare a run that does not go on from a checkpoint."""
@@ -101,11 +112,11 @@ class Task(ABC, Generic[Section]):
         return {}
 
     def state(self) -> dict[str, Any]:
-        """Return what a run needs to go on besides modules, optimiser and curves: tensors, in nested mappings."""
+        """Return the state besides modules, optimiser and curves: tensors, in nested mappings."""
         return {}
 
     def restore(self, state: Tensors) -> None:
-        """Put back what :meth:`state` returned; names of nested mappings are joined by dots."""
+        """Restore the state that :meth:`state` returned; names of nested mappings are joined by dots."""
 
     def is_point(self, done: int) -> bool:
         """Return whether the curves of losses have a point after so many batches."""
@@ -116,7 +127,7 @@ class Task(ABC, Generic[Section]):
         return done % self.every == 0 or done == self.steps
 
     def add_point(self) -> None:
-        """Add to the curves what belongs to a point besides the losses."""
+        """Add further curves at a point of the losses."""
 
     def is_due(self) -> bool:
         """Return whether :meth:`judge` is to be called now."""
@@ -166,6 +177,7 @@ def run(
         _resume(task, losses, checkpoint, processes)
         now = task.progress
         if now.curves:
+            write(now)  # a run that goes on replaces all earlier events, a finished one too
             show(now)
         saved, pause = time.monotonic(), SECONDS
         task.modules.train()

@@ -51,7 +51,7 @@ class Group(Processes):
         return np.concatenate(shares), slice(start, start + len(shares[self.rank]))
 
     def seed(self, seed: int, step: int) -> None:
-        """Begin the random numbers of a batch: they depend on seed, batch and rank alone, not on earlier batches."""
+        """Seed torch for a batch: the random numbers depend on seed, batch and rank alone, not on earlier batches."""
         state = np.random.SeedSequence([seed, step, self.rank]).generate_state(1, np.uint64)
         torch.manual_seed(int(state[0]))
 
@@ -139,9 +139,9 @@ def group(place: Place, device: torch.device) -> Iterator[Group]:
 
 
 class _Signs(threading.Thread):
-    """Gives signs of life, and ends this process when another one gives none: a stopped process holds all of them up.
+    """Gives signs of life, and ends this process when another one gives none: a stopped process holds up all others.
 
-    Signs are counted, not timed, so that processes which were all suspended go on.
+    Signs are counted, not timed: processes that were all suspended go on.
     """
 
     def __init__(self, place: Place, store: Store) -> None:

@@ -1,8 +1,8 @@
-"""One process among the processes of a training run; here the run has no other one.
+"""The interface of a process of a training run, and its implementation for a single process.
 
-:mod:`sightword.training.group` has the same for several. Each process embeds its share of a batch. All embeddings are
-gathered, and each process computes the loss of the whole batch, with gradients to its own share only. The sum of the
-gradients of all processes is that of one process, whatever the objective, and for shares of any sizes.
+Several processes share the work of each batch (:mod:`sightword.training.group`): each embeds its share, all embeddings
+are gathered, and each process computes the loss of the whole batch, with gradients to its own share only. The sum of
+the gradients of all processes is that of one process, whatever the objective, and for shares of any sizes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Processes:
         return rows, slice(0, len(rows))
 
     def seed(self, seed: int, step: int) -> None:
-        """Begin the random numbers of a batch; one process goes on with those of the batch before."""
+        """Seed torch for a batch; a single process keeps its stream."""
 
     def gather(self, own: torch.Tensor, size: int) -> torch.Tensor:
         """Return the vectors (B, D) of a batch of so many rows; those of this process (b, D) keep their gradients."""

@@ -16,7 +16,7 @@ sets = arrays.arrays(np.float32, (3, 8), elements=st.sampled_from([0.0, 1.0]))
 
 
 @given(sets)
-def test_in_an_order_of_sets_composition_is_their_union_and_abstraction_what_all_share(given_sets):
+def test_composition_of_sets_is_their_union_and_abstraction_their_intersection(given_sets):
     """A caption says a set of words; more words stand below."""
     union, shared = given_sets.any(axis=0), given_sets.all(axis=0)
     assert compose(given_sets, "order").tolist() == union.tolist()

@@ -77,7 +77,7 @@ def foreign(folder: Path, texts: list[str]) -> np.ndarray:
     ("cell", "bidirectional", "pooling"),
     list(itertools.product(["gru", "lstm"], [True, False], ["attention", "max", "mean", "last"])),
 )
-def test_every_network_gives_what_the_encoder_gives_for_any_batch(tmp_path, cell, bidirectional, pooling):
+def test_graph_of_any_network_equals_the_encoder(tmp_path, cell, bidirectional, pooling):
     encoder = made(
         cell=cell,
         bidirectional=bidirectional,
@@ -154,7 +154,7 @@ def test_other_folders_are_not_replaced(tmp_path):
     write_export(tmp_path / "empty", made())
 
 
-def test_a_graph_that_says_something_else_is_not_written(tmp_path, monkeypatch):
+def test_graph_with_other_embeddings_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_graph, "_GATES", {"gru": (0, 1, 2)})  # PyTorch's order
     with pytest.raises(EncoderError, match="ONNX Runtime gives embeddings that differ by"):
         write_export(tmp_path / "out", made())

@@ -66,7 +66,7 @@ def test_a_name_of_a_model_hub_names_the_library_for_it(use, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("name", ["models/encoder", "models/grounded/cg-0", "/models/encoder", "a/b/c"])
-def test_a_missing_folder_is_no_name_of_a_model_hub(name, tmp_path, monkeypatch) -> None:
+def test_missing_folder_is_not_taken_for_a_hub_name(name, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EncoderError, match=r"does not exist.*flickr8k stands for an encoder") as caught:
         SentenceEncoder.from_pretrained(name)

@@ -57,7 +57,7 @@ def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads
 
 
 @pytest.mark.parametrize(("most", "wanted"), [(1 << 19, 6), (6 * 640 - 1, 5), (4 * 640, 4), (4 * 640 - 1, None)])
-def test_with_many_threads_as_many_batches_as_memory_allows_are_side_by_side(monkeypatch, most, wanted):
+def test_batches_with_many_threads_are_limited_by_memory(monkeypatch, most, wanted):
     torch.manual_seed(0)
     captions, found = Encoders(30, 4, ModelSettings(hidden=16).shape).eval().captions, []
     rows = [np.random.default_rng(number).integers(2, 30, 40 if number < 30 else 10) for number in range(96)]
@@ -82,7 +82,7 @@ def test_float32_stays_float32_within_autocast(encoder):
         assert np.array_equal(encoder.encode(TEXTS), full)
 
 
-def test_a_cpu_without_units_for_bfloat16_is_told_once(encoder, monkeypatch, caplog):
+def test_cpu_without_bfloat16_units_is_logged_once(encoder, monkeypatch, caplog):
     embedding.warn_slow.cache_clear()
     monkeypatch.setattr(embedding, "has_bfloat16_units", lambda: True)
     encoder.encode(TEXTS, precision="bf16")

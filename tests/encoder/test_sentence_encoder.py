@@ -28,7 +28,7 @@ def test_an_ensemble_is_the_sum_of_its_members_and_renormalised_when_asked(encod
     assert np.allclose(unit * np.linalg.norm(alone[0] + alone[1], axis=1, keepdims=True), alone[0] + alone[1])
 
 
-def test_a_word_encoder_for_an_order_is_saved_and_loaded_with_its_unit_and_similarity(tmp_path):
+def test_word_encoder_for_an_order_keeps_unit_and_similarity(tmp_path):
     torch.manual_seed(0)
     model = MODEL.model_copy(update={"similarity": "order", "bidirectional": False, "pooling": "last"})
     vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"], unit="word")
@@ -94,7 +94,7 @@ def test_a_very_long_sentence_is_encoded(length):
     assert np.abs(found[1] - encoder.encode("a dog")).max() < 1e-6
 
 
-def test_arrays_that_run_backwards_or_may_not_be_written_are_taken_as_they_are(encoder, tmp_path):
+def test_arrays_reversed_or_read_only_are_accepted(encoder, tmp_path):
     features = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
     np.save(tmp_path / "features.npy", features)
     pictures = encoder.encode_images(features)

@@ -132,7 +132,7 @@ def test_a_prompt_stands_before_each_text():
     assert np.array_equal(model.encode(["dog", "a dog"], prompt="a "), model.encode(["a dog", "a a dog"]))
 
 
-def test_the_folder_of_an_encoder_is_a_model_and_a_saved_model_is_an_encoders_folder(tmp_path):
+def test_folder_of_encoder_and_of_sentence_transformers_are_one(tmp_path):
     encoder = made()
     encoder.save(tmp_path / "encoder")
     model = StandIn(str(tmp_path / "encoder"))
@@ -168,7 +168,7 @@ def test_other_inputs_are_named():
         module.preprocess(["a", "a" * 200_000])
 
 
-def test_a_length_that_was_set_cuts_what_is_longer_as_the_library_has_it_and_says_so_once(caplog):
+def test_set_length_cuts_longer_sentences_and_is_logged_once(caplog):
     module = SightwordModule(made())
     module.max_seq_length = 5
     model = StandIn(modules=[module])

@@ -14,8 +14,7 @@ from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.training.batches import EncodedPairs, batches
-from sightword.entailment.training.energies import ENERGIES, pair_energies
-from sightword.entailment.training.losses import margin_loss, torch_energies
+from sightword.entailment.training.energies import ENERGIES, margin_loss, pair_energies, torch_energies
 from sightword.errors import SemanticsError
 
 RANDOM = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The stages pairs and entail on a small sample: outputs, equal bytes, the saved encoder, and recipes."""
+"""The stages pairs and train on a small sample: outputs, equal bytes, the saved encoder, and recipes."""
 
 from __future__ import annotations
 

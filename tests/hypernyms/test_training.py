@@ -250,7 +250,7 @@ def test_the_loss_of_the_exact_embedding_is_zero(prepared):
     assert best_threshold(energy.scores(low, high, {}), part.labels) == (0.5, 100.0)
 
 
-def test_a_loss_that_is_not_finite_and_a_batch_that_is_too_large(prepared):
+def test_loss_not_finite_or_batch_too_large_is_one_message(prepared):
     huge, message = SMALL.model_copy(update={"init": 1e30}), "the loss is not a finite number between batch 0 and 50"
     with pytest.raises(TrainingError, match=message), np.errstate(all="ignore"):
         small_run(prepared, huge)

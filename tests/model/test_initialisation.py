@@ -65,7 +65,7 @@ def test_embeddings_of_tokens_are_normal_or_uniform_and_that_of_padding_is_zero(
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("direction", ["onward", "backward_"])
-def test_the_recurrent_layer_is_torchs_but_for_order_embeddings(direction, cell):
+def test_recurrent_layer_starts_as_torchs_except_order_embeddings(direction, cell):
     shape = SHAPE.model_copy(update={"cell": cell})
     gates = {"gru": 3, "lstm": 4}[cell]
     for name in ("char_gru", "vsepp", "order_embeddings"):
@@ -88,7 +88,7 @@ def test_the_recurrent_layer_is_torchs_but_for_order_embeddings(direction, cell)
 
 @pytest.mark.parametrize(("hidden", "attention"), [(HIDDEN, ATTENTION), (4, 32)])
 @pytest.mark.parametrize("name", ["char_gru", "vsepp", "order_embeddings"])
-def test_the_attentions_hidden_layer_is_orthogonal_in_the_char_gru_only(name, hidden, attention):
+def test_attention_of_char_gru_starts_orthogonal(name, hidden, attention):
     found = initial(name, SHAPE.model_copy(update={"hidden": hidden, "attention": attention}))
     weight = found["captions.pooling.hidden.weight"]
     assert weight.shape == (attention, 2 * hidden)

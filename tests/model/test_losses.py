@@ -107,7 +107,7 @@ def test_gradients_of_the_other_objectives(copies):
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.2])
-def test_at_exact_ties_gradients_are_numbers_and_of_every_pair_alike(margin):
+def test_gradients_at_ties_are_finite_and_equal(margin):
     """All scores equal: each mismatch is as near as the pair itself, and each is the hardest."""
     same = torch.eye(4, dtype=torch.bool)
     for loss in (
@@ -122,7 +122,7 @@ def test_at_exact_ties_gradients_are_numbers_and_of_every_pair_alike(margin):
         assert torch.allclose(scores.grad.sum(dim=1), torch.zeros(4, dtype=torch.float64), atol=1e-12)
 
 
-def test_a_batch_of_one_picture_has_nothing_to_learn_and_no_gradient_that_is_no_number():
+def test_batch_of_one_picture_has_zero_loss_and_gradient():
     scores = torch.zeros(3, 3, requires_grad=True)
     same = torch.ones(3, 3, dtype=torch.bool)
     heat = torch.tensor(0.07, requires_grad=True)

@@ -41,7 +41,7 @@ def test_every_pair_has_the_score_of_a_loop_over_its_numbers(name):
             assert found[i, j].item() == pytest.approx(by_loops(caption, image, name), abs=1e-12)
 
 
-def test_a_caption_below_its_picture_in_every_dimension_costs_nothing_and_the_other_way_round_does():
+def test_order_penalty_of_caption_below_picture_is_zero():
     caption, image = torch.tensor([[0.1, 0.2, 0.0]]), torch.tensor([[0.3, 0.2, 0.9]])
     assert scores(caption, image, "order").item() == 0
     assert scores(caption, image, "reversed_order").item() == pytest.approx(-(0.2**2 + 0.9**2))
@@ -90,7 +90,7 @@ def objectives(same):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
 @pytest.mark.parametrize("pictures", [[0, 1, 2, 3], [0, 1, 0, 3]])
-def test_gradients_of_every_objective_with_every_similarity_also_when_a_picture_is_there_twice(name, loss, pictures):
+def test_gradients_of_objective_with_repeated_picture_equal_differences(name, loss, pictures):
     ids = torch.tensor(pictures)
     objective = objectives(ids[:, None] == ids[None, :])[loss]
     captions, images = rows(4).requires_grad_(), rows(4, seed=1).requires_grad_()
@@ -102,7 +102,7 @@ def test_gradients_of_every_objective_with_every_similarity_also_when_a_picture_
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_zeros_and_exact_ties_have_gradients_that_are_numbers(name, loss, dtype):
+def test_gradients_of_zeros_and_ties_are_finite(name, loss, dtype):
     """A caption and a picture that are all zeros, two equal captions, and a caption equal to its picture."""
     captions, images = rows(5).to(dtype), rows(5, seed=1).to(dtype)
     captions[0], images[1] = 0, 0

@@ -59,7 +59,7 @@ def test_damaged_checkpoint_is_set_aside(tmp_path, caplog) -> None:
         assert again == curves
 
 
-def test_half_a_checkpoint_leaves_the_one_before(tmp_path, monkeypatch) -> None:
+def test_checkpoint_half_written_leaves_the_earlier_one(tmp_path, monkeypatch) -> None:
     checkpoint = Checkpoint(tmp_path)
     checkpoint.save(Progress(1), {"weights": torch.ones(3)})
 
@@ -115,7 +115,7 @@ def test_two_at_once_do_not_share(tmp_path, caplog) -> None:
     assert not one.folder.exists()
 
 
-def test_finished_run_keeps_its_folder_until_it_is_told_so(tmp_path) -> None:
+def test_finished_run_keeps_its_folder_until_the_facts_are_written(tmp_path) -> None:
     with open_checkpoint(tmp_path, "train", **KEY) as one:
         finish = one.finished()
     with open_checkpoint(tmp_path, "train", **KEY) as two:
@@ -125,7 +125,7 @@ def test_finished_run_keeps_its_folder_until_it_is_told_so(tmp_path) -> None:
     assert not one.folder.exists()
 
 
-def test_run_that_fails_tells_where_its_work_is(tmp_path, caplog) -> None:
+def test_failed_run_names_the_folder_of_its_work(tmp_path, caplog) -> None:
     with pytest.raises(TrainingError), open_checkpoint(tmp_path, "train", **KEY) as one:
         raise TrainingError("the loss explodes")
     assert f"train: what was kept before the error, if anything, is in {one.folder}" in caplog.text

@@ -43,10 +43,11 @@ def killed_at(monkeypatch, name, fatal, checkpoint):
 
 
 def counted(monkeypatch, name, checkpoint):
-    """Run to the end; return the result, and the batches done."""
+    """Go on to the end; return the result, and the batches done."""
     task, done = TASKS[name][0], []
     honest = task.step
     with monkeypatch.context() as patch:
+        patch.setattr(task, "begin", lambda self: done.append("begins anew"))
         patch.setattr(task, "step", lambda self, number: (done.append(number), honest(self, number))[1])
         return run(name, checkpoint), done
 
@@ -96,7 +97,7 @@ def test_loss_not_finite_is_one_message_and_never_in_a_checkpoint(monkeypatch, t
 
     monkeypatch.setattr(engine, "SECONDS", 0.0)
     monkeypatch.setattr(task, "step", step)
-    between = r"loss is (no number at batch 5|not a finite number between batch \d and 4)"
+    between = r"loss is (not finite at batch 5|not a finite number between batch \d and 4)"
     with pytest.raises(TrainingError, match=between) as caught:
         run(name, Checkpoint(tmp_path))
     assert "ower " in str(caught.value)  # the rate
@@ -206,12 +207,16 @@ def test_loss_that_is_worst_is_named(monkeypatch):
         engine.run(Toy([None] * 4))
 
 
+@pytest.mark.parametrize("finished", [False, True])
 @pytest.mark.parametrize("name", PLAIN)
-def test_events_have_each_point_of_the_curves_once(monkeypatch, tmp_path, name):
+def test_events_of_a_resumed_run_have_each_point_of_the_curves_once(monkeypatch, tmp_path, name, finished):
     monkeypatch.setenv("SIGHTWORD_TENSORBOARD", str(tmp_path / "events"))
     checkpoint = Checkpoint(tmp_path / "run")
     checkpoint.folder.mkdir()
-    killed_at(monkeypatch, name, 5, checkpoint)
+    if finished:
+        run(name, checkpoint)
+    else:
+        killed_at(monkeypatch, name, 5, checkpoint)
     _, progress = run(name, checkpoint)
     events = EventAccumulator(str(tmp_path / "events/run"), size_guidance={"scalars": 0}).Reload()
     wanted = {f"{table}/{column}": points for table, columns in progress.curves.items()

@@ -1,10 +1,11 @@
-"""The energy of a pair (premise, hypothesis): low where the premise entails the hypothesis."""
+"""The energy of a pair (premise, hypothesis): low where the premise entails the hypothesis; and the max-margin loss."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
@@ -60,3 +61,33 @@ def _symmetric(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -
     cosines = (premises * hypotheses).sum(axis=1) / (lengths[0] * lengths[1])
     energies: NDArray[np.float64] = 1.0 - np.minimum(cosines, 1.0)
     return energies
+
+
+def torch_energies(energy: EnergyName, premises: torch.Tensor, hypotheses: torch.Tensor) -> torch.Tensor:
+    """Return the energies (N,) of :func:`pair_energies`, with gradients to both sides.
+
+    Args:
+        energy: ``order`` or ``symmetric``.
+        premises: (N, D), float.
+        hypotheses: (N, D), float.
+    """
+    if energy == "order":
+        return (hypotheses - premises).clamp(min=0).square().sum(dim=1)
+    lengths = [torch.linalg.vector_norm(side, dim=1).clamp_min(SHORTEST) for side in (premises, hypotheses)]
+    energies: torch.Tensor = 1 - (premises * hypotheses).sum(dim=1) / (lengths[0] * lengths[1])
+    return energies
+
+
+def margin_loss(
+    energies: torch.Tensor, entailed: torch.Tensor, *, margin: float, reduction: Literal["mean", "sum"]
+) -> torch.Tensor:
+    """Return the loss of a batch: E of an entailed pair, ``max(0, margin - E)`` of another one (released code).
+
+    Args:
+        energies: (N,), float.
+        entailed: (N,), bool.
+        margin: the energy from which a pair that is not entailed costs nothing.
+        reduction: over the pairs.
+    """
+    losses = torch.where(entailed, energies, (margin - energies).clamp(min=0))
+    return losses.sum() if reduction == "sum" else losses.mean()

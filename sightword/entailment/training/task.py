@@ -8,12 +8,10 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch.nn.utils import clip_grad_norm_
 
 from sightword.compute.devices import move
 from sightword.entailment.training.batches import EncodedPairs, Rows, batches
-from sightword.entailment.training.energies import pair_energies
-from sightword.entailment.training.losses import margin_loss, torch_energies
+from sightword.entailment.training.energies import margin_loss, pair_energies, torch_energies
 from sightword.entailment.training.prefixes import embed, fits
 from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import TrainingError
@@ -92,7 +90,6 @@ def train(
 class PairTask(Task[EntailSettings]):
     """A training run of sentence pairs in progress."""
 
-    section = "train"
     points = 20
     advice = "Lower train.rate, or look at train.clip and train.margin."
 
@@ -103,11 +100,10 @@ class PairTask(Task[EntailSettings]):
         torch.manual_seed(settings.seed)
         self.captions = captions = build(settings, tokens).to(device)
         self.embed = partial(embed, captions) if fits(captions) else captions.embed
-        self.adam = torch.optim.Adam(captions.parameters(), lr=settings.rate, fused=True)
         self.epoch, self.order = 0, self._order(0)
         super().__init__(
             settings, steps=settings.epochs * len(self.order), every=settings.validate_every, modules=captions,
-            optimiser=self.adam, device=device,
+            optimiser=torch.optim.Adam(captions.parameters(), lr=settings.rate, fused=True), device=device,
         )  # fmt: skip
 
     def _order(self, epoch: int) -> list[Rows]:
@@ -136,12 +132,7 @@ class PairTask(Task[EntailSettings]):
         energies = torch_energies(settings.energy, vectors[premises], vectors[hypotheses])
         entailed = move(torch.from_numpy(self.training.entailed[rows]), device)
         loss = margin_loss(energies, entailed, margin=settings.margin, reduction=settings.reduction)
-        self.adam.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
-        if settings.clip is not None:
-            clip_grad_norm_(self.captions.parameters(), settings.clip)
-        self.adam.step()
-        return loss.detach()
+        return self.descend(loss, settings.clip)
 
     def validate(self) -> Validation:
         """Measure the accuracy on dev with the threshold that suits dev best.

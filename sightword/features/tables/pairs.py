@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from dataclasses import dataclass
 
@@ -60,6 +61,13 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
         numbers=np.asarray(chosen.captions, np.int64),
         image_of_caption=np.asarray([row_of[image_id] for image_id in chosen.image_ids], np.int64),
     )
+
+
+def first_copies(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+    """Return for each picture, a row of (N, D), the first picture with the same features: int64 (N,)."""
+    seen: dict[bytes, int] = {}
+    hashes = (hashlib.sha256(row.tobytes()).digest() for row in features)
+    return np.array([seen.setdefault(one, place) for place, one in enumerate(hashes)], np.int64)
 
 
 def report_uncaptioned(features: FeatureTable, captions: CaptionTable) -> None:

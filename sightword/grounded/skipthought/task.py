@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.utils import clip_grad_norm_
 
 from sightword.errors import TrainingError
 from sightword.grounded.skipthought.batches import batches, examples
@@ -22,7 +21,7 @@ from sightword.training.engine import Task, run
 log = logging.getLogger(__name__)
 
 RANGE = 700.0
-"""The largest loss of a word whose perplexity is a number."""
+"""The largest loss of a word; exp() of larger ones overflows."""
 
 
 def train(
@@ -99,13 +98,7 @@ class TextTask(Task[SkipthoughtSettings]):
         """Train on the examples of batch ``number``, and return the loss, a scalar on the device."""
         settings = self.settings
         self.adam.param_groups[0]["lr"] = settings.rate * settings.decay ** (number / settings.decay_steps)
-        loss = self.network.loss(self.text, examples)
-        self.adam.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
-        if settings.clip is not None:
-            clip_grad_norm_(self.network.parameters(), settings.clip)
-        self.adam.step()
-        return loss.detach()
+        return self.descend(self.network.loss(self.text, examples), settings.clip)
 
     def validate(self) -> None:
         """Add the loss on held-out text to its curve.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import TrainingError
-from sightword.features.tables.pairs import Pairs
+from sightword.features.tables.pairs import Pairs, first_copies
 from sightword.grounded.training.settings import TEN, Scenario
 from sightword.model.similarity import unit_rows
 
@@ -43,9 +43,7 @@ class Described:
     @classmethod
     def of(cls, ids: Sequence[npt.NDArray[np.int64]], picture_of: Rows, features: npt.NDArray[np.float32]) -> Described:
         """Find the copies of pictures."""
-        rows = np.ascontiguousarray(features).view(np.dtype((np.void, features.shape[1] * features.itemsize))).ravel()
-        _, first, copy = np.unique(rows, return_index=True, return_inverse=True)
-        copy_of = first[copy].astype(np.int64)
+        copy_of = first_copies(features)
         return cls(list(ids), picture_of, features, copy_of, copy_of)
 
     def controlled(self, scenario: Scenario, seed: int) -> Described:

@@ -56,7 +56,6 @@ class GroundingTask(Task[Scenario]):
         others: further modules to train.
     """
 
-    section = "train"
     points = 20
     advice = "Lower the scenario's rate, or look at clip, margin and the features."
 

@@ -66,7 +66,7 @@ class Concepts:
         """
         place = as_folder(folder)
         if not (place / FORMAT.description).is_file():
-            todo = f"The stage embed of hypernyms/dvc.yaml writes the folder (`make hypernyms`). {TODO}"
+            todo = f"The stage train of hypernyms/dvc.yaml writes the folder (`make hypernyms`). {TODO}"
             raise EncoderError(f"has no concepts ({FORMAT.description} is missing)", where=place, todo=todo)
         about, names = FORMAT.read(place)
         FORMAT.require(names, _WEIGHTS, where=place)

@@ -74,7 +74,6 @@ def train(
 class ConceptsTask(Task[EmbedSettings]):
     """A training run of concepts in progress."""
 
-    section = "train"
     advice = "Lower train.rate, or look at train.margin and train.init."
 
     def __init__(
@@ -198,6 +197,6 @@ class ConceptsTask(Task[EmbedSettings]):
         }
 
     def restore(self, state: Tensors) -> None:
-        """Put back what :meth:`state` returned."""
+        """Restore the state that :meth:`state` returned."""
         for name, one in {"table": self.table, **self.shared}.items():
             one.restore({key: value.numpy() for key, value in part(state, f"{name}.").items()})

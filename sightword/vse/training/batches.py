@@ -1,16 +1,20 @@
-"""The minibatches of an epoch."""
+"""The minibatches of an epoch, and control conditions: training with shuffled pictures or shuffled captions."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sightword.features.tables.pairs import Pairs
+from sightword.vse.training.settings import TrainSettings
 
 Rows = npt.NDArray[np.int64]
 LastBatch = Literal["keep", "drop"]
+_PICTURES, _CLUSTERS = 1, 2
+"""Streams of random numbers of a seed."""
 
 
 def batches(
@@ -43,7 +47,7 @@ def batches(
     Returns:
         For each batch an int64 array of rows into the captions; every epoch has the same number of batches.
     """
-    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
+    random = _random(seed, epoch)
     lengths = np.asarray([len(ids) for ids in pairs.ids])
     shared = random.permutation(len(pairs.image_ids)) if shuffle == "epoch" else None
     places = places_of(pairs)
@@ -86,3 +90,20 @@ def places_of(pairs: Pairs) -> npt.NDArray[np.int64]:
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     return places
+
+
+def controlled(training: Pairs, settings: TrainSettings) -> Pairs:
+    """Return the training split with shuffled pictures or clusters, where the settings have these controls.
+
+    The seed of the settings determines both orders. Each picture keeps its number of captions.
+    """
+    features, owners = training.features, training.image_of_caption
+    if settings.pictures == "shuffled":
+        features = features[_random(settings.seed, 0, 0, _PICTURES).permutation(len(features))]
+    if settings.clusters == "shuffled":
+        owners = _random(settings.seed, 0, 0, _CLUSTERS).permutation(owners)
+    return replace(training, features=features, image_of_caption=owners)
+
+
+def _random(*entropy: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

@@ -92,7 +92,7 @@ class Watch:
         if not finite.all():
             place = start + int(np.argmin(finite))
             kind = "gradient" if np.isfinite(self.losses[place]) else "loss"
-            raise self._error(f"the {kind} is no number at", plan, place, " of the batch before:", place - 1)
+            raise self._error(f"the {kind} is not finite at", plan, place, " of the batch before:", place - 1)
         for place, loss in enumerate(losses, start):
             alike = self.objective.alike(len(plan.order[place]), epoch=plan.epoch)
             self._shares.append(loss / alike if alike else 0.0)  # 0 without a margin: equal scores cost nothing

@@ -1,4 +1,4 @@
-"""The training split that all processes of a machine share, and the processes of a run."""
+"""Shares the memory-mapped training split among the processes of a machine."""
 
 from __future__ import annotations
 

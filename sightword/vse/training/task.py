@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
 
@@ -13,16 +12,15 @@ from torch import nn
 
 from sightword.compute.devices import move
 from sightword.errors import TrainingError
-from sightword.features.tables.pairs import Pairs
+from sightword.features.tables.pairs import Pairs, first_copies
 from sightword.model.encoders import Encoders
 from sightword.model.initialisation import initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, run
 from sightword.training.processes import ALONE, Processes
 from sightword.vse.training.averaging import Averaging
-from sightword.vse.training.batches import batches
+from sightword.vse.training.batches import batches, controlled
 from sightword.vse.training.clipping import clip
-from sightword.vse.training.controls import controlled
 from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.vse.training.objective import Objective
 from sightword.vse.training.schedule import learning_rate
@@ -125,7 +123,7 @@ class CaptionTask(Task[TrainSettings]):
         self.objective = Objective(settings).to(device)
         self.encoders = encoders.to(device)
         self.features = _near(torch.from_numpy(training.features), device)
-        self.same_picture = torch.from_numpy(_distinct(training.features)).to(device)
+        self.same_picture = torch.from_numpy(first_copies(training.features)).to(device)
         self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
         self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective)
@@ -164,7 +162,7 @@ class CaptionTask(Task[TrainSettings]):
         return {"average": self.averaging.state(), "watch": self.watch.state()}
 
     def restore(self, state: Tensors) -> None:
-        """Put back what :meth:`state` returned."""
+        """Restore the state that :meth:`state` returned."""
         self.averaging.restore(part(state, "average."))
         self.watch.restore(part(state, "watch."))
 
@@ -269,9 +267,3 @@ def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
         log.warning("train: the features do not fit on the GPU beside the training: each batch's are copied there")
         return features
     return features.to(device)
-
-
-def _distinct(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """Return a number for each picture, the same for pictures with equal features: copies are not mismatches."""
-    seen: dict[bytes, int] = {}
-    return np.array([seen.setdefault(hashlib.sha256(row.data).digest(), len(seen)) for row in features], np.int64)

@@ -9,7 +9,7 @@ from sightword.features.tables.pairs import Pairs
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
 from sightword.model.penalty import errors
-from sightword.model.settings import SimilarityName
+from sightword.model.shape import SimilarityName
 from sightword.model.similarity import tie_width, unit
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")

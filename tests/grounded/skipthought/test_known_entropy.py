@@ -60,7 +60,7 @@ def test_a_decoder_reaches_the_entropy_given_the_sentence(stories, decode):
     assert loss_of_a_sentence(text, decode) == pytest.approx(wanted, rel=0.02)
 
 
-def test_cut_off_from_the_sentence_it_stays_at_the_marginal_entropy(stories, monkeypatch):
+def test_decoder_without_the_sentence_stays_at_the_marginal_entropy(stories, monkeypatch):
     kinds, text = stories
     cut = SkipThought.vectors
     monkeypatch.setattr(SkipThought, "vectors", lambda self, table, words: 0.0 * cut(self, table, words))

@@ -82,7 +82,7 @@ def test_loss_and_gradients_are_those_of_a_plain_loop(random_text, change):
         assert torch.allclose(one, other, rtol=1e-11, atol=1e-14)
 
 
-def test_padding_is_no_word_and_a_longer_sentence_in_the_batch_changes_no_other_loss(random_text):
+def test_loss_of_sentence_does_not_depend_on_padding(random_text):
     network = network_of(random_text)
     alone = sum(network.total(random_text, np.array([middle]))[0].item() for middle in MIDDLES)
     together, words = network.total(random_text, MIDDLES)
@@ -112,7 +112,7 @@ def test_vectors_are_those_of_the_encoder(random_text, objective, layer_norm):
     assert torch.allclose(found[2], vector(network, rows[2]), rtol=1e-12, atol=1e-14)
 
 
-def test_neighbours_are_told_apart_by_cosines_from_all_but_copies_and_themselves():
+def test_neighbours_loss_leaves_out_copies_and_the_anchor():
     rows = [[2, 3], [4], [2, 3], [5, 6, 7], [8], [9, 2]]
     text = text_of(rows, words=12)
     network = network_of(text, objective="infonce", temperature=0.3)
@@ -132,7 +132,7 @@ def test_neighbours_are_told_apart_by_cosines_from_all_but_copies_and_themselves
     ("objective", "layer_norm"),
     [("skipthought", "none"), ("skipthought", "frozen"), ("infonce", "none"), ("none", "none")],
 )
-def test_saved_and_loaded_a_network_is_the_same(random_text, tmp_path, objective, layer_norm):
+def test_network_loaded_equals_the_saved_one(random_text, tmp_path, objective, layer_norm):
     torch.manual_seed(3)
     network = build(SMALL.model_copy(update={"objective": objective, "layer_norm": layer_norm}), 20)
     for name in ("one", "other"):

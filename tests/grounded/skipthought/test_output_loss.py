@@ -48,7 +48,7 @@ def gradients(loss, *leaves):
     ],
 )
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-def test_value_and_all_gradients_are_those_of_padded_logits(lengths, hidden, words, rows, columns, dtype, close):
+def test_output_loss_and_gradients_equal_those_of_padded_logits(lengths, hidden, words, rows, columns, dtype, close):
     states, weight, bias, targets, mask = drawn(lengths, hidden, words, dtype)
     places = 30 * len(lengths)
     wanted = gradients(padded(states, weight, bias, targets, mask, places), states, weight, bias)

@@ -32,7 +32,7 @@ def equal(one, other):
 
 
 @pytest.mark.parametrize(("bucket", "objective"), [(1, "skipthought"), (4, "skipthought"), (4, "infonce")])
-def test_an_epoch_has_each_triple_at_most_once_and_can_start_anywhere(random_text, bucket, objective):
+def test_epoch_from_any_start_has_each_triple_at_most_once(random_text, bucket, objective):
     settings = SMALL.model_copy(update={"bucket": bucket, "objective": objective})
     found = random_text.pairs(0) if objective == "infonce" else random_text.triples(0)
     each = len(found) // 16

@@ -211,10 +211,10 @@ def test_words_of_a_file_are_added(tmp_path):
     assert found.encoder.known("a purple ball") == 1.0
 
 
-def test_a_file_of_word_vectors_that_does_not_suit_is_reported_before_training(tmp_path, monkeypatch):
+def test_word_vectors_that_do_not_suit_are_refused_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr(module.GroundingTask, "step", lambda *_: pytest.fail("it trained"))
     (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
     with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
         run(cluster=1, expansion=str(tmp_path / "few.txt"))
-    with pytest.raises(SemanticsError, match="cannot be read"):
+    with pytest.raises(SemanticsError, match="does not exist"):
         run(cluster=1, expansion=str(tmp_path / "none.txt"))

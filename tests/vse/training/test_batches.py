@@ -103,7 +103,7 @@ def test_without_sorting_the_order_is_a_shuffle_of_each_pass_cut_evenly(size):
     COUNTS, st.integers(2, 12), st.integers(1, 4), st.sampled_from(["pass", "epoch"]), st.sampled_from(["all", "one"])
 )
 @settings(max_examples=80, deadline=None)
-def test_where_the_last_batch_is_dropped_all_have_exactly_their_size(counts, size, bucket, order, captions):
+def test_batches_with_last_one_dropped_have_equal_sizes(counts, size, bucket, order, captions):
     pairs = pairs_with(counts)
     found = batches(
         pairs, size=size, bucket=bucket, seed=3, epoch=1, captions=captions, last_batch="drop", shuffle=order
@@ -151,7 +151,7 @@ def test_five_passes_that_share_their_order_have_the_same_batches_of_pictures():
 
 @given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
-def test_with_one_caption_an_epoch_every_picture_is_there_exactly_once(counts, size, bucket, epoch):
+def test_epoch_of_one_caption_has_every_picture_once(counts, size, bucket, epoch):
     pairs = pairs_with(counts)
     found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
     assert sorted(pairs.image_of_caption[np.concatenate(found)].tolist()) == list(range(len(counts)))

@@ -8,7 +8,7 @@ import torch
 
 from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
-from sightword.vse.training.controls import controlled
+from sightword.vse.training.batches import controlled
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import train
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_pictures import TOKENS, spelled
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
@@ -24,7 +25,6 @@ SETTINGS = TrainSettings(
     embedding=5, hidden=8, attention=6, batch=8, epochs=8, cycle=4, rate_max=0.02, clip_images=None,
     clip_captions=None,
 )  # fmt: skip
-TOKENS = 20
 BATCHES = 4 * LOOK
 """In an epoch, where losses are made up."""
 ALIKE = 2 * 0.2 * 7 / 8
@@ -33,18 +33,7 @@ ALIKE = 2 * 0.2 * 7 / 8
 
 @pytest.fixture(scope="module")
 def pairs() -> Pairs:
-    """40 pictures of five colours and eight shapes, two captions each that spell both."""
-    random = np.random.default_rng(0)
-    colours, shapes = random.normal(size=(5, 10)), random.normal(size=(8, 10))
-    places = np.arange(40)
-    return Pairs(
-        image_ids=[f"{place:02d}" for place in places],
-        features=np.hstack([colours[places % 5], shapes[places // 5]]).astype(np.float32),
-        texts=[""] * 80,
-        ids=[np.array([2 + p % 5, filler, 8 + p // 5], np.int64) for p in places for filler in (17, 18)],
-        numbers=np.tile([0, 1], 40),
-        image_of_caption=np.repeat(places, 2),
-    )
+    return spelled(5)
 
 
 def run(pairs: Pairs, kept: list[int] | None = None, **change: object) -> list[int]:
@@ -72,7 +61,7 @@ def run(pairs: Pairs, kept: list[int] | None = None, **change: object) -> list[i
         {"rate_max": 1e-8, "rate_min": 1e-9},
     ],
 )
-def test_a_training_that_is_well_is_never_stopped(pairs, monkeypatch, change):
+def test_run_that_learns_is_never_stopped(pairs, monkeypatch, change):
     monkeypatch.setattr(divergence, "LOOK", 10)  # stricter than it is
     assert run(pairs, **change) == [4, 8]
 
@@ -83,7 +72,7 @@ def test_a_rate_that_makes_it_explode_stops_it(pairs, loss, rate):
     with pytest.raises(TrainingError) as caught:
         run(pairs, loss=loss, schedule="step", rate_max=rate)
     text = str(caught.value)
-    assert re.search(r"the loss (explodes: over 50 batches|is no number)", text)
+    assert re.search(r"the loss (explodes: over 50 batches|is not finite)", text)
     found = re.search(
         r"batch (\d+) \(epoch (\d+)\), learning rate (\S+), gradient norms .*\(pictures\) and .*\(capt", text
     )
@@ -94,7 +83,7 @@ def test_a_rate_that_makes_it_explode_stops_it(pairs, loss, rate):
     assert float(found[3]) == rate
 
 
-def test_a_training_that_loses_all_it_learned_is_stopped_and_its_snapshots_stay(pairs, monkeypatch):
+def test_run_that_explodes_is_stopped_and_keeps_its_snapshots(pairs, monkeypatch):
     real = loop.learning_rate
 
     def rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
@@ -108,7 +97,7 @@ def test_a_training_that_loses_all_it_learned_is_stopped_and_its_snapshots_stay(
     assert kept[0] == 4
 
 
-def test_a_picture_that_is_no_number_stops_it_within_the_epoch(pairs, monkeypatch):
+def test_picture_of_nan_stops_the_run_within_the_epoch(pairs, monkeypatch):
     honest, done = CaptionTask.learn, 0
 
     def step(self: CaptionTask, *arguments: object) -> torch.Tensor:
@@ -121,15 +110,15 @@ def test_a_picture_that_is_no_number_stops_it_within_the_epoch(pairs, monkeypatc
     monkeypatch.setattr(CaptionTask, "learn", step)
     monkeypatch.setattr(divergence, "LOOK", 6)
     with pytest.raises(
-        TrainingError, match=r"the loss is no number at batch 5 \(epoch 1\), learning rate .*\(captions\)"
+        TrainingError, match=r"the loss is not finite at batch 5 \(epoch 1\), learning rate .*\(captions\)"
     ):
         run(pairs)
     assert done == 6  # of the epoch's ten
 
 
-def test_a_number_that_is_none_tells_the_norms_before(pairs):
+def test_loss_of_nan_is_reported_with_the_norms_before(pairs):
     broken = Pairs(**{**pairs.__dict__, "features": pairs.features * np.float32(1e30)})
-    with pytest.raises(TrainingError, match=r"no number at batch \d+ .*gradient norms of the batch before: "):
+    with pytest.raises(TrainingError, match=r"not finite at batch \d+ .*gradient norms of the batch before: "):
         run(broken, loss="infonce", rate_max=1e30, rate_min=1e29, clip_images=0.5)
 
 
@@ -222,7 +211,7 @@ def test_without_a_margin_nothing_can_be_told():
     st.frozensets(st.integers(0, BATCHES - 1), max_size=8),
     st.integers(1, BATCHES - 1),
 )
-def test_how_often_one_looks_and_where_it_was_killed_makes_no_difference(levels, looks, killed):
+def test_verdict_does_not_depend_on_looks_or_kills(levels, looks, killed):
     """And the verdict is that of the rule, counted by hand."""
     shares = np.repeat(levels, LOOK) * np.random.default_rng(0).uniform(0.9, 1.1, BATCHES)
     means = [float(block.mean()) for block in np.split(shares, 4)]
@@ -241,11 +230,11 @@ def test_how_often_one_looks_and_where_it_was_killed_makes_no_difference(levels,
     assert found == wanted
 
 
-def test_a_gradient_that_is_no_number_is_told_before_it_is_in_a_snapshot():
+def test_gradient_of_nan_is_reported_before_a_snapshot():
     seen = watching()
     seen.add(torch.tensor(0.3), torch.tensor([0.1, 0.2]))
     seen.add(torch.tensor(0.3), torch.tensor([float("inf"), 0.2]))
     with pytest.raises(TrainingError) as caught:
         seen.look(plan(1))
-    assert "the gradient is no number at batch 202 (epoch 2), learning rate 0.002, " in str(caught.value)
+    assert "the gradient is not finite at batch 202 (epoch 2), learning rate 0.002, " in str(caught.value)
     assert "of the batch before: 0.1 (pictures) and 0.2 (captions)" in str(caught.value)

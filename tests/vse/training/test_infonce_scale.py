@@ -25,7 +25,7 @@ def scale(asked):
 
 
 @pytest.mark.parametrize("temperature", [0.01, 0.001])
-def test_at_the_limit_the_gradient_is_not_zero_and_the_scale_comes_down(temperature):
+def test_scale_at_the_limit_has_a_gradient_and_comes_down(temperature):
     asked = objective(temperature)
     assert scale(asked) == pytest.approx(LARGEST_SCALE)
     optimiser = torch.optim.SGD(asked.parameters(), lr=1e-3)
@@ -68,7 +68,7 @@ def alike(temperature):
     return CaptionTask(settings, pairs, 5, torch.device("cpu"))
 
 
-def test_a_run_brings_a_scale_down_that_is_too_large_for_what_can_be_learned():
+def test_scale_too_large_for_the_data_comes_down():
     """Every scale above zero costs more than none."""
     run = alike(temperature=0.005)
     assert scale(run.objective) == pytest.approx(LARGEST_SCALE)

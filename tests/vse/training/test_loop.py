@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from small_pictures import TOKENS, spelled
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
@@ -26,28 +27,11 @@ SETTINGS = TrainSettings(
     clip_captions=None,
     reduction="sum",
 )
-TOKENS = 20
 
 
 @pytest.fixture(scope="module")
 def pairs():
-    """24 pictures of three kinds of colour and eight of shape, two captions each that spell both."""
-    random = np.random.default_rng(0)
-    colours, shapes = random.normal(size=(3, 10)), random.normal(size=(8, 10))
-    features, ids, owner = [], [], []
-    for place in range(24):
-        features.append(np.r_[colours[place % 3], shapes[place // 3]])
-        for filler in (15, 16):
-            ids.append(np.array([2 + place % 3, filler, 6 + place // 3], np.int64))
-            owner.append(place)
-    return Pairs(
-        image_ids=[f"{place:02d}" for place in range(24)],
-        features=np.asarray(features, np.float32),
-        texts=[""] * 48,
-        ids=ids,
-        numbers=np.tile([0, 1], 24),
-        image_of_caption=np.asarray(owner),
-    )
+    return spelled()
 
 
 def run(settings, pairs):
@@ -59,7 +43,7 @@ def run(settings, pairs):
     return kept, train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=keep)
 
 
-def test_it_learns_and_keeps_a_snapshot_at_the_end_of_each_cycle(pairs):
+def test_run_learns_and_keeps_a_snapshot_each_cycle(pairs):
     kept, done = run(SETTINGS, pairs)
     assert list(kept) == [4, 8]
     losses = [loss for _, loss in done.progress.curves["loss"]["loss"]]
@@ -108,7 +92,7 @@ def test_each_variant_trains(pairs, change):
 
 
 @pytest.mark.parametrize("change", [{"average": "ema", "average_decay": 0.9}, {"average": "swa", "cycle": 2}])
-def test_what_is_kept_and_validated_is_the_average(pairs, change):
+def test_kept_and_validated_weights_are_the_average(pairs, change):
     plain, _ = run(SETTINGS.model_copy(update={**change, "average": "none", "snapshots": "epoch"}), pairs)
     settings = SETTINGS.model_copy(update=change)
     kept, done = run(settings, pairs)
@@ -152,21 +136,21 @@ def test_more_pictures_in_a_batch_than_there_are_is_refused(pairs):
         run(SETTINGS.model_copy(update={"batch": 25}), pairs)
 
 
-def test_a_loss_that_is_no_number_stops_the_training(pairs):
+def test_loss_of_nan_stops_the_training(pairs):
     broken = pairs.features.copy()
     broken[3, 2] = np.inf
     wrong = Pairs(**{**pairs.__dict__, "features": broken})
-    with pytest.raises(TrainingError, match=r"the loss is no number at batch \d+ \(epoch 1\), learning rate"):
+    with pytest.raises(TrainingError, match=r"the loss is not finite at batch \d+ \(epoch 1\), learning rate"):
         run(SETTINGS, wrong)
 
 
 def test_copies_of_a_picture_are_no_mismatches():
     features, rows = np.array([[1, 2], [3, 4], [1, 2], [-0.0, 0]], np.float32), np.arange(4)
     copies = Pairs([""] * 4, features, [""] * 4, [np.ones(1, np.int64)] * 4, rows * 0, rows)
-    assert CaptionTask(SETTINGS, copies, TOKENS, torch.device("cpu")).same_picture.tolist() == [0, 1, 0, 2]
+    assert CaptionTask(SETTINGS, copies, TOKENS, torch.device("cpu")).same_picture.tolist() == [0, 1, 0, 3]
 
 
-def test_features_too_large_for_a_gpu_stay_where_they_are_and_it_is_said(monkeypatch, caplog):
+def test_features_too_large_for_the_gpu_stay_and_are_logged(monkeypatch, caplog):
     pretended = torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
     features = torch.zeros(10, 3)

@@ -16,7 +16,7 @@ def objective(**settings: object) -> Objective:
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_batches_that_all_cost_twice_the_margin_are_flat(reduction):
+def test_losses_of_twice_the_margin_in_all_batches_are_flat(reduction):
     losses = 0.4 * np.array([1.002, 0.999, 1.0]) * (PAIRS if reduction == "sum" else 1)
     assert objective(reduction=reduction).flat(losses, PAIRS, epoch=0)
     assert not objective(reduction=reduction).flat(0.9 * losses, PAIRS, epoch=0)
@@ -28,7 +28,7 @@ def test_losses_that_only_pass_twice_the_margin_are_not_flat():
     assert not objective(reduction="mean").flat(losses, PAIRS, epoch=0)
 
 
-def test_only_losses_of_the_hardest_mismatch_are_flat_and_none_while_it_warms_up():
+def test_losses_are_flat_only_after_the_warm_up_of_hardest():
     losses = np.full(3, 0.4)
     assert not objective(loss="hinge").flat(losses, PAIRS, epoch=0)
     warm = objective(reduction="mean", warm_up=2)
@@ -38,7 +38,7 @@ def test_only_losses_of_the_hardest_mismatch_are_flat_and_none_while_it_warms_up
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_what_knowing_nothing_costs_is_the_loss_of_equal_scores(loss, reduction, epoch):
+def test_chance_level_is_the_loss_of_equal_scores(loss, reduction, epoch):
     asked = objective(loss=loss, reduction=reduction, warm_up=1)
     for pairs in (2, 9):
         found = asked(torch.full((pairs, pairs), 0.3), torch.eye(pairs, dtype=torch.bool), epoch=epoch)
@@ -60,7 +60,7 @@ def test_second_captions_are_paired_with_pictures_and_with_the_first_ones(loss):
     assert alone.alike(5, epoch=0) == objective(loss=loss).alike(5, epoch=0)
 
 
-def test_what_knowing_nothing_costs_counts_second_captions():
+def test_chance_level_counts_second_captions():
     for reduction in ("mean", "sum"):
         asked = objective(loss="hinge", reduction=reduction, second_caption=True, second_weight=0.5)
         alike = torch.ones(4, 3) / 3**0.5

@@ -80,7 +80,7 @@ def test_each_objective_has_the_gradients_of_one_process(repository, tmp_path, o
 
 
 @given(st.integers(2, 9), st.integers(2, 40))
-def test_each_row_of_a_batch_is_in_one_share_and_all_ranks_have_one_order(count, size) -> None:
+def test_rows_of_batch_are_each_in_one_share(count, size) -> None:
     rows = np.random.default_rng(0).permutation(size)
     cuts = [Group(Place(rank=rank, ranks=count), None, torch.device("cpu")).cut(rows) for rank in range(count)]
     whole = cuts[0][0]
@@ -92,7 +92,7 @@ def test_each_row_of_a_batch_is_in_one_share_and_all_ranks_have_one_order(count,
     assert np.array_equal(ALONE.cut(rows)[0][ALONE.cut(rows)[1]], rows)
 
 
-def test_a_split_is_mapped_as_it_was_written_and_stays_when_the_files_are_gone(tmp_path) -> None:
+def test_mapped_split_equals_written_one_after_its_files_are_deleted(tmp_path) -> None:
     split = rank_gradients.pairs()
     write_split(tmp_path, split, 15)
     found, tokens = map_split(tmp_path)

@@ -66,7 +66,7 @@ def clear(project: Path) -> None:
         shutil.rmtree(project / folder, ignore_errors=True)
 
 
-def test_killed_it_goes_on_with_the_same_bytes_and_with_another_number_too(project, repository, begin) -> None:
+def test_ranks_killed_and_resumed_with_any_number_end_with_the_same_bytes(project, repository, begin) -> None:
     write_project(repository, **SETTINGS, average="ema", average_decay=0.9, precision="bf16")
     finish(begin(2, copies=True))
     wanted = outputs(project)

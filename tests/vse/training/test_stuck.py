@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from small_pictures import TOKENS, spelled
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
@@ -18,34 +19,24 @@ SETTINGS = TrainSettings(
 COLLAPSED = 2 * SETTINGS.batch * SETTINGS.margin
 
 
-def pictures(spread: float) -> Pairs:
-    """24 pictures of three colours and eight shapes, with features that differ by ``spread`` around 1, and two captions
-    each that spell both."""
-    random = np.random.default_rng(0)
-    colours, shapes = random.normal(size=(3, 10)), random.normal(size=(8, 10))
-    places = np.arange(24)
-    return Pairs(
-        image_ids=[f"{place:02d}" for place in places],
-        features=np.float32(1 + spread * np.concatenate((colours[places % 3], shapes[places // 3]), axis=1)),
-        texts=[""] * 48,
-        ids=[np.array([2 + place % 3, filler, 6 + place // 3], np.int64) for place in places for filler in (15, 16)],
-        numbers=np.tile([0, 1], 24),
-        image_of_caption=np.repeat(places, 2),
-    )
-
-
 def run(pairs: Pairs, kept: list[int], checkpoint: Checkpoint | None = None, **settings: object):
     asked = SETTINGS.model_copy(update=settings)
     device = torch.device("cpu")
     return train(
-        asked, pairs, pairs, tokens=20, device=device, keep=lambda epoch, _: kept.append(epoch), checkpoint=checkpoint
+        asked,
+        pairs,
+        pairs,
+        tokens=TOKENS,
+        device=device,
+        keep=lambda epoch, _: kept.append(epoch),
+        checkpoint=checkpoint,
     )
 
 
-def test_a_collapsed_model_is_reported_with_what_to_do():
+def test_collapsed_run_is_reported_with_a_remedy():
     kept: list[int] = []
     with pytest.raises(TrainingError) as caught:
-        run(pictures(1e-6), kept, epochs=20, rate_max=0.02)
+        run(spelled(base=1, spread=1e-6), kept, epochs=20, rate_max=0.02)
     text = str(caught.value)
     assert kept == list(range(1, 7))  # then all of its last five epochs had losses within 1 %
     assert "training is stuck: for 5 epochs, up to epoch 7, all pairs of a batch score alike" in text
@@ -55,8 +46,8 @@ def test_a_collapsed_model_is_reported_with_what_to_do():
     assert "train.initialisation: vsepp" in text
 
 
-def test_a_run_that_learns_with_the_loss_of_a_collapsed_model_goes_on():
-    history = run(pictures(0.1), [], epochs=20, rate_max=0.002)
+def test_run_that_learns_at_the_loss_of_collapse_goes_on():
+    history = run(spelled(base=1, spread=0.1), [], epochs=20, rate_max=0.002)
     losses = np.array([loss for _, loss in history.progress.curves["loss"]["loss"]]).reshape(20, 6)
     assert (np.abs(losses[7:] / COLLAPSED - 1) < 0.012).all()  # thirteen epochs, and to the end
     recall = [entry["caption_to_image"]["r10"] for entry in history.recall.values()]
@@ -64,7 +55,7 @@ def test_a_run_that_learns_with_the_loss_of_a_collapsed_model_goes_on():
     assert recall[-1] == 100
 
 
-def test_a_killed_run_counts_on(tmp_path):
+def test_count_of_stuck_epochs_survives_a_kill(tmp_path):
     class KilledError(BaseException):
         """Stands for SIGKILL: nothing catches it."""
 
@@ -72,10 +63,10 @@ def test_a_killed_run_counts_on(tmp_path):
         if epoch == 5:
             raise KilledError
 
-    pairs = pictures(1e-6)
+    pairs = spelled(base=1, spread=1e-6)
     settings = {"epochs": 20, "rate_max": 0.02}
     with pytest.raises(KilledError):
-        train(SETTINGS.model_copy(update=settings), pairs, pairs, tokens=20, device=torch.device("cpu"), keep=keep,
+        train(SETTINGS.model_copy(update=settings), pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=keep,
               checkpoint=Checkpoint(tmp_path))  # fmt: skip
     with pytest.raises(TrainingError, match="up to epoch 7"):
         run(pairs, [], Checkpoint(tmp_path), **settings)

@@ -26,7 +26,7 @@ def project(repository, tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.slow
-def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository, tmp_path_factory) -> None:
+def test_run_killed_twice_ends_with_the_same_bytes(project, repository, tmp_path_factory) -> None:
     scratch = tmp_path_factory.mktemp("scratch")
     watched = {"SIGHTWORD_TENSORBOARD": str(tmp_path_factory.mktemp("events"))}
     finish(start(project, repository, scratch))
@@ -65,7 +65,7 @@ def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, repository
     assert recall == pytest.approx([float(line.split("\t")[-1]) for line in whole["recall.tsv"][1:]], rel=1e-5)
 
 
-def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_path) -> None:
+def test_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_path) -> None:
     """DVC deletes the outputs of a run that did not end well: then the checkpoint is all that is left."""
     document = YAML(typ="safe", pure=True).load(Path("params.yaml").read_text())
     document["train"] |= {"epochs": 2, "cycle": 1}
@@ -102,7 +102,7 @@ def test_the_checkpoint_stays_until_the_facts_are_written(project, repository, t
         assert half_done() == left
 
 
-def test_the_old_value_of_a_parameter_edited_meanwhile_takes_over_the_finished_training(project, repository, tmp_path):
+def test_run_with_parameter_edited_meanwhile_and_put_back_is_taken_over(project, repository, tmp_path):
     shutil.copy(repository / "dvc.yaml", project)
     scratch, params = tmp_path / "scratch", (project / "params.yaml").read_text()
     under_dvc = {"DVC_STAGE": "train", "SIGHTWORD_STORE": str(tmp_path / "store")}

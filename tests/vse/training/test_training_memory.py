@@ -52,7 +52,7 @@ def project(repository: Path, folder: Path, pictures: int, **settings: object) -
     return folder
 
 
-def test_the_project_of_this_test_is_one(repository, tmp_path, monkeypatch):
+def test_project_of_the_example_is_valid(repository, tmp_path, monkeypatch):
     """The smallest of it is read whole."""
     from sightword.captions.table import read_captions
 
