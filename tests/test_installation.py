@@ -264,7 +264,7 @@ def test_name_without_its_packages_names_the_extra(core):
 
 def test_saved_encoder_names_the_class_for_sentence_transformers(encoder, tmp_path):
     (module,) = json.loads((tmp_path / "encoder" / "modules.json").read_text())
-    assert module["type"] == "sightword.encoder.sentence_transformers.SightwordModule"
+    assert module["type"] == "sightword.export.sentence_transformers.SightwordModule"
 
 
 @pytest.fixture(scope="module")

@@ -219,8 +219,8 @@ def _pack(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
     from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.export.onnx_folder import CAPTIONS, DESCRIPTION, IMAGES, write_export
 
     difference = write_export(arguments.out, SentenceEncoder.from_pretrained(arguments.encoder))
     for path in (Path(arguments.out, name) for name in (CAPTIONS, IMAGES, DESCRIPTION)):

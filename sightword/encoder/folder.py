@@ -27,7 +27,7 @@ from sightword.messages import quote
 from sightword.model.saved import halved, load_module, write_tensors
 from sightword.model.shape import MOST, shape_as_json, shape_from_json
 
-WRAPPER = "sightword.encoder.sentence_transformers.SightwordModule"
+WRAPPER = "sightword.export.sentence_transformers.SightwordModule"
 HEADS = "heads.safetensors"
 
 Kind = TypeVar("Kind", bound=Combination)

@@ -13,11 +13,11 @@ from small_ground import TEXTS as GROUND_TEXTS
 from small_ground import encoder as with_spaces
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.export import CAPTIONS, run, write_export
 from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.encoding import embed
+from sightword.export.onnx_folder import CAPTIONS, run, write_export
 from sightword.model.encoders import pad
 from sightword.vse.page.attention import attend
 

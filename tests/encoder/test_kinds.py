@@ -12,8 +12,8 @@ from encoder_kinds import KINDS, TEXTS
 from sightword.compute.devices import threads
 from sightword.encoder.by_name import open_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.sentence_transformers import SightwordModule
 from sightword.errors import EncoderError
+from sightword.export.sentence_transformers import SightwordModule
 
 FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
 

@@ -145,7 +145,7 @@ def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
     """Return the section on use, of a folder of this name, or of an encoder of the package."""
     if packaged:
         where, how = "With Sightword installed", "As a model of sentence-transformers"
-        imported = "from sightword.encoder.sentence_transformers import SightwordModule\n"
+        imported = "from sightword.export.sentence_transformers import SightwordModule\n"
         model = "modules=[SightwordModule(encoder)]"
     else:
         where = "With Sightword installed, in the folder above this one"

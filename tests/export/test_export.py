@@ -19,11 +19,12 @@ from encoder_kinds import of_sentences, three
 from pipeline.cli import main
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder import export, onnx_graph
-from sightword.encoder.export import CAPTIONS, DESCRIPTION, IMAGES, write_export
 from sightword.encoder.parts import Part, parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SetupError
+from sightword.export import onnx_folder as export
+from sightword.export import onnx_graph
+from sightword.export.onnx_folder import CAPTIONS, DESCRIPTION, IMAGES, write_export
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.settings import ModelSettings
 

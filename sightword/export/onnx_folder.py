@@ -49,7 +49,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
     for name in ("onnx", "onnxruntime"):
         if not importlib.util.find_spec(name):
             raise SetupError(f"{name} is not installed", todo="Install the extra: pip install 'sightword[export]'.")
-    from sightword.encoder.onnx_graph import captions_graph, images_graph
+    from sightword.export.onnx_graph import captions_graph, images_graph
 
     _check(encoder)
     place = Path(folder)

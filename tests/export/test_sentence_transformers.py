@@ -20,8 +20,8 @@ from torch import nn
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.sentence_transformers import SightwordModule
 from sightword.errors import EncoderError
+from sightword.export.sentence_transformers import SightwordModule
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 

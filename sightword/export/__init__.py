@@ -1,0 +1,1 @@
+"""An encoder for other programs: ONNX, and the module for sentence-transformers."""
