@@ -18,7 +18,7 @@ from sightword.vse.page.sentence_pairs import worst_table
 
 EXAMPLES = 4
 """The number of captions of the gallery to show at once; the others are folded."""
-_MACROS = "sightword.report/page.html"
+_MACROS = "sightword.vse.page/page.html"
 _GALLERY = (
     "Captions of the split {} with the first {} retrieved pictures; the right picture is framed, with a ✓. Examples "
     "are sampled by a hash of the id, not hand-picked: as far as possible, a third has the right answer first, a "
