@@ -108,16 +108,21 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A real browser with a window of 1280 pixels; for tests with the marks ``full`` and ``system``."""
+@pytest.fixture(scope="session")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     from browser import Browser, program
 
     if program() is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
-    found = Browser(tmp_path / "browser")
+    found = Browser(tmp_path_factory.mktemp("browser"))
     try:
-        found.look(width=1280)
         yield found
     finally:
         found.close()
+
+
+@pytest.fixture
+def browser(_chromium: Browser) -> Browser:
+    """A real browser with a new page of 1280 pixels; for tests with the marks ``full`` and ``system``."""
+    _chromium.renew()
+    return _chromium
