@@ -18,8 +18,6 @@ IDLE = {
     "doctor": "pipeline/doctor/checks.py",
     "lineage": "pipeline/lineage/facts.py",
     "the parameters' document": "pipeline/params/params_file.py",
-    "the export to ONNX": "sightword/encoder/export.py",
-    "the module for sentence-transformers": "sightword/encoder/sentence_transformers.py",
 }
 
 
