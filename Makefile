@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev system-packages repro hypernyms entailment grounded test test-changed test-full check check-lock format clean docs
+.PHONY: help install dev system-packages repro hypernyms entailment grounded test test-changed test-full test-all check check-lock format clean docs
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -62,6 +62,9 @@ test-changed: dev ## Run the tests whose imports reach a file that differs from 
 
 test-full: dev ## Run the long and the system-level tests too
 	python -m pytest -m full -n $(WORKERS) $(SPREAD) --durations=10
+
+test-all: dev ## Run the tests of both at once, in less time than one after the other
+	python -m pytest -n $(WORKERS) $(SPREAD) --durations=20
 
 system-packages: ## Install what test-full needs of the system, where it is missing: an SSH server, a browser (Debian, root)
 	@command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openssh-server; }
