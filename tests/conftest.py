@@ -41,9 +41,10 @@ if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
     fork_server.share(Path(tempfile.gettempdir()) / f"fork-server-{run}", os.getppid())
 
 LONGEST = (
-    *("test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_pages.py", "test_end_to_end.py", "test_lab.py"),
-    *("test_steps.py", "test_sweep_on_ray.py", "test_remotes.py", "test_real_sweep.py", "test_sweep.py"),
-    *("test_hypernyms_in_dvc.py", "test_installation.py", "test_features_killed.py", "test_train_killed.py"),
+    *("test_pages.py", "test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_end_to_end.py", "test_lab.py"),
+    *("test_training.py", "test_steps.py", "test_remotes.py", "test_real_sweep.py", "test_fuzz_readers.py"),
+    *("test_saved.py", "test_hypernyms_in_dvc.py", "test_installation.py", "test_features_killed.py"),
+    *("test_entail_training.py", "test_validation.py", "test_evaluation.py", "test_sweep.py", "test_train_killed.py"),
 )
 """Files that take long. They begin first, so that no process is left alone with one of them at the end."""
 
@@ -108,16 +109,21 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A real browser with a window of 1280 pixels; for tests with the marks ``full`` and ``system``."""
+@pytest.fixture(scope="session")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     from browser import Browser, program
 
     if program() is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
-    found = Browser(tmp_path / "browser")
+    found = Browser(tmp_path_factory.mktemp("browser"))
     try:
-        found.look(width=1280)
         yield found
     finally:
         found.close()
+
+
+@pytest.fixture
+def browser(_chromium: Browser) -> Browser:
+    """A real browser with a new page of 1280 pixels; for tests with the marks ``full`` and ``system``."""
+    _chromium.renew()
+    return _chromium

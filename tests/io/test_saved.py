@@ -186,7 +186,7 @@ def flipped(folder, count):
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(2_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [5, pytest.param(300, marks=pytest.mark.full)])
 def test_a_flipped_bit_never_gives_something_else(folder, count):
     flipped(folder, count)
 
@@ -204,7 +204,7 @@ def damaged(folder, draw):
     renew(folder.place)
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(2_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [40, pytest.param(300, marks=pytest.mark.full)])
 def test_any_other_entry_loads_or_is_one_short_message(folder, count):
     whole, draw = (folder.place / folder.description).read_bytes(), random.Random(1)
     for _ in range(count):

@@ -27,7 +27,7 @@ def program() -> str | None:
 
 
 class Browser:
-    """One page of a browser.
+    """A browser, and one page of it, which :meth:`renew` replaces.
 
     What the page writes to its console as an error, what it throws, and what it cannot load stands in ``errors``.
 
@@ -59,10 +59,20 @@ class Browser:
         os.set_blocking(self._read, False)
         self._left = b""
         self._session: str | None = None
-        target = next(t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self._session = self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        self._context = ""
+
+    def renew(self) -> None:
+        """Open a page that knows nothing of the page before, and close that one."""
+        self._session = None
+        if self._context:
+            self.send("Target.disposeBrowserContext", browserContextId=self._context)
+        self._context = self.send("Target.createBrowserContext")["browserContextId"]
+        page = self.send("Target.createTarget", url="about:blank", browserContextId=self._context)["targetId"]
+        self._session = self.send("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
+        self.errors.clear()
+        self.look(width=1280)
 
     def close(self) -> None:
         """End the process."""

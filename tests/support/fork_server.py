@@ -250,6 +250,7 @@ def run(name: str, arguments: list[str], folder: str, variables: dict[str, str])
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
+    sys.dont_write_bytecode = bool(variables.get("PYTHONDONTWRITEBYTECODE"))
     sys.path[1:1] = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
     real, sys.executable = Path(sys.executable).parent, str(Path(__file__).with_name("bin") / "python")
     if name == "python":
