@@ -114,7 +114,7 @@ def test_odd_names_and_links_in_the_folder_of_pictures_are_handled(workspace: Pa
     (workspace / "data/raw/mine/my.csv").write_text(
         "image,caption,split\na.png,A dog,train\nround.png,A ring,train\ncaf\u00e9.png,A cup,train\n"
     )
-    done = stage("corpus", workspace, repository, format="table", require_pictures=True)
+    done = stage("corpus", workspace, repository, format="table", file=None, require_pictures=True)
     assert done.returncode == 0, done.stderr
     assert r"dropped 2 pictures: name is not UTF-8: \xfcber/b.png, caf\xe9.png" in done.stderr
     dropped = pq.read_table(workspace / "data/corpus/dropped.parquet").to_pylist()

@@ -155,7 +155,7 @@ def test_the_first_captions_and_the_sample_of_captions(settings, splits):
 
 
 def test_too_few_pictures_are_refused_before_a_sentence_is_read(settings, splits):
-    with pytest.raises(ScoringError, match=r"the split test: there are 12 .*, too few for 12 .*13\. Lower judge\.k"):
+    with pytest.raises(ScoringError, match=r"the split test: there are 12 .*, too few for 12 .*13\. Lower evaluate\.k"):
         read(settings.model_copy(update={"k": 12}), splits, None)
 
 
@@ -167,5 +167,5 @@ def test_undefined_structure_names_the_space_and_the_split(settings, splits):
 
 
 def test_a_group_without_captions_is_refused(settings, splits):
-    with pytest.raises(SemanticsError, match=r"judge\.groups: 0 captions hold the word 'unicorn'"):
+    with pytest.raises(SemanticsError, match=r"evaluate\.groups: 0 captions hold the word 'unicorn'"):
         read(settings.model_copy(update={"groups": ["dog", "unicorn"]}), splits, None)
