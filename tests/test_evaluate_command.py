@@ -151,7 +151,7 @@ def test_word_vectors_are_evaluated(work, capsys):
         (["my_encoder:lengths", "--out", "pipe"], "pipe: is not a plain file"),
         (["models/none"], "models/none: no such encoder; expected flickr8k, the folder of an encoder"),
         (["senteval"], "senteval: holds no encoder"),
-        (["gone.txt"], "gone.txt: cannot be read"),
+        (["gone.txt"], "gone.txt: does not exist"),
         (["my_encoder:lengths", "--out", "senteval"], "senteval: is not a plain file"),
         (["my_encoder:lengths", "--out", "vectors.txt/x.json"], "vectors.txt: is not a folder"),
         (["my_encoder:lengths", "--training-captions", "gone.txt"], "gone.txt: does not exist"),

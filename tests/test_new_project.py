@@ -55,7 +55,7 @@ def test_a_project_has_the_pipelines_with_the_parameters_of_the_sample(made, rep
 
 def test_a_project_has_all_code_that_its_stages_name_and_no_more_than_git_has_of_it(made, repository):
     code = {path for stage in by_entry(made).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
-    assert len(code) > 100
+    assert len(code) > 40
     assert not [path for path in code if not (made / path).exists()]
     packages = ("sightword", "pipeline", "stages", "recipes")
     wanted = set(git(repository, "ls-files", "-co", "--exclude-standard", *packages).splitlines())
