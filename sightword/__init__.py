@@ -41,13 +41,22 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    from sightword._lazy import load
+    import importlib
 
     if name == "__version__":
         from importlib.metadata import version
 
         return version("sightword")
-    return load(__name__, _MODULES, name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{__name__}.{name} needs {error.name}, which is not installed. "
+            "Install the extra: pip install 'sightword[pipeline]'.",
+            name=error.name,
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGES = ("sightword", "pipeline", "stages")
 IDLE = (
-    *("sightword/__init__.py", "sightword/_lazy.py", "sightword/errors.py", "stages/__init__.py"),
+    *("sightword/__init__.py", "sightword/errors.py", "stages/__init__.py"),
     *("sightword/messages.py", "sightword/io/transfer.py", "sightword/io/http_answers.py"),
     "sightword/encoder/pretrained.py",
 )
