@@ -403,6 +403,6 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
         code.write("# a newer version\n")
     assert "(files: 2 changed;" in call(sightword_, "init", "--update")  # and what describes the sample
     call("git", "checkout", "data/raw/sample")
-    assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"retrieval", "select"}
+    assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"report", "retrieval", "select"}
     call(*dvc, "repro")
     assert "up to date" in call(*dvc, "status", "dvc.yaml")
