@@ -174,7 +174,7 @@ class Combination:
         )
 
     def combined(self, embed: Callable[[Part], Floats]) -> Floats:
-        """Return the combined vectors (N, D), of which ``embed`` computes each network's."""
+        """Embed with every network by ``embed``, and return the combined vectors (N, D)."""
         vectors = [embed(part) if isinstance(part, Part) else part.combined(embed) for part in self.parts]
         if self.combine == "sum":
             total: Floats = np.add.reduce(vectors, axis=0, dtype=np.float32)
