@@ -78,7 +78,10 @@ class Row(Settings):
     recipe: str | None
     """A recipe or grid of the project; None where none makes the row, which the note then explains."""
     overrides: dict[str, Any] = Field(default={})
-    """The parameters that differ from the recipe's, by full name, without seeds."""
+    """The parameters that differ from the recipe's, by full name, without seeds and titles.
+
+    Where a further pipeline builds on another one, ``params.yaml`` is the recipe of the latter's parameter file, and
+    ``params.yaml:section.key`` a parameter that differs from it."""
     private: dict[str, str] = Field(default={})
     """The inputs that not everybody can have, by path, each with a sentence on its origin."""
     note: str | None = None
