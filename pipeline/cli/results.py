@@ -31,6 +31,14 @@ that differ stand in the row; seeds and titles do not count. A run is refused
 whose numbers are not of its parameters, or whose code is in no commit; and an
 input that neither git nor `sightword fetch` has, unless --private says why."""
 
+PAGES = """\
+Fill the tables of the pages from the rows, as results/tables.yaml lays them out.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->` on a page of
+docs/ or in README.md. With --check nothing is written: the faults are listed,
+such as a table that is not of the rows, or a row that no table shows, and the
+exit code is 1 if there are any."""
+
 
 def add(commands: Commands) -> None:
     """Add ``results`` with its own commands."""
@@ -46,6 +54,8 @@ def add(commands: Commands) -> None:
     one.add_argument("--private", metavar="PATH=REASON", action="append", default=[], type=_reason, help=reason)
     one.add_argument("--note", metavar="SENTENCE", help="what a reader of the row must know")
     one.add_argument("--replace", action="store_true", help="replace the row's run with the same seed")
+    pages = add_command(actions, "pages", PAGES, _pages)
+    pages.add_argument("--check", action="store_true", help="only list the faults of pages and rows")
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -78,6 +88,20 @@ def _add(arguments: argparse.Namespace) -> int:
     print(f"{os.path.relpath(path)}: {plural(len(found.run.scores), 'score')} of {_made_by(found.run)}")
     print(f"  recipe {row.recipe}" + "".join(f"\n    {key}: {value}" for key, value in row.overrides.items()))
     print(f"  seeds of the row: {' '.join(map(str, sorted(row.seeds)))}")
+    return 0
+
+
+def _pages(arguments: argparse.Namespace) -> int:
+    from pipeline.pipelines import find_project
+    from pipeline.results import pages
+
+    project = find_project(Path.cwd())
+    if arguments.check:
+        faults = pages.faults(project)
+        print("\n".join(faults) if faults else "the tables are those of the rows")
+        return 1 if faults else 0
+    changed = pages.write(project)
+    print("\n".join(os.path.relpath(path) for path in changed) if changed else "no page has changed")
     return 0
 
 

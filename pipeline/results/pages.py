@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.results import tables
+from pipeline.results import provenance, tables
 from pipeline.results.records import FOLDER, Row, rows
 from sightword.errors import ParamsError
 from sightword.io.files import read_text, write_text
@@ -33,21 +33,25 @@ def write(project: Path) -> list[Path]:
     return changed
 
 
-def differences(project: Path) -> list[str]:
-    """Return a line for each fault of the pages: a table that is not of the rows, in no marker, or shown nowhere."""
+def faults(project: Path) -> list[str]:
+    """Return a line for each fault of pages and rows, whose messages name page or row.
+
+    A table is not of the rows, stands outside of markers, or stands nowhere; no table shows a row; the origin of a row
+    is not right (:mod:`pipeline.results.provenance`). Errors are those of :func:`write`.
+    """
     new, layout, every = _filled(project), tables.load(project), rows(project)
-    faults = [
+    found = [
         f"{_name(path, project)}: tables differ from the rows" for path, text in new.items() if read_text(path) != text
     ]
     for pattern in SCORES:
         for path in sorted(project.glob(pattern)):
             loose = _RULE.search(_MARKED.sub("", read_text(path)))
-            faults += [f"{_name(path, project)}: a table stands outside of markers"] if loose else []
+            found += [f"{_name(path, project)}: a table stands outside of markers"] if loose else []
     on_pages = {name for text in new.values() for name, _ in _MARKED.findall(text)}
-    faults += [f"{tables.FILE}: no page shows the table {name}" for name in layout.tables if name not in on_pages]
+    found += [f"{tables.FILE}: no page shows the table {name}" for name in layout.tables if name not in on_pages]
     seen = {key for table in layout.tables.values() for key in tables.shown(table, layout)}
-    faults += [f"{FOLDER}/{key}.json: no table shows the row" for key in every if key not in seen]
-    return faults
+    found += [f"{FOLDER}/{key}.json: no table shows the row" for key in every if key not in seen]
+    return found + provenance.faults(project, every)
 
 
 def fill(text: str, layout: tables.Layout, every: Mapping[str, Row], *, where: object) -> str:

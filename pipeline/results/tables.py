@@ -1,8 +1,8 @@
 """The tables of the pages of results: rows of ``results/`` and published rows, laid out by ``results/tables.yaml``.
 
 A cell is a text with names of scores in braces: ``{retrieval.test.full.caption_to_image.r10}``. A row over several
-seeds is shown as the mean and the sample standard deviation. Marks behind a row's name: † for private inputs, ‡ for a
-row that no recipe of today makes, raised numbers for other notes; the lines below the table explain the marks.
+seeds is shown as the mean and the sample standard deviation. Marks behind a row's name: † for inputs that not everybody
+has, ‡ for a row that no recipe of today makes, raised numbers for other notes; the lines below the table explain them.
 """
 
 from __future__ import annotations
@@ -247,7 +247,9 @@ class Legend:
     def lines(self) -> list[str]:
         """Return a paragraph for each mark."""
         found = (
-            [f"† Not everybody can have the inputs. {' '.join(map(_sentence, self._private))}"] if self._private else []
+            [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(map(_sentence, self._private))}"]
+            if self._private
+            else []
         )
         found += (
             [f"‡ No recipe of today gives exactly this row. {' '.join(map(_sentence, self._earlier))}"]
