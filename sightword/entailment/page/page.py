@@ -220,7 +220,7 @@ def _published_beside(own: Mapping[str, Any]) -> list[Row]:
     """Return the published rows of the table of scores, whose pairs they share."""
     blank = [NONE] * (len(_classes(own)) + 3)
     return [
-        Row(row.system, [percent(row.scores["accuracy"]), *blank], "published", f"{row.source}, published")
+        Row(row.system, [percent(row.scores["accuracy"]), *blank], "published", f"{row.cited}, published")
         for row in published("entailment")
     ]
 
@@ -228,7 +228,7 @@ def _published_beside(own: Mapping[str, Any]) -> list[Row]:
 def _published_apart() -> Table:
     """Return the published rows as a table of their own."""
     found = published("entailment")
-    rows = [Row(row.system, [percent(row.scores["accuracy"])], "published") for row in found]
+    rows = [Row(row.system, [percent(row.scores["accuracy"])], "published", row.note) for row in found]
     return Table(f"{found[0].source}, SNLI", ("system", "accuracy"), rows, style="narrow")
 
 

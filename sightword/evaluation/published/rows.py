@@ -11,6 +11,7 @@ from importlib import resources
 _FILES = {
     "retrieval": "retrieval.csv",
     "semantics": "semantics.csv",
+    "sentences": "sentences.csv",
     "structure": "structure.csv",
     "transfer": "transfer.csv",
     "hypernyms": "hypernyms.csv",
@@ -38,10 +39,15 @@ class PublishedRow:
     misprinted: Mapping[str, float]
     """Printed scores that are wrong; ``scores`` has the corrected ones."""
 
+    @property
+    def cited(self) -> str:
+        """The source with the note, as pages print both."""
+        return "; ".join(filter(None, (self.source, self.note)))
+
 
 @functools.cache
 def published(name: str) -> tuple[PublishedRow, ...]:
-    """Return the rows of ``retrieval``, ``semantics``, ``structure``, ``transfer``, ``hypernyms`` or ``entailment``."""
+    """Return the rows of a key of :data:`_FILES`, such as ``retrieval``."""
     text = resources.files("sightword.evaluation.published").joinpath(_FILES[name]).read_text("utf-8")
     found = []
     for cells in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):

@@ -167,7 +167,7 @@ def _published(protocol: str) -> list[Row]:
             row.system,
             [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")],
             "published",
-            f"{row.source}, published",
+            f"{row.cited}, published",
         )
         for row in published("hypernyms")
         if row.setting == protocol

@@ -12,7 +12,7 @@ import pytest
 from sightword.evaluation.published.rows import PublishedRow, published
 from sightword.report.tables import Row, Table
 from sightword.statistics.inference import interval_text, proportion_interval
-from sightword.vse.page.retrieval_table import DIRECTIONS, FOLDS, OLDER, QUERIES, chance, tables
+from sightword.vse.page.retrieval_table import DIRECTIONS, FOLDS, OLDER, OTHER_SPLIT, QUERIES, chance, tables
 
 MERKX_TABLE_2 = """
 Flickr8k | Klein 2015    | 21.2 1.1 50.0 1.4 64.8 1.3 5 | 31.0 2.9 59.3 3.0 73.7 2.7 4
@@ -121,7 +121,7 @@ def test_a_table_has_the_published_rows_of_its_protocol() -> None:
     protocols = {"full": both, "five_fold_1k": both, "querybank": both}
     found = every({"test": protocols}, {"test": [1] * 10}, with_published=True)
     data = [[name.striptags().removesuffix(" published") for name, _ in table.groups] for table in found]
-    assert data == [["Flickr8k", "COCO 5k"]] * 2 + [["COCO 1k", "COCO 1k, earlier systems"]] * 2 + [[]] * 2
+    assert data == [["Flickr8k", OTHER_SPLIT, "COCO 5k"]] * 2 + [["COCO 1k", "COCO 1k, earlier systems"]] * 2 + [[]] * 2
     ours_and_chance = [len(table.rows) for table in found]
     assert ours_and_chance == [2, 2, 1, 1, 2, 2]  # chance is given where all pictures are candidates
     there, back = ({row.name: spelt(row) for row in table.groups[0][1]} for table in found[2:4])
@@ -162,11 +162,20 @@ def test_rows_of_vendrov_et_al_are_those_of_their_table() -> None:
     assert found == expected
 
 
+def test_row_of_another_split_has_the_recalls_of_that_many_queries() -> None:
+    (row,) = (row for row in published("retrieval") if row.setting == OTHER_SPLIT)
+    for direction, queries in QUERIES[OTHER_SPLIT].items():
+        for recall in side_of(row, direction)[:3]:
+            assert recall is not None
+            assert any(round(hits / queries, 4) == pytest.approx(recall / 100) for hits in range(queries))
+    assert row.cited == f"{row.source}; measured elsewhere and not repeated here"
+
+
 def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     (found,) = every({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
     (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
-    assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016"
+    assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016; the number of test pictures is not reported"
     assert spelt(row)[:4] == [("31.0",), ("–",), ("79.9",), ("3",)]
 
 

@@ -1,0 +1,74 @@
+"""Draws docs/images/results.svg: R@10 of the systems in the main table of docs/results.md.
+
+`python -m tools.results_chart` in the repository's folder writes the file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.patches import Patch
+
+from sightword.report.drawing import BLUE, GREY, ORANGE, Drawing, drawing_style, plain_axes
+
+PAGE, CHART = Path("docs/results.md"), Path("docs/images/results.svg")
+TITLE = "R@10 on Flickr8k's test split, in percent; the table has the numbers"
+OTHERS = ("published", "CLIP")
+"""How the names of systems begin that were not measured here; their bars have no filling."""
+BANK, SPLIT = "query bank", "another split"
+"""Words in the names of systems whose bars are pale or dashed, since no other rows were measured in this way."""
+
+
+class Bar(NamedTuple):
+    """A system of the table with its R@10 in percent, from a caption to pictures and from a picture to captions."""
+
+    system: str
+    caption_to_image: float
+    image_to_caption: float
+
+
+def bars(page: str) -> list[Bar]:
+    """Return the rows of a page's main table that have R@10 in both directions, in the order of the table."""
+    table = page.split("<!-- table: main -->")[1].split("<!-- end -->")[0]
+    found = []
+    for line in table.strip().splitlines()[2:]:
+        name, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+        there, back = (re.match(r"\d+\.\d", cell) for cell in cells[:2])
+        if there and back:
+            system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", name).replace("`", "").strip()
+            found.append(Bar(system, float(there[0]), float(back[0])))
+    return found
+
+
+def draw(rows: list[Bar]) -> Drawing:
+    """Draw two bars a system on an axis from 0 to 100, each with its number."""
+    with drawing_style("results"):
+        figure, axes = plain_axes(0.34 * len(rows) + 0.9, "R@10, percent", "")
+        figure.set_figwidth(7.6)
+        for place, row in enumerate(rows):
+            filled = not row.system.startswith(OTHERS)
+            look = {"alpha": 0.5 if BANK in row.system else 1.0, "linestyle": "--" if SPLIT in row.system else "-"}
+            for shift, value, colour in ((-0.2, row[1], BLUE), (0.2, row[2], ORANGE)):
+                face = colour if filled else "none"
+                axes.barh(place + shift, value, height=0.36, facecolor=face, edgecolor=colour, **look)
+                axes.text(value + 0.8, place + shift, f"{value:.1f}", va="center", fontsize=7)
+        axes.set_yticks(range(len(rows)), [row.system for row in rows])
+        axes.tick_params(axis="y", length=0, labelsize=8)
+        axes.set_xlim(0, 100)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(axis="y", visible=False)
+        looks = [
+            Patch(facecolor=BLUE, label="caption to image"),
+            Patch(facecolor=ORANGE, label="image to caption"),
+            Patch(facecolor=GREY, alpha=0.5, label="with a query bank"),
+            Patch(facecolor="none", edgecolor=GREY, label="measured elsewhere"),
+            Patch(facecolor="none", edgecolor=GREY, linestyle="--", label="on another split"),
+        ]
+        figure.legend(handles=looks, loc="outside upper center", ncols=5, fontsize=7.5, handlelength=1.6)
+    return Drawing("results", TITLE, figure)
+
+
+if __name__ == "__main__":
+    CHART.write_text(draw(bars(PAGE.read_text("utf-8"))).svg(), "utf-8")
