@@ -65,6 +65,12 @@ def _semantics(rows: list[PublishedRow]) -> dict[str, Score]:
     return found | ({"summary.sts": Score(value=statistics.fmean(subtasks))} if len(subtasks) == 24 else {})
 
 
+def _sentences(rows: list[PublishedRow]) -> dict[str, Score]:
+    """Return Pearson's r on STS Benchmark as a fraction."""
+    found = [Score(value=row.scores["pearson"] / 100) for row in rows if "pearson" in row.scores]
+    return {"semantics.STSBenchmark.cosine.pearson": found[0]} if found else {}
+
+
 def _hypernyms(rows: list[PublishedRow]) -> dict[str, Score]:
     """Return the scores as ``published.NAME``, or as ``SETTING.NAME`` where the rows are of several settings."""
     several = len({row.setting for row in rows}) > 1
@@ -84,6 +90,7 @@ def _entailment(rows: list[PublishedRow]) -> dict[str, Score]:
 _READERS: Mapping[str, Callable[[list[PublishedRow]], dict[str, Score]]] = {
     "retrieval": _retrieval,
     "semantics": _semantics,
+    "sentences": _sentences,
     "hypernyms": _hypernyms,
     "entailment": _entailment,
 }

@@ -2,7 +2,7 @@
 
 A cell is a text with names of scores in braces: ``{retrieval.test.full.caption_to_image.r10}``. A row over several
 seeds is shown as the mean and the sample standard deviation. Marks behind a row's name: † for inputs that not everybody
-has, ‡ for a row that no recipe of today makes, raised numbers for other notes; the lines below the table explain them.
+has, ‡ for a row of earlier code, raised numbers for other notes; the lines below the table explain them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from sightword.messages import and_more, guess, quote
 from sightword.settings import Settings
 
 FILE = f"{FOLDER}/tables.yaml"
-EARLIER = "Earlier code"
-"""The beginning of the note of a row that today's code does not make by the row's recipe."""
+EARLIER = "Earlier code:"
+"""The beginning of the note of a row that today's code does not make by the row's recipe: the reason, then after
+a semicolon what else the reader needs."""
 EACH = "$each"
 """Stands for the item of a repeated line, in labels, names of scores and names of rows."""
 NOTHING = "–"
@@ -46,6 +47,8 @@ class Column(Settings):
     """Digits behind the point."""
     interval: bool = False
     """Show half the width of the 95 % interval of the last score, instead of deviations over seeds."""
+    deviation: bool = True
+    """Show the deviations over seeds."""
     result: str | None = None
     """The row of ``results/`` that the column shows, where the lines of the table name none."""
 
@@ -77,6 +80,8 @@ class Table(Settings):
     rows: list[Line] = Field(min_length=1)
     result: str | None = None
     """The row of ``results/`` of all lines that name none, whose marks stand at the head."""
+    marks: bool = True
+    """Mark the rows; false for an extract of another table, which has the marks."""
 
 
 class Layout(Settings):
@@ -127,7 +132,8 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
     if name not in layout.tables:
         known = ", ".join(layout.tables)
         raise ParamsError(f"no such table{guess(name, layout.tables)}", where=where, expected=f"one of {known}")
-    table, legend = layout.tables[name], Legend()
+    table = layout.tables[name]
+    legend = Legend(on=table.marks)
     columns = [_column(one, layout, where) for one in table.columns]
     places = [(line, str(item)) for line in table.rows for item in line.each or [""]]
     head = table.head + legend.marks(_row(table.result, "", rows, where))
@@ -141,8 +147,9 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
         label = line.label.replace(EACH, item) + legend.marks(own, *repeated)
         body.append([label, *(_cell(one, source, item) for one, source in zip(columns, sources, strict=True))])
     _refuse_empty([[head, *titles], *body], where)
-    lines = [[head, *titles], ["---"] * (len(columns) + 1), *body]
-    return "\n".join(["\n".join(f"| {' | '.join(cells)} |" for cells in lines), *legend.lines()])
+    lines = [f"| {' | '.join(cells)} |" for cells in [[head, *titles], *body]]
+    rule = "|" + "---|" * (len(columns) + 1)
+    return "\n".join([lines[0], rule, *lines[1:], *legend.lines()])
 
 
 def _column(one: str | Column, layout: Layout, where: str) -> Column:
@@ -215,14 +222,15 @@ def _number(score: Score | None, column: Column, *, last: bool) -> str:
         return (
             f"{text(score.value)} (± {text(((score.high or 0) - (score.low or 0)) / 2)})" if ends else text(score.value)
         )
-    return text(score.value) if score.sd is None else f"{text(score.value)} ± {text(score.sd)}"
+    return text(score.value) if score.sd is None or not column.deviation else f"{text(score.value)} ± {text(score.sd)}"
 
 
 class Legend:
     """Gives marks to rows, and explains the marks that it gave."""
 
-    def __init__(self) -> None:
-        self._private: dict[str, None] = {}
+    def __init__(self, *, on: bool = True) -> None:
+        self._on = on
+        self._private: dict[str, dict[str, None]] = {}
         self._earlier: dict[str, None] = {}
         self._notes: dict[str, None] = {}
 
@@ -232,31 +240,32 @@ class Legend:
         return f" {''.join(marks)}" if marks else ""
 
     def _marks_of(self, source: Row | PublishedScores | None) -> list[str]:
-        found = []
+        found: list[str] = []
+        if not self._on or source is None:
+            return found
         if isinstance(source, Row) and source.private:
-            self._private |= dict.fromkeys(f"`{path}`: {why}" for path, why in source.private.items())
+            for path, why in source.private.items():
+                self._private.setdefault(why, {})[f"`{path}`"] = None
             found.append("†")
-        if isinstance(source, Row) and source.note and (source.recipe is None or source.note.startswith(EARLIER)):
-            self._earlier[source.note] = None
+        note = source.note or ""
+        if note.startswith(EARLIER):
+            why, _, note = note.removeprefix(EARLIER).strip().partition("; ")
+            self._earlier[why] = None
             found.append("‡")
-        elif source and source.note:
-            self._notes[source.note] = None
-            found.append(str([*self._notes].index(source.note) + 1).translate(_RAISED))
+        if note:
+            unmade = "No recipe makes the row. " if isinstance(source, Row) and source.recipe is None else ""
+            note = unmade + _sentence(note)
+            self._notes[note] = None
+            found.append(str([*self._notes].index(note) + 1).translate(_RAISED))
         return found
 
     def lines(self) -> list[str]:
         """Return a paragraph for each mark."""
-        found = (
-            [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(map(_sentence, self._private))}"]
-            if self._private
-            else []
-        )
-        found += (
-            [f"‡ No recipe of today gives exactly this row. {' '.join(map(_sentence, self._earlier))}"]
-            if self._earlier
-            else []
-        )
-        found += [f"{str(number).translate(_RAISED)} {_sentence(note)}" for number, note in enumerate(self._notes, 1)]
+        private = [_sentence(f"{', '.join(paths)}: {why}") for why, paths in self._private.items()]
+        earlier = [_sentence(why) for why in self._earlier]
+        found = [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(private)}"] if private else []
+        found += [f"‡ Today's code gives other numbers by the same recipe. {' '.join(earlier)}"] if earlier else []
+        found += [f"{str(number).translate(_RAISED)} {note}" for number, note in enumerate(self._notes, 1)]
         return [f"\n{one}" for one in found]
 
 
