@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.results import provenance, tables
+from pipeline.results import provenance
+from pipeline.results.layout import FILE, Layout, load, shown
 from pipeline.results.records import FOLDER, Row, rows
+from pipeline.results.tables import markdown
 from sightword.errors import ParamsError
 from sightword.io.files import read_text, write_text
 
@@ -39,7 +41,7 @@ def faults(project: Path) -> list[str]:
     A table is not of the rows, stands outside of markers, or stands nowhere; no table shows a row; the origin of a row
     is not right (:mod:`pipeline.results.provenance`). Errors are those of :func:`write`.
     """
-    new, layout, every = _filled(project), tables.load(project), rows(project)
+    new, layout, every = _filled(project), load(project), rows(project)
     found = [
         f"{_name(path, project)}: tables differ from the rows" for path, text in new.items() if read_text(path) != text
     ]
@@ -48,13 +50,13 @@ def faults(project: Path) -> list[str]:
             loose = _RULE.search(_MARKED.sub("", read_text(path)))
             found += [f"{_name(path, project)}: a table stands outside of markers"] if loose else []
     on_pages = {name for text in new.values() for name, _ in _MARKED.findall(text)}
-    found += [f"{tables.FILE}: no page shows the table {name}" for name in layout.tables if name not in on_pages]
-    seen = {key for table in layout.tables.values() for key in tables.shown(table, layout)}
+    found += [f"{FILE}: no page shows the table {name}" for name in layout.tables if name not in on_pages]
+    seen = {key for table in layout.tables.values() for key in shown(table, layout)}
     found += [f"{FOLDER}/{key}.json: no table shows the row" for key in every if key not in seen]
     return found + provenance.faults(project, every)
 
 
-def fill(text: str, layout: tables.Layout, every: Mapping[str, Row], *, where: object) -> str:
+def fill(text: str, layout: Layout, every: Mapping[str, Row], *, where: object) -> str:
     """Return a page with its tables made anew; ParamsError, which names ``where``, for a marker without an end."""
     begun, whole = len(_BEGIN.findall(text)), len(_MARKED.findall(text))
     if begun != whole or any("<!-- table:" in inner for _, inner in _MARKED.findall(text)):
@@ -62,13 +64,13 @@ def fill(text: str, layout: tables.Layout, every: Mapping[str, Row], *, where: o
         raise ParamsError("a marker of a table has no end, or no name", where=where, todo=todo)
 
     def one(found: re.Match[str]) -> str:
-        return f"<!-- table: {found[1]} -->\n\n{tables.markdown(found[1], layout, every)}\n\n<!-- end -->"
+        return f"<!-- table: {found[1]} -->\n\n{markdown(found[1], layout, every)}\n\n<!-- end -->"
 
     return _MARKED.sub(one, text)
 
 
 def _filled(project: Path) -> dict[Path, str]:
-    layout, every = tables.load(project), rows(project)
+    layout, every = load(project), rows(project)
     paths = [project / "README.md", *sorted((project / "docs").rglob("*.md"))]
     texts = {path: read_text(path) for path in paths if path.is_file()}
     marked = {path: text for path, text in texts.items() if _BEGIN.search(text)}

@@ -99,7 +99,7 @@ def test_table_outside_of_markers_is_a_fault(project, page, rule):
 def test_pages_written_anew_undo_an_edited_number_and_keep_the_text(project, monkeypatch, capsys):
     page = project / "docs/results/ngrams.md"
     text = page.read_text()
-    page.write_text(text.replace("| 74.2 ± 0.4 |", "| 99.9 ± 0.4 |"))
+    page.write_text(text.replace("| 74.2", "| 99.9"))
     monkeypatch.chdir(project)
     assert cli.main(["results", "pages", "--check"]) == 1
     assert capsys.readouterr().out == "docs/results/ngrams.md: tables differ from the rows\n"

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.results import tables
+from pipeline.results.layout import FILE, Layout, load, shown
+from pipeline.results.marks import EARLIER
 from pipeline.results.records import Row
-from pipeline.results.tables import Layout, markdown, pooled
+from pipeline.results.tables import markdown, pooled
 from sightword.errors import FileFormatError, ParamsError
 from sightword.evaluation.published.rows import published
 
@@ -37,9 +38,11 @@ def layout(*lines: dict[str, Any], columns: tuple[Any, ...] = (RECALL, STS), **t
 
 def cells(text: str) -> list[list[str]]:
     """The lines of a table without head and rule."""
-    return [[one.strip() for one in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")][
-        1:
-    ]
+    return [
+        [one.strip().replace("\u00a0", " ") for one in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ][1:]
 
 
 def explanations(text: str) -> list[str]:
@@ -103,7 +106,7 @@ def test_repeated_line_has_the_score_the_row_and_the_label_of_each_item():
     )
     table = layout({"label": "size $each", "each": [1, 2]}, columns=columns)
     assert cells(markdown("t", table, rows)) == [["size 1", "1.0", "3.0"], ["size 2", "2.0", "4.0"]]
-    assert tables.shown(table.tables["t"], table) == {"a/x-1", "a/x-2", "a/y"}
+    assert shown(table.tables["t"], table) == {"a/x-1", "a/x-2", "a/y"}
 
 
 def test_first_known_score_of_several_names_is_shown():
@@ -111,6 +114,13 @@ def test_first_known_score_of_several_names_is_shown():
     rows = {"a/one": row({"first": 1.0, "second": 2.0}), "a/two": row({"second": 3.0})}
     lines = ({"label": "1", "result": "a/one"}, {"label": "2", "result": "a/two"})
     assert cells(markdown("t", layout(*lines, columns=columns), rows)) == [["1", "1.0"], ["2", "3.0"]]
+
+
+def test_name_with_a_star_is_the_mean_of_the_scores_that_it_matches():
+    rows = {"a/b": row({"k.1.x": 1.0, "k.2.x": 2.0, "k.2.y": 9.0}, {"k.1.x": 3.0, "k.2.x": 4.0})}
+    columns = ({"title": "x", "cell": "{unknown|k.?.*x}"},)
+    (line,) = cells(markdown("t", layout({"label": "b", "result": "a/b"}, columns=columns), rows))
+    assert line[1] == f"2.5 ± {statistics.stdev([1.5, 3.5]):.1f}"
 
 
 def test_published_line_has_the_scores_of_the_file():
@@ -147,7 +157,7 @@ def test_mark_of_a_row_is_explained_below_the_table():
         "a/private": row(
             {"sts": 0.1}, private={"data/raw/a.npy": "made in secret", "data/raw/a.txt": "made in secret"}
         ),
-        "a/earlier": row({"sts": 0.1}, note=f"{tables.EARLIER} another hash; one network"),
+        "a/earlier": row({"sts": 0.1}, note=f"{EARLIER} another hash; one network"),
         "a/noted": row({"sts": 0.1}, note="one network"),
         "a/by-hand": row({"sts": 0.1}, recipe=None, note="a script"),
     }
@@ -156,7 +166,7 @@ def test_mark_of_a_row_is_explained_below_the_table():
     assert [line[0] for line in cells(text)] == ["plain", "private †", "earlier ‡¹", "noted ¹", "by-hand ²"]
     private, earlier, first, second = explanations(text)
     assert private.startswith("† ")
-    assert private.endswith(" `data/raw/a.npy`, `data/raw/a.txt`: made in secret.")
+    assert private.endswith(" `data/raw/a.npy` and 1 more: made in secret.")
     assert earlier.startswith("‡ ")
     assert earlier.endswith("Another hash.")
     assert (first, second) == ("¹ One network.", "² No recipe makes the row. A script.")
@@ -193,11 +203,11 @@ def test_name_that_does_not_exist_is_refused_with_the_table(line, columns, messa
 
 def test_layout_with_a_strange_key_or_a_line_of_two_sources_is_refused(tmp_path):
     (tmp_path / "results").mkdir()
-    file = tmp_path / tables.FILE
+    file = tmp_path / FILE
     file.write_text(
         "tables:\n  t: {columns: [{titel: x, cell: '{a}'}], rows: [{label: x, result: a/b, published: {a: b}}]}\n"
     )
     with pytest.raises(FileFormatError, match=r"(?s)titel.*result or published, not both"):
-        tables.load(tmp_path)
+        load(tmp_path)
     file.write_text("tables: {t: {columns: [c], rows: [{label: x, result: a/b}]}}\n")
-    assert tables.load(tmp_path).tables["t"].rows[0].label == "x"
+    assert load(tmp_path).tables["t"].rows[0].label == "x"

@@ -1,0 +1,101 @@
+"""The layout of the tables of results, ``results/tables.yaml``: columns with names of scores, lines with rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from pipeline.results.records import FOLDER
+from sightword.errors import FileFormatError
+from sightword.io import yaml_reader
+from sightword.io.files import read_text
+from sightword.messages import and_more
+from sightword.settings import Settings
+
+FILE = f"{FOLDER}/tables.yaml"
+EACH = "$each"
+"""Stands for the item of a repeated line, in labels, names of scores and names of rows."""
+
+
+class Column(Settings):
+    """One column."""
+
+    title: str
+    cell: str
+    """The text of a cell, with names of scores in braces; of several with ``|`` between them the first known one.
+    With ``*`` or ``?`` a name stands for the mean of all scores that it matches."""
+    factor: float = 1.0
+    """What the scores are multiplied by: 100 for correlations."""
+    digits: int = Field(default=1, ge=0)
+    """Digits behind the point."""
+    interval: bool = False
+    """Show half the width of the 95 % interval of the last score, instead of deviations over seeds."""
+    deviation: bool = True
+    """Show the deviations over seeds."""
+    result: str | None = None
+    """The row of ``results/`` that the column shows, where the lines of the table name none."""
+
+
+class Line(Settings):
+    """One line, or with ``each`` one for each item."""
+
+    label: str
+    result: str | None = None
+    """The row of ``results/``, as ``topic/name``."""
+    published: dict[str, str] = Field(default={})
+    """The published row instead: the system, or ``system | setting``, by the file of published scores."""
+    each: list[str | int] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Line:
+        if self.result is not None and self.published:
+            raise ValueError("expected result or published, not both")
+        return self
+
+
+class Table(Settings):
+    """One table."""
+
+    head: str = ""
+    """The title of the first column."""
+    columns: list[str | Column] = Field(min_length=1)
+    """Columns, or names of shared ones."""
+    rows: list[Line] = Field(min_length=1)
+    result: str | None = None
+    """The row of ``results/`` of all lines that name none, whose marks stand at the head."""
+    marks: bool = True
+    """Mark the rows; false for an extract of another table, which has the marks."""
+
+
+class Layout(Settings):
+    """The whole file: shared columns, and the tables by name."""
+
+    columns: dict[str, Column] = Field(default={})
+    tables: dict[str, Table]
+    shared: list[Any] = Field(default=[])
+    """Lists that tables name by YAML's aliases."""
+
+
+def load(project: Path) -> Layout:
+    """Read the layout of a project's tables.
+
+    Raises:
+        FileFormatError: the file is missing, is not YAML, or has other keys or values; each has a line.
+    """
+    path = project / FILE
+    try:
+        return Layout.model_validate(yaml_reader.parse(read_text(path), path))
+    except ValidationError as error:
+        lines = (f"{'.'.join(map(str, item['loc']))}: {str(item['msg'])[:80]}" for item in error.errors())
+        what = "\n  ".join(["does not describe tables:", and_more(lines, 20, between="\n  ")])
+        raise FileFormatError(what, where=path) from None
+
+
+def shown(table: Table, layout: Layout) -> set[str]:
+    """Return the rows of ``results/`` that a table names; of a repeated line, one for each item."""
+    columns = [layout.columns.get(one) if isinstance(one, str) else one for one in table.columns]
+    names = [table.result, *(one.result for one in columns if one), *(line.result for line in table.rows)]
+    items = [str(item) for line in table.rows for item in line.each] or [""]
+    return {name.replace(EACH, item) for name in names if name is not None for item in items}
