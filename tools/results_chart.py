@@ -20,6 +20,9 @@ OTHERS = ("published", "CLIP")
 BANK, SPLIT = "query bank", "another split"
 """Words in the names of systems whose bars are pale or dashed, since no other rows were measured in this way."""
 
+MARKS = " †‡⁰¹²³⁴⁵⁶⁷⁸⁹"
+"""Behind the name of a system, for the notes below the table."""
+
 
 class Bar(NamedTuple):
     """A system of the table with its R@10 in percent, from a caption to pictures and from a picture to captions."""
@@ -33,11 +36,11 @@ def bars(page: str) -> list[Bar]:
     """Return the rows of a page's main table that have R@10 in both directions, in the order of the table."""
     table = page.split("<!-- table: main -->")[1].split("<!-- end -->")[0]
     found = []
-    for line in table.strip().splitlines()[2:]:
-        name, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+    for line in [line for line in table.splitlines() if line.startswith("| ")]:
+        name, *cells = line.strip("| ").split(" | ")
         there, back = (re.match(r"\d+\.\d", cell) for cell in cells[:2])
         if there and back:
-            system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", name).replace("`", "").strip()
+            system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", name).replace("`", "").rstrip(MARKS)
             found.append(Bar(system, float(there[0]), float(back[0])))
     return found
 
