@@ -19,9 +19,8 @@ OTHERS = ("published", "CLIP")
 """How the names of systems begin that were not measured here; their bars have no filling."""
 BANK, SPLIT = "query bank", "another split"
 """Words in the names of systems whose bars are pale or dashed, since no other rows were measured in this way."""
-
-MARKS = " †‡⁰¹²³⁴⁵⁶⁷⁸⁹"
-"""Behind the name of a system, for the notes below the table."""
+MARKS = "†‡⁰¹²³⁴⁵⁶⁷⁸⁹"
+"""What stands behind a name in the table, and not in the chart."""
 
 
 class Bar(NamedTuple):
@@ -36,11 +35,11 @@ def bars(page: str) -> list[Bar]:
     """Return the rows of a page's main table that have R@10 in both directions, in the order of the table."""
     table = page.split("<!-- table: main -->")[1].split("<!-- end -->")[0]
     found = []
-    for line in [line for line in table.splitlines() if line.startswith("| ")]:
-        name, *cells = line.strip("| ").split(" | ")
+    for line in [line for line in table.splitlines() if line.startswith("| ")][1:]:
+        name, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
         there, back = (re.match(r"\d+\.\d", cell) for cell in cells[:2])
         if there and back:
-            system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", name).replace("`", "").rstrip(MARKS)
+            system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", name).replace("`", "").strip(f" {MARKS}")
             found.append(Bar(system, float(there[0]), float(back[0])))
     return found
 
