@@ -23,7 +23,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)(?:#[^)]*)?\)")
+_UP = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)#]+)(?:#[^)]*)?\)")
 
 
 def _read_notebook(app: Any, page: str, source: list[str]) -> None:
@@ -38,11 +38,15 @@ def _read_notebook(app: Any, page: str, source: list[str]) -> None:
     source[0] = "\n\n".join(parts)
 
 
-def _name_files_outside(_app: Any, _page: str, source: list[str]) -> None:
+def _name_files_outside(_app: Any, page: str, source: list[str]) -> None:
     """A link to a file that is in the repository and not among these pages becomes its name."""
-    source[0] = _OUTSIDE.sub(
-        lambda link: f"`{link[2]}`" if link[1] == link[2] else f"{link[1]} (`{link[2]}`)", source[0]
-    )
+
+    def named(link: re.Match[str]) -> str:
+        if link[2].count("/") <= page.count("/"):
+            return link[0]
+        return f"`{link[3]}`" if link[1] == link[3] else f"{link[1]} (`{link[3]}`)"
+
+    source[0] = _UP.sub(named, source[0])
 
 
 def _keep_colons(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:

@@ -27,7 +27,7 @@ def test_page_names_every_parameter_of_its_section(repository, page, settings):
 
 
 def test_link_of_a_page_leads_to_a_file(repository):
-    for page in [repository / "README.md", *(repository / "docs").glob("*.md")]:
+    for page in [repository / "README.md", *(repository / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

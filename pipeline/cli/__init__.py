@@ -11,7 +11,20 @@ import sys
 from collections.abc import Sequence
 
 import sightword
-from pipeline.cli import compare, doctor, downloads, encoder, hypernyms, init, lineage, project, search, store, sweeps
+from pipeline.cli import (
+    compare,
+    doctor,
+    downloads,
+    encoder,
+    hypernyms,
+    init,
+    lineage,
+    project,
+    results,
+    search,
+    store,
+    sweeps,
+)
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError
 from sightword.machine import give_home
@@ -72,6 +85,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for room in (init, project, sweeps, compare, encoder, hypernyms, search, store, lineage, downloads, doctor):
+    for room in (
+        init,
+        project,
+        sweeps,
+        compare,
+        results,
+        encoder,
+        hypernyms,
+        search,
+        store,
+        lineage,
+        downloads,
+        doctor,
+    ):
         room.add(commands)
     return parser

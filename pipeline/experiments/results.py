@@ -157,11 +157,10 @@ def _experiment(
         for path, dep in data["deps"].items()
         if not any(within(path, out) or within(out, path) for out in made)
     ]
-    foreign, noted = _foreign(metrics, data["params"], lock, records)
-    return Experiment(name, params, metrics, tuple(sorted(inputs)), foreign, noted)
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), *foreign(metrics, data["params"], lock, records))
 
 
-def _foreign(
+def foreign(
     paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: Records | None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return metrics files whose stages, or the stages before those, did not run with these parameters; and notes.

@@ -1,0 +1,201 @@
+"""The run whose results lie in the workspace or in a commit, and the checks that its numbers are its own."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipeline import systems
+from pipeline.experiments.results import METRICS, foreign
+from pipeline.lineage import documents
+from pipeline.lineage.cache import Cache
+from pipeline.lineage.evidence import Records
+from pipeline.lineage.hashing import hash_listing
+from pipeline.lineage.known_facts import KnownFacts
+from pipeline.lineage.lock import Artefact, Entry, is_code, within
+from pipeline.lineage.locks import Snapshot
+from pipeline.lineage.repository import Repository, git
+from pipeline.pipelines import Pipeline, expanded, folder_of, parameter
+from pipeline.results.records import Run, Score
+from pipeline.results.scores import find_scores
+from sightword.errors import LineageError
+from sightword.messages import and_more
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """The last run of a pipeline in a snapshot."""
+
+    then: Snapshot
+    pipeline: Pipeline
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """The parameters by section, as they stand in the file."""
+        return dict(self.values(self.pipeline.params))
+
+    @property
+    def seed(self) -> str | None:
+        """The full name of the parameter in which the runs of a row differ; None where the system has none."""
+        name: str | None = systems.declared(self.pipeline, "SEED", None)
+        return name
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The entries of the pipeline's stages with metrics.
+
+        Raises:
+            LineageError: one of them has not run.
+        """
+        described = self.values(self.pipeline.dvc_yaml)["stages"]
+        names = expanded(described, self.params, self.pipeline.dvc_yaml)
+        runs = {self.pipeline.address(name): str(stage.get("plots", "")) + str(stage.get("metrics", ""))
+                for name, stage in names.items()}  # fmt: skip
+        wanted = [name for name, outs in runs.items() if f"{METRICS}/" in outs]
+        if absent := [name for name in wanted if name not in self.then.lock.entries]:
+            what, todo = f"has no run of {and_more(absent)}", f"Run the whole pipeline: `{self.pipeline.command}`."
+            raise LineageError(what, where=self.pipeline.lock, todo=todo)
+        return [self.then.lock.entries[name] for name in wanted]
+
+    @cached_property
+    def chain(self) -> list[Entry]:
+        """These entries, and all that they build on, of other pipelines too."""
+        every = (one for entry in self.entries for one in self.then.lock.chain(entry.name))
+        return list({one.name: one for one in every}.values())
+
+    @cached_property
+    def inputs(self) -> list[Artefact]:
+        """The data that no stage made."""
+        deps = {dep.path: dep for entry in self.chain for dep in entry.deps}
+        return [deps[path] for path in sorted(deps) if not is_code(path) and not self.then.lock.made(path)]
+
+    @property
+    def outputs(self) -> list[Artefact]:
+        """The pipeline's files of metrics, and the models that they are of."""
+        own = [one for one in self.chain if folder_of(one.name) == self.pipeline.folder]
+        outs = {out.path: out for entry in own for out in entry.outs if within_any(out.path, ("models", METRICS))}
+        return [outs[path] for path in sorted(outs)]
+
+    def metrics(self) -> dict[str, bytes]:
+        """Return the texts of the files of metrics by path; LineageError for one that its stage did not write."""
+        found = {}
+        for out in (out for one in self.entries for out in one.outs if within(out.path, METRICS)):
+            if out.path.endswith(".json"):
+                text = self.then.read(out.path)
+                if text is None or hashlib.md5(text, usedforsecurity=False).hexdigest() != out.md5:
+                    what = "is not there" if text is None else "is not the file that its stage wrote"
+                    raise LineageError(what, where=out.path, todo=f"Run it again: `{self.pipeline.command}`.")
+                found[out.path] = text
+        return found
+
+    def scores(self) -> dict[str, Score]:
+        """Return all scores by metrics file and key; errors are those of :meth:`metrics`."""
+        found: dict[str, Score] = {}
+        for path, text in sorted(self.metrics().items()):
+            found |= find_scores(json.loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
+        return found
+
+    def described(self, facts: Sequence[Path], commit: str | None) -> Run:
+        """Return the run as a row has it; what the facts in some folders do not say of all stages is absent."""
+        known = KnownFacts(facts)
+        told = [known.of(entry) for entry in self.chain]
+        seeds = parameter(self.params, self.seed) if self.seed else 0
+        machines = _common(told, lambda one: one["processor"] if one["device"] == "cpu" else one["device"])
+        dates = [str(one["started"])[:10] for one in told if one]
+        whole = None not in told
+        return Run(
+            seeds=seeds if isinstance(seeds, list) else [seeds],
+            commit=commit,
+            date=max(dates) if whole else None,
+            processor=machines,
+            threads=_common(told, lambda one: one["threads"]),
+            seconds=round(sum(one["seconds"] for one in told if one)) if whole else None,
+            inputs={one.path: one.md5 for one in self.inputs},
+            outputs={one.path: one.md5 for one in self.outputs},
+            scores=self.scores(),
+        )
+
+    def values(self, path: str) -> Mapping[str, Any]:
+        """Return the values of a YAML file of the snapshot; LineageError where it is absent or cannot be read."""
+        values = documents.parse((self.then.read(path) or b"").decode(errors="replace"), path)
+        if not isinstance(values, Mapping):
+            raise LineageError("is not there, or is empty", where=path)
+        return values
+
+    def check(self, facts: Sequence[Path]) -> None:
+        """Check that the present parameters, and one run of each stage, made the metrics; LineageError otherwise."""
+        cache, lock = Cache(self.then.project), self.then.lock
+        params = {file: {"data": self.values(file)} for entry in self.chain for file in entry.params}
+        records = Records(cache, facts, self.then.project)
+        wrong, _ = foreign(self.metrics(), params, lock, records)
+        again = f"Run it again: `{self.pipeline.command}`."
+        if wrong:
+            path, why = next(iter(wrong.items()))
+            raise LineageError(why, where=path, todo=again)
+        for entry in self.chain:
+            for dep in entry.deps:
+                maker = lock.producer(dep.path)
+                if maker and cache.wrote(maker, dep.path) not in (None, dep.md5):
+                    what = f"was made again by {maker.name} since {entry.name} read it"
+                    raise LineageError(what, where=dep.path, todo=again)
+
+
+def within_any(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is one of some folders or lies below one."""
+    return any(within(path, folder) for folder in folders)
+
+
+def _common(told: Sequence[dict[str, Any] | None], of: Any) -> Any:
+    """Return what all facts say; None where they differ, or where some are not known."""
+    found = {None if one is None else of(one) for one in told}
+    return found.pop() if len(found) == 1 else None
+
+
+def public_commit(project: Path, head: str) -> str:
+    """Return the newest commit up to ``head`` that a remote has; without remotes, that the checked-out commit has.
+
+    ``head`` itself may be of one laboratory alone: an experiment, or a commit that adds data.
+    """
+    refs = git(project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split() or ["HEAD"]
+    bases = []
+    for ref in dict.fromkeys(refs):
+        with contextlib.suppress(LineageError):  # without a common commit
+            bases.append(git(project, "merge-base", head, ref).strip())
+    return git(project, "rev-list", "--max-count=1", "--date-order", *bases).strip() if bases else head
+
+
+def check_code(chain: Iterable[Entry], repository: Repository, public: str, head: str) -> None:
+    """Check that the code of some entries is that of a commit.
+
+    Raises:
+        LineageError: it is in no commit, or only in one that no remote has.
+    """
+    seen: dict[tuple[str, str], str] = {}
+
+    def hashed(commit: str, dep: Artefact) -> str:
+        if (commit, dep.path) not in seen:
+            seen[commit, dep.path] = _in_commit(repository, commit, dep)
+        return seen[commit, dep.path]
+
+    for entry in chain:
+        for dep in (dep for dep in entry.deps if is_code(dep.path) and hashed(public, dep) != dep.md5):
+            if hashed(head, dep) == dep.md5:
+                what = f"the code with which {entry.name} ran is in the commit {head[:7]}, which no remote has"
+                raise LineageError(what, where=dep.path, todo="`git push`, then add the row.")
+            what = f"the code with which {entry.name} ran is not that of the commit {public[:7]}"
+            todo = "Commit the code, run the pipeline again, and add the row then."
+            raise LineageError(what, where=dep.path, todo=todo)
+
+
+def _in_commit(repository: Repository, commit: str, dep: Artefact) -> str:
+    """Return DVC's hash of a file or folder of a commit; of an absent one, that of an empty one."""
+    names = repository.files(commit, dep.path) if dep.folder else [""]
+    texts = {name: repository.read(commit, f"{dep.path}/{name}".rstrip("/")) or b"" for name in names}
+    found = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in texts.items()}
+    return hash_listing(found) if dep.folder else found[""]

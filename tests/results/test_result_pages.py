@@ -1,0 +1,135 @@
+"""The pages of results are made from the rows, and each row says how anybody makes the row again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import cli
+from pipeline.results import pages, provenance
+from pipeline.results.records import rows
+from sightword.errors import ParamsError
+
+NEEDED = re.compile(r"README\.md|docs/.*\.md|results/.*|recipes/.*|([a-z]+/)?(dvc|params)\.yaml|data/raw/.*")
+NGRAMS = "results/ngrams/base.json"
+
+
+def test_pages_and_rows_in_git_have_no_fault(repository: Path) -> None:
+    faults = pages.faults(repository)
+    if faults:
+        pytest.fail("\n".join(["run `sightword results pages`, and mend:", *faults]), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def whole(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of pages and rows, with the raw data that git has, in a repository of their own."""
+    folder = tmp_path_factory.mktemp("whole")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, check=True, text=True)
+    for name in filter(NEEDED.fullmatch, listed.stdout.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(repository / name, folder / name)
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "all"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def project(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "project"))
+
+
+def edit(project: Path, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    values = json.loads((project / name).read_text())
+    change(values)
+    (project / name).write_text(json.dumps(values))
+
+
+def first_scores(values: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = values["runs"][0]["scores"]
+    return found
+
+
+def drop_private(values: dict[str, Any]) -> None:
+    del values["private"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda row: first_scores(row)["summary.sts"].update(value=0.9), "docs/results/ngrams.md: tables differ"),
+        (lambda row: row.update(recipe="flickr8k-ngram"), f"{NGRAMS}: .*no such recipe"),
+        (lambda row: row.update(recipe="grid-ngrams"), f"{NGRAMS}: .*grid of a sweep"),
+        (lambda row: row.update(overrides={"train.longest": 3}), f"{NGRAMS}: .*wrong"),
+        (lambda row: row.update(overrides={"train.longest_ngram": "three"}), f"{NGRAMS}: .*wrong"),
+        (drop_private, f"{NGRAMS}: private says nothing of features_densenet169.npy"),
+        (lambda row: row.update(private={"data/raw/beside": "no"}), f"{NGRAMS}: private says nothing"),
+    ],
+)
+def test_broken_row_is_a_fault_that_names_the_row_or_its_page(project, change, fault):
+    edit(project, NGRAMS, change)
+    assert [one for one in pages.faults(project) if re.match(fault, one)]
+
+
+def test_row_that_no_table_shows_is_a_fault(project):
+    shutil.copy(project / NGRAMS, project / "results/ngrams/other.json")
+    assert pages.faults(project) == ["results/ngrams/other.json: no table shows the row"]
+
+
+def test_table_that_no_page_shows_is_a_fault(project):
+    page = project / "docs/results/package.md"
+    page.write_text(re.sub(r"<!-- table: small-recipe -->.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL))
+    assert pages.faults(project) == ["results/tables.yaml: no page shows the table small-recipe"]
+
+
+@pytest.mark.parametrize("page", ["docs/results.md", "docs/results/ngrams.md", "docs/what-pictures-add.md"])
+@pytest.mark.parametrize("rule", ["|---|---|", "| --- | ---: |", "a | b\n---|---"])
+def test_table_outside_of_markers_is_a_fault(project, page, rule):
+    with (project / page).open("a") as file:
+        file.write(f"\n| a | b |\n{rule}\n| 1 | 2 |\n")
+    assert pages.faults(project) == [f"{page}: a table stands outside of markers"]
+
+
+def test_pages_written_anew_undo_an_edited_number_and_keep_the_text(project, monkeypatch, capsys):
+    page = project / "docs/results/ngrams.md"
+    text = page.read_text()
+    page.write_text(text.replace("| 74.2 ± 0.4 |", "| 99.9 ± 0.4 |"))
+    monkeypatch.chdir(project)
+    assert cli.main(["results", "pages", "--check"]) == 1
+    assert capsys.readouterr().out == "docs/results/ngrams.md: tables differ from the rows\n"
+    assert page.read_text() != text
+    assert cli.main(["results", "pages"]) == 0
+    assert page.read_text() == text
+    assert cli.main(["results", "pages", "--check"]) == 0
+
+
+@pytest.mark.parametrize("marker", ["<!-- table: ngrams -->", "<!-- table: -->\n<!-- end -->"])
+def test_marker_without_an_end_or_a_name_is_refused_and_nothing_is_written(project, marker):
+    page = project / "docs/what-pictures-add.md"
+    page.write_text(f"{page.read_text()}\n{marker}\n")
+    edit(project, NGRAMS, lambda row: first_scores(row)["summary.sts"].update(value=0.9))
+    before = {path: path.read_bytes() for path in project.rglob("*.md")}
+    with pytest.raises(ParamsError, match=r"what-pictures-add\.md.*no end, or no name"):
+        pages.write(project)
+    assert {path: path.read_bytes() for path in project.rglob("*.md")} == before
+
+
+def test_input_that_git_has_needs_no_reason(project):
+    """The sample's features and weights are in git; of Flickr8k's pictures `sightword fetch` has the source."""
+    edit(project, NGRAMS, lambda row: row.update(recipe="sample", private={}))
+    every = rows(project)
+    assert not provenance.faults(project, {"ngrams/base": every["ngrams/base"]})
+
+
+def test_reason_of_a_private_input_stands_on_each_page_that_shows_the_row(repository):
+    every = rows(repository)
+    text = (repository / "docs/results/ngrams.md").read_text()
+    reasons = set(every["ngrams/base"].private.values())
+    assert reasons
+    assert all(reason in text for reason in reasons)

@@ -1,0 +1,203 @@
+"""The tables of results: numbers of rows, deviations over seeds, marks, and names that do not exist."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.results import tables
+from pipeline.results.records import Row
+from pipeline.results.tables import Layout, markdown, pooled
+from sightword.errors import FileFormatError, ParamsError
+from sightword.evaluation.published.rows import published
+
+VALUES = st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=4)
+RECALL = {"title": "recall", "cell": "{recall.r1} / {recall.r10}"}
+STS = {"title": "sts", "cell": "{sts}", "factor": 100}
+
+
+def row(*scores: dict[str, Any], seeds: list[list[int]] | None = None, **more: Any) -> Row:
+    """A row with a run for each mapping of scores, whose plain numbers are values."""
+    runs = [
+        {"seeds": own, "scores": {key: one if isinstance(one, dict) else {"value": one} for key, one in values.items()}}
+        for own, values in zip(seeds or [[number] for number in range(len(scores))], scores, strict=True)
+    ]
+    return Row.model_validate({"topic": "a", "name": "b", "recipe": "sample", **more, "runs": runs})
+
+
+def layout(*lines: dict[str, Any], columns: tuple[Any, ...] = (RECALL, STS), **table: Any) -> Layout:
+    return Layout.model_validate(
+        {"tables": {"t": {"head": "system", "columns": [*columns], "rows": [*lines], **table}}}
+    )
+
+
+def cells(text: str) -> list[list[str]]:
+    """The lines of a table without head and rule."""
+    return [[one.strip() for one in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")][
+        1:
+    ]
+
+
+def explanations(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("|")]
+
+
+@given(VALUES)
+def test_runs_of_several_seeds_give_mean_and_deviation_of_all_seeds(values):
+    """Also where a run is known by its mean and deviation only."""
+    runs, seeds = [], []
+    for number, own in enumerate(values):
+        many = {"value": statistics.fmean(own)} | ({"sd": statistics.stdev(own)} if len(own) > 1 else {})
+        runs.append({"key": many})
+        seeds.append([10 * number + seed for seed in range(len(own))])
+    every = [value for own in values for value in own]
+    found = pooled(row(*runs, seeds=seeds), "key")
+    assert found is not None
+    assert found.value == pytest.approx(statistics.fmean(every), abs=1e-9)
+    if len(every) > 1:
+        assert found.sd == pytest.approx(statistics.stdev(every), abs=1e-6)
+    else:
+        assert found.sd is None
+
+
+def test_mean_without_a_known_deviation_has_none():
+    assert pooled(row({"key": 1.0}, {"key": 2.0}, seeds=[[0, 1], [2]]), "key").sd is None  # type: ignore[union-attr]
+    assert pooled(row({"key": 1.0}), "other") is None
+
+
+def test_interval_of_several_runs_has_the_mean_ends():
+    runs = ({"key": {"value": 2.0, "low": 1.0, "high": 4.0}}, {"key": {"value": 4.0, "low": 3.0, "high": 6.0}})
+    found = pooled(row(*runs), "key")
+    assert found is not None
+    assert (found.low, found.high) == (2.0, 5.0)
+    half = pooled(row(runs[0], {"key": 4.0}), "key")
+    assert half is not None
+    assert half.low is None
+
+
+def test_cell_of_scores_is_rounded_scaled_and_says_what_is_missing():
+    rows = {"a/one": row({"recall.r1": 12.34, "recall.r10": 45.67, "sts": 0.6614}), "a/two": row({"recall.r10": 50.0})}
+    text = markdown("t", layout({"label": "1", "result": "a/one"}, {"label": "2", "result": "a/two"}), rows)
+    assert text.splitlines()[:2] == ["| system | recall | sts |", "|---|---|---|"]
+    assert cells(text) == [["1", "12.3 / 45.7", "66.1"], ["2", "– / 50.0", "–"]]
+
+
+def test_cell_of_several_seeds_has_the_deviation_unless_the_column_has_another_look():
+    one = {"value": 10.0, "low": 8.0, "high": 12.0}
+    rows = {"a/b": row({"x": one}, {"x": {"value": 12.0, "low": 9.0, "high": 14.0}})}
+    looks: list[dict[str, Any]] = [{}, {"interval": True}, {"deviation": False}, {"digits": 0}, {"digits": 2}]
+    columns = tuple({"title": str(look), "cell": "{x}", **look} for look in looks)
+    (line,) = cells(markdown("t", layout({"label": "b", "result": "a/b"}, columns=columns), rows))
+    assert line[1:] == ["11.0 ± 1.4", "11.0 (± 2.2)", "11.0", "11 ± 1", "11.00 ± 1.41"]
+
+
+def test_repeated_line_has_the_score_the_row_and_the_label_of_each_item():
+    rows = {"a/x-1": row({"k.1": 1.0}), "a/x-2": row({"k.2": 2.0}), "a/y": row({"k.1": 3.0, "k.2": 4.0})}
+    columns = (
+        {"title": "x", "cell": "{k.$each}", "result": "a/x-$each"},
+        {"title": "y", "cell": "{k.$each}", "result": "a/y"},
+    )
+    table = layout({"label": "size $each", "each": [1, 2]}, columns=columns)
+    assert cells(markdown("t", table, rows)) == [["size 1", "1.0", "3.0"], ["size 2", "2.0", "4.0"]]
+    assert tables.shown(table.tables["t"], table) == {"a/x-1", "a/x-2", "a/y"}
+
+
+def test_first_known_score_of_several_names_is_shown():
+    columns = ({"title": "x", "cell": "{first|second}"},)
+    rows = {"a/one": row({"first": 1.0, "second": 2.0}), "a/two": row({"second": 3.0})}
+    lines = ({"label": "1", "result": "a/one"}, {"label": "2", "result": "a/two"})
+    assert cells(markdown("t", layout(*lines, columns=columns), rows)) == [["1", "1.0"], ["2", "3.0"]]
+
+
+def test_published_line_has_the_scores_of_the_file():
+    (published_row,) = [one for one in published("retrieval") if (one.system, one.setting) == ("char-GRU", "Flickr8k")]
+    columns = (
+        {"title": "R@10", "cell": "{retrieval.test.full.caption_to_image.r10}"},
+        {"title": "STS", "cell": "{summary.sts}", "factor": 100},
+        {"title": "SICK", "cell": "{semantics.SICKRelatedness.trained.pearson}", "factor": 100},
+    )
+    line = {"label": "published", "published": {"retrieval": "char-GRU | Flickr8k", "semantics": "char-gru"}}
+    (found,) = cells(markdown("t", layout(line, columns=columns), {}))
+    subtasks = [one.scores["r"] for one in published("semantics") if one.system == "char-gru" and "STS1" in one.setting]
+    assert len(subtasks) == 24
+    sick = next(
+        one.scores["r"] for one in published("semantics") if one.setting.startswith("SICK") and one.system == "char-gru"
+    )
+    assert found[1:] == [
+        f"{published_row.scores['caption_to_image r10']}",
+        f"{statistics.fmean(subtasks):.1f}",
+        f"{sick}",
+    ]
+
+
+def test_published_hypernyms_of_several_settings_are_told_apart():
+    columns = tuple({"title": part, "cell": f"{{ganea2018-{part}.f1}}"} for part in ("0", "10"))
+    line = {"label": "cones", "published": {"hypernyms": "hyperbolic cones, 5 dimensions"}}
+    (found,) = cells(markdown("t", layout(line, columns=columns), {}))
+    assert found[1:] == ["29.2", "80.0"]
+
+
+def test_mark_of_a_row_is_explained_below_the_table():
+    rows = {
+        "a/plain": row({"sts": 0.1}),
+        "a/private": row(
+            {"sts": 0.1}, private={"data/raw/a.npy": "made in secret", "data/raw/a.txt": "made in secret"}
+        ),
+        "a/earlier": row({"sts": 0.1}, note=f"{tables.EARLIER} another hash; one network"),
+        "a/noted": row({"sts": 0.1}, note="one network"),
+        "a/by-hand": row({"sts": 0.1}, recipe=None, note="a script"),
+    }
+    lines = tuple({"label": key.removeprefix("a/"), "result": key} for key in rows)
+    text = markdown("t", layout(*lines, columns=(STS,)), rows)
+    assert [line[0] for line in cells(text)] == ["plain", "private †", "earlier ‡¹", "noted ¹", "by-hand ²"]
+    private, earlier, first, second = explanations(text)
+    assert private.startswith("† ")
+    assert private.endswith(" `data/raw/a.npy`, `data/raw/a.txt`: made in secret.")
+    assert earlier.startswith("‡ ")
+    assert earlier.endswith("Another hash.")
+    assert (first, second) == ("¹ One network.", "² No recipe makes the row. A script.")
+    assert not explanations(markdown("t", layout(*lines, columns=(STS,), marks=False), rows))
+
+
+def test_mark_of_the_row_of_all_lines_stands_at_the_head():
+    rows = {"a/b": row({"k.1": 1.0, "k.2": 2.0}, private={"data/raw/a": "secret"})}
+    table = layout({"label": "$each", "each": [1, 2]}, columns=({"title": "k", "cell": "{k.$each}"},), result="a/b")
+    text = markdown("t", table, rows)
+    assert text.splitlines()[0] == "| system † | k |"
+    assert [line[0] for line in cells(text)] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "columns", "message"),
+    [
+        ({"label": "x", "result": "a/c"}, (STS,), "no such row of results"),
+        ({"label": "x", "result": "a/b"}, ("stss",), "no such column"),
+        ({"label": "x", "result": "a/b"}, (STS, RECALL), "column 'recall' has no score"),
+        ({"label": "x", "published": {"retrieval": "char-GRU | Flikr8k"}}, (STS,), "no such published row"),
+        ({"label": "x", "published": {"retrival": "char-GRU"}}, (STS,), "no such file of published rows"),
+        ({"label": "x", "each": ["$"], "result": "a/$each"}, (STS,), "line 'x' has no score"),
+    ],
+)
+def test_name_that_does_not_exist_is_refused_with_the_table(line, columns, message):
+    more = {"label": "whole", "result": "a/b"}
+    with pytest.raises(ParamsError, match=message) as caught:
+        markdown("t", layout(line, more, columns=columns), {"a/b": row({"sts": 0.5})})
+    assert "tables.yaml: t" in str(caught.value)
+    with pytest.raises(ParamsError, match="no such table"):
+        markdown("other", layout(more), {})
+
+
+def test_layout_with_a_strange_key_or_a_line_of_two_sources_is_refused(tmp_path):
+    (tmp_path / "results").mkdir()
+    file = tmp_path / tables.FILE
+    file.write_text(
+        "tables:\n  t: {columns: [{titel: x, cell: '{a}'}], rows: [{label: x, result: a/b, published: {a: b}}]}\n"
+    )
+    with pytest.raises(FileFormatError, match=r"(?s)titel.*result or published, not both"):
+        tables.load(tmp_path)
+    file.write_text("tables: {t: {columns: [c], rows: [{label: x, result: a/b}]}}\n")
+    assert tables.load(tmp_path).tables["t"].rows[0].label == "x"
