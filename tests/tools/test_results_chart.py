@@ -11,12 +11,15 @@ TABLE = """
 text | 1.0 | 2.0 |
 
 <!-- table: main -->
+
 | system | there | back | STS |
-|---|---|---|---|
+| --- | --- | --- | --- |
 | [published, a `GRU`](results/a.md) | 70.5 (± 1.3) | 79.3 (± 2.5) | 64.4 |
-| n-grams, query bank | 72.1 | 81.6 | 66.1 |
+| n-grams, query bank †‡¹ | 72.1 ± 0.5 | 81.6 ± 0.2 | 66.1 |
 | tf-idf | – | – | 66.9 |
 | untrained | chance | chance | 61.0 |
+
+† A note | 1.0 | 2.0.
 <!-- end -->
 | after | 3.0 | 4.0 | 5.0 |
 """
