@@ -93,11 +93,12 @@ def _add(arguments: argparse.Namespace) -> int:
 
 def _pages(arguments: argparse.Namespace) -> int:
     from pipeline.pipelines import find_project
-    from pipeline.results import pages
+    from pipeline.results import pages, provenance
+    from pipeline.results.records import rows
 
     project = find_project(Path.cwd())
     if arguments.check:
-        faults = pages.faults(project)
+        faults = pages.faults(project) + provenance.faults(project, rows(project))
         print("\n".join(faults) if faults else "the tables are those of the rows")
         return 1 if faults else 0
     changed = pages.write(project)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.results import provenance
 from pipeline.results.layout import FILE, Layout, load, shown
 from pipeline.results.records import FOLDER, Row, rows
 from pipeline.results.tables import markdown
@@ -36,10 +35,9 @@ def write(project: Path) -> list[Path]:
 
 
 def faults(project: Path) -> list[str]:
-    """Return a line for each fault of pages and rows, whose messages name page or row.
+    """Return a line for each fault: a table is not of the rows, in no marker, or on no page; no table shows a row.
 
-    A table is not of the rows, stands outside of markers, or stands nowhere; no table shows a row; the origin of a row
-    is not right (:mod:`pipeline.results.provenance`). Errors are those of :func:`write`.
+    Errors are those of :func:`write`.
     """
     new, layout, every = _filled(project), load(project), rows(project)
     found = [
@@ -53,7 +51,7 @@ def faults(project: Path) -> list[str]:
     found += [f"{FILE}: no page shows the table {name}" for name in layout.tables if name not in on_pages]
     seen = {key for table in layout.tables.values() for key in shown(table, layout)}
     found += [f"{FOLDER}/{key}.json: no table shows the row" for key in every if key not in seen]
-    return found + provenance.faults(project, every)
+    return found
 
 
 def fill(text: str, layout: Layout, every: Mapping[str, Row], *, where: object) -> str:

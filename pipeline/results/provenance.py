@@ -13,7 +13,7 @@ from pipeline.results.origins import RAW, covers, fetched_by
 from pipeline.results.recognition import overridden
 from pipeline.results.records import FOLDER, Row
 from sightword.errors import ParamsError
-from sightword.messages import and_more, first_line, flat
+from sightword.messages import SENTENCE, and_more, flat, short
 
 _FILE = re.compile(r"[\w./+-]+\.(npy|h5|txt|pth|safetensors|gz|tsv|csv|json|yaml)")
 
@@ -36,7 +36,7 @@ def faults(project: Path, rows: Mapping[str, Row]) -> list[str]:
         try:
             values = overridden(row.recipe, row.overrides, project).values
         except ParamsError as error:
-            found.append(f"{where}: {first_line(error)}")
+            found.append(f"{where}: {short(' '.join(str(error).split()), SENTENCE)}")
             continue
         if untold := [name for name, paths in _private(values, tracked).items() if not _told(name, paths, row.private)]:
             found.append(f"{where}: private says nothing of {and_more(untold)}, which neither git nor `fetch` has")
