@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pipeline.cli.command import Commands, add_command, add_layout, laid_out
 from sightword.messages import plural, quote
 
 if TYPE_CHECKING:
+    from pipeline.results.agreement import Difference
     from pipeline.results.records import Run
 
 RESULTS = """\
@@ -30,6 +32,15 @@ The run is the one whose results lie here, or that of a commit or an experiment
 that differ stand in the row; seeds and titles do not count. A run is refused
 whose numbers are not of its parameters, or whose code is in no commit; and an
 input that neither git nor `sightword fetch` has, unless --private says why."""
+
+CHECK = """\
+Make a run of a row again, and compare all scores.
+
+The run has the recipe, the last commit's code, and the data that lies here; it
+runs in a clone, and your files are left alone. On the same kind of machine with
+the same inputs all scores must be equal. Otherwise each must be within 2.5
+standard deviations of the row's mean, or, where the row has fewer than three
+seeds, within its own 95 % interval. Exits with 1 when one is not."""
 
 PAGES = """\
 Fill the tables of the pages from the rows, as results/tables.yaml lays them out.
@@ -54,6 +65,11 @@ def add(commands: Commands) -> None:
     one.add_argument("--private", metavar="PATH=REASON", action="append", default=[], type=_reason, help=reason)
     one.add_argument("--note", metavar="SENTENCE", help="what a reader of the row must know")
     one.add_argument("--replace", action="store_true", help="replace the row's run with the same seed")
+    check = add_command(actions, "check", CHECK, _check)
+    check.add_argument("row", metavar="TOPIC/NAME", help="the row, as `sightword results` lists it")
+    check.add_argument("--seed", metavar="N", type=int, help="the seed of the run (default: the row's first)")
+    check.add_argument("--dry-run", action="store_true", help="only check that data and parameters are there")
+    add_layout(check, csv="CSV")
     pages = add_command(actions, "pages", PAGES, _pages)
     pages.add_argument("--check", action="store_true", help="only list the faults of pages and rows")
 
@@ -119,3 +135,35 @@ def _reason(text: str) -> tuple[str, str]:
     if not (path.strip() and sign and reason.strip()):
         raise argparse.ArgumentTypeError(f"{quote(text)} is not PATH=REASON")
     return path.strip(), reason.strip()
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from pipeline.pipelines import find_project
+    from pipeline.results import agreement, rerun
+    from pipeline.results.records import path_of, read_row
+
+    project = find_project(Path.cwd())
+    row = read_row(path_of(project, arguments.row))
+    prepared = rerun.prepare(project, row, arguments.seed)
+    for note in prepared.notes:
+        print(f"other data: {note}", file=sys.stderr)
+    print(f"{row.key}: {_made_by(prepared.run)}", file=sys.stderr)
+    if arguments.dry_run:
+        print(f"{row.key}: can be made again here")
+        return 0
+    again = rerun.rerun(prepared)
+    equal = again.same_machine and bool(prepared.run.inputs) and not prepared.notes
+    found = agreement.compare(row, prepared.run, again.scores, equal=equal)
+    beyond = sum(one.beyond for one in found)
+    if found:
+        print(laid_out(arguments, [["score", "row", "again", "allowed", ""], *map(_difference, found)]))
+    same = len(prepared.run.scores) - len(found)
+    rule = "all must be equal" if equal else "the machine or the data is not the row's, so they may differ by chance"
+    print(f"{plural(same, 'score')} equal, {len(found)} differ, {beyond} beyond the bounds ({rule})", file=sys.stderr)
+    return 1 if beyond else 0
+
+
+def _difference(one: Difference) -> list[str]:
+    allowed = "not known" if one.low is None else f"{one.low:.6g} to {one.high:.6g}"
+    again = "none" if one.again is None else f"{one.again:.6g}"
+    return [one.name, f"{one.row:.6g}", again, allowed, "BEYOND" if one.beyond else ""]

@@ -116,13 +116,13 @@ class Baseline:
         Raises:
             SweepError: experiments would not see some code or data, or would see an old version.
         """
-        inputs, tracked = self._inputs(runs), self._tracked()
+        inputs, tracked = self.inputs(runs), self._tracked()
         self._check_tracked(inputs, tracked)
         self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
         if not committed:
-            self._check_committed(inputs)
+            self.check_committed(inputs)
 
-    def _inputs(self, runs: Sequence[Trial]) -> list[str]:
+    def inputs(self, runs: Sequence[Trial]) -> list[str]:
         """Return what the stages of some runs, and those that feed them, read and no stage writes."""
         named = sorted(set(re.findall(r"\$\{([^}]+)\}", str(self.described))))
         values = [flat(run.params) for run in runs]
@@ -151,7 +151,7 @@ class Baseline:
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
 
-    def _check_committed(self, inputs: Collection[str]) -> None:
+    def check_committed(self, inputs: Collection[str]) -> None:
         """Check that no change of an input waits for a commit; SweepError otherwise."""
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
         paths = [line[3:].removeprefix(self.below) for line in status.split("\0") if line]

@@ -83,7 +83,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         self._workers = [
-            _Worker(slot, Clone(self.folder / f"slot-{slot.number}", self.baseline, _environment(slot)))
+            _Worker(slot, Clone(self.folder / f"slot-{slot.number}", self.baseline, environment_of(slot)))
             for slot in self.slots
         ]
 
@@ -242,7 +242,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _environment(slot: Slot) -> dict[str, str]:
+def environment_of(slot: Slot) -> dict[str, str]:
     """Return the environment of a slot's processes: this Python first, and nothing of an experiment around this one."""
     inherited = repository.environment().items()
     own = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}

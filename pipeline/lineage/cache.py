@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import configparser
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.lineage.hashing import FOLDER, md5_of
+from pipeline.lineage.hashing import FOLDER, md5_of, md5_of_text
 from pipeline.lineage.lock import Artefact, Entry, changes, within
 from sightword import machine
 
@@ -65,7 +64,7 @@ class Cache:
 
     def edited(self, text: bytes, maker: Entry, path: str) -> bool:
         """Return whether a file is known to differ from the one that a stage wrote."""
-        return self.wrote(maker, path) not in (None, hashlib.md5(text, usedforsecurity=False).hexdigest())
+        return self.wrote(maker, path) not in (None, md5_of_text(text))
 
 
 def _configured(project: Path) -> Path:

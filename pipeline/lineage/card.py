@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records, in_words
+from pipeline.lineage.hashing import md5_of_text
 from pipeline.lineage.lock import Entry, Lock, is_code, within
 from pipeline.lineage.locks import lock_here, lock_of
 from pipeline.lineage.repository import Repository
@@ -64,7 +64,7 @@ def _metrics(project: Path, lock: Lock, encoder: str, path: str, records: Record
     if judge is None or maker is None or not (project / path).is_file():
         return None
     wrote, read = ({one.path: one.md5 for one in part} for part in (maker.outs, judge.deps))
-    now = hashlib.md5((project / path).read_bytes(), usedforsecurity=False).hexdigest()
+    now = md5_of_text((project / path).read_bytes())
     known = {one.path: one.md5 for one in judge.outs}
     if wrote.get(encoder) != read.get(encoder, "") or known[path] != now:
         return None

@@ -92,7 +92,12 @@ def stamp(path: Path, ignored: Ignored) -> str:
 def hash_listing(files: Mapping[str, str]) -> str:
     """Return the hash of a folder from the MD5 of each of its files by their relative paths."""
     entries = [{"md5": files[name], "relpath": name} for name in sorted(files)]
-    return hashlib.md5(json.dumps(entries, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + FOLDER
+    return md5_of_text(json.dumps(entries, sort_keys=True).encode()) + FOLDER
+
+
+def md5_of_text(text: bytes) -> str:
+    """Return the MD5 of bytes."""
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()
 
 
 def md5_of(path: Path, report: Report | None = None) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage.cache import Cache
+from pipeline.lineage.hashing import md5_of_text
 from pipeline.lineage.repository import Repository
 from sightword.errors import LineageError
 from sightword.io.files import atomic_file
@@ -58,6 +58,6 @@ def _kept(project: Path, out: Any) -> bytes | None:
         return place.read_bytes()
     with contextlib.suppress(LineageError), Repository(project) as repository:
         text = repository.read("HEAD", Path(out.fs_path).relative_to(project.resolve()).as_posix())
-        if text is not None and hashlib.md5(text, usedforsecurity=False).hexdigest() == md5:
+        if text is not None and md5_of_text(text) == md5:
             return text
     return None

@@ -7,7 +7,6 @@ store and scratch folders are asked for.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.facts import packages_here, processor
-from pipeline.lineage.hashing import Report, hash_listing
+from pipeline.lineage.hashing import Report, hash_listing, md5_of_text
 from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import CODE, Artefact, Entry
 from pipeline.lineage.locks import Snapshot, snapshot
@@ -194,7 +193,7 @@ class Copy:
         if self._revision is None:
             return None
         texts = self._texts(dep.path, self._repository.files(self._revision, dep.path) if dep.folder else [""])
-        hashes = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in texts.items()}
+        hashes = {name: md5_of_text(text) for name, text in texts.items()}
         return texts if (hash_listing(hashes) if dep.folder else hashes.get("")) == dep.md5 else None
 
 

@@ -52,7 +52,7 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None) -> Fo
         public = public_commit(project, head.sha)
         ran.check(facts)
         check_code(ran.chain, repository, public, head.sha)
-        private = private_files(ran.inputs, Workspace(project), repository, public)
+        private = private_files(ran.inputs, Workspace(project), repository, head=head.sha, public=public)
         return Found(_recognised(ran, recipe), ran.described(facts, public), private)
 
 

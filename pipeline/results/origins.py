@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pipeline.downloads.sources import Source, data_sets
-from pipeline.lineage.lock import Artefact, within
+from pipeline.lineage.hashing import md5_of_text
+from pipeline.lineage.lock import Artefact, tracked_hashes, within
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
 
@@ -16,35 +16,48 @@ RAW = "data/raw"
 """The folder of the data sets."""
 
 
-def private_files(inputs: Iterable[Artefact], here: Workspace, repository: Repository, commit: str) -> list[str]:
+def private_files(
+    inputs: Iterable[Artefact], here: Workspace, repository: Repository, *, head: str, public: str
+) -> list[str]:
     """Return the files of some inputs that are neither in a commit with their bytes, nor of a data set to be fetched.
 
-    A data set's file is known by its name. An input whose files neither the workspace nor DVC's cache can list counts
-    as one file.
+    A data set's file is known by its name.
 
     Args:
         inputs: data that no stage made, with its hashes.
         here: the workspace, and DVC's cache.
         repository: the project's repository.
-        commit: the commit that everybody has.
+        head: the commit of the run.
+        public: the commit that everybody has.
     """
     found = []
     for one in inputs:
-        for name, md5 in _files(one, here).items():
+        for name, md5 in _files(one, here, repository, head).items():
             path = f"{one.path}/{name}".rstrip("/")
-            text = repository.read(commit, path)
-            in_git = text is not None and hashlib.md5(text, usedforsecurity=False).hexdigest() == md5
+            text = repository.read(public, path)
+            in_git = text is not None and md5_of_text(text) == md5
             if not in_git and not fetched_by(path):
                 found.append(path)
     return found
 
 
-def _files(one: Artefact, here: Workspace) -> Mapping[str, str]:
-    """Return the MD5 of each file by its path in an input; of a file, and of a folder that nobody can list, its own."""
+def _files(one: Artefact, here: Workspace, repository: Repository, head: str) -> Mapping[str, str]:
+    """Return the MD5 of each file by its path in an input; of a file its own, by an empty path.
+
+    The files are those in DVC's cache, or in the workspace; else those that git, or DVC by a ``.dvc`` file, tracks in a
+    commit; else the folder counts as one file.
+    """
     if files := here.cache.files(one):
         return files
     found = here.hashed(one.path)
-    return found.files if found and found.files is not None and found.md5 == one.md5 else {"": one.md5}
+    if found and found.files is not None and found.md5 == one.md5:
+        return found.files
+    texts = {name: repository.read(head, f"{one.path}/{name}") or b"" for name in repository.files(head, one.path)}
+    tracked = {name: md5_of_text(text) for name, text in texts.items() if not name.endswith(".dvc")}
+    for name in (name for name in texts if name.endswith(".dvc")):
+        hashed = tracked_hashes(texts[name].decode(errors="replace"), f"{one.path}/{name}")
+        tracked |= {path.removeprefix(f"{one.path}/"): md5 for path, md5 in hashed.items()}
+    return tracked or {"": one.md5}
 
 
 def fetched_by(path: str) -> str | None:

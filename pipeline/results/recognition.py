@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pipeline.params import overlay, params_file
 from pipeline.params.recipes import Recipe, find, list_recipes
-from pipeline.pipelines import Pipeline
+from pipeline.pipelines import PARAMS, Pipeline
 from sightword.errors import ParamsError
 from sightword.messages import flat
 
@@ -71,10 +71,12 @@ def _chosen(values: Mapping[str, Any], without: str | None, sections: Collection
 
 
 def overridden(recipe: str, overrides: Mapping[str, Any], project: Path) -> overlay.Whole:
-    """Return the checked parameters of a recipe with some others by full name; ParamsError where they do not fit."""
+    """Return the checked parameters of a recipe with some others of its file; ParamsError where they do not fit."""
     whole = overlay.resolve(find(recipe, project), project)
     values: dict[str, Any] = whole.values
     for key, value in overrides.items():
+        if PARAMS in key:
+            continue
         *above, last = key.split(".")
         nested: dict[str, Any] = {last: value}
         for part in reversed(above):
@@ -82,3 +84,12 @@ def overridden(recipe: str, overrides: Mapping[str, Any], project: Path) -> over
         values = overlay.merged(values, nested)
     checked = params_file.check(values, where=f"{recipe} with overrides", pipeline=whole.pipeline)
     return whole._replace(values=values, sections=checked)
+
+
+def further(overrides: Mapping[str, Any], project: Path) -> list[overlay.Whole]:
+    """Return the checked parameters of the further files that overrides name; ParamsError where they do not fit."""
+    found = []
+    for file in (key for key in overrides if key.endswith(PARAMS)):
+        own = {key.removeprefix(f"{file}:"): one for key, one in overrides.items() if key.startswith(f"{file}:")}
+        found.append(overridden(str(overrides[file]), own, project))
+    return found

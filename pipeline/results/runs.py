@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pipeline.experiments.results import METRICS, foreign
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records
-from pipeline.lineage.hashing import hash_listing
+from pipeline.lineage.hashing import hash_listing, md5_of_text
 from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import Artefact, Entry, is_code, within
 from pipeline.lineage.locks import Snapshot
@@ -79,7 +78,8 @@ class FinishedRun:
     def outputs(self) -> list[Artefact]:
         """The pipeline's files of metrics, and the models that they are of."""
         own = [one for one in self.chain if folder_of(one.name) == self.pipeline.folder]
-        outs = {out.path: out for entry in own for out in entry.outs if within_any(out.path, ("models", METRICS))}
+        every = {out.path: out for entry in own for out in entry.outs}
+        outs = {path: out for path, out in every.items() if within(path, "models") or within(path, METRICS)}
         return [outs[path] for path in sorted(outs)]
 
     def metrics(self) -> dict[str, bytes]:
@@ -88,7 +88,7 @@ class FinishedRun:
         for out in (out for one in self.entries for out in one.outs if within(out.path, METRICS)):
             if out.path.endswith(".json"):
                 text = self.then.read(out.path)
-                if text is None or hashlib.md5(text, usedforsecurity=False).hexdigest() != out.md5:
+                if text is None or md5_of_text(text) != out.md5:
                     what = "is not there" if text is None else "is not the file that its stage wrote"
                     raise LineageError(what, where=out.path, todo=f"Run it again: `{self.pipeline.command}`.")
                 found[out.path] = text
@@ -106,14 +106,13 @@ class FinishedRun:
         known = KnownFacts(facts)
         told = [known.of(entry) for entry in self.chain]
         seeds = parameter(self.params, self.seed) if self.seed else 0
-        machines = _common(told, lambda one: one["processor"] if one["device"] == "cpu" else one["device"])
         dates = [str(one["started"])[:10] for one in told if one]
         whole = None not in told
         return Run(
             seeds=seeds if isinstance(seeds, list) else [seeds],
             commit=commit,
             date=max(dates) if whole else None,
-            processor=machines,
+            processor=_common(told, machine_of),
             threads=_common(told, lambda one: one["threads"]),
             seconds=round(sum(one["seconds"] for one in told if one)) if whole else None,
             inputs={one.path: one.md5 for one in self.inputs},
@@ -146,15 +145,15 @@ class FinishedRun:
                     raise LineageError(what, where=dep.path, todo=again)
 
 
-def within_any(path: str, folders: Iterable[str]) -> bool:
-    """Return whether a path is one of some folders or lies below one."""
-    return any(within(path, folder) for folder in folders)
-
-
 def _common(told: Sequence[dict[str, Any] | None], of: Any) -> Any:
     """Return what all facts say; None where they differ, or where some are not known."""
     found = {None if one is None else of(one) for one in told}
     return found.pop() if len(found) == 1 else None
+
+
+def machine_of(facts: Mapping[str, Any]) -> str:
+    """Return the kind of machine that made a number: the GPU, else the processor."""
+    return str(facts["processor"] if facts["device"] == "cpu" else facts["device"])
 
 
 def public_commit(project: Path, head: str) -> str:
@@ -197,5 +196,5 @@ def _in_commit(repository: Repository, commit: str, dep: Artefact) -> str:
     """Return DVC's hash of a file or folder of a commit; of an absent one, that of an empty one."""
     names = repository.files(commit, dep.path) if dep.folder else [""]
     texts = {name: repository.read(commit, f"{dep.path}/{name}".rstrip("/")) or b"" for name in names}
-    found = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in texts.items()}
+    found = {name: md5_of_text(text) for name, text in texts.items()}
     return hash_listing(found) if dep.folder else found[""]
