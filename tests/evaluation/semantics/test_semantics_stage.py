@@ -38,7 +38,9 @@ def workplace(data, bag_encoder, monkeypatch):
 
 
 def chosen(**changes):
-    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", **changes})
+    return SemanticsSettings(
+        **{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", "controls": [], **changes}
+    )
 
 
 def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):
