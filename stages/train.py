@@ -136,7 +136,6 @@ def _count(settings: TrainSettings) -> None:
         "rejected_pictures": rejected,
         "captions": len(training.texts),
         "parameters": sum(weights.numel() for weights in encoders.parameters()),
-        "epochs": 0,
         "snapshots": 1,
     }
     write_json("metrics/train.json", numbers)

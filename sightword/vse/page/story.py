@@ -38,7 +38,10 @@ def headlines(run: RunNumbers, captions_each: Mapping[str, list[int]]) -> list[H
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"
-        found.append(Headline(number_formats.correlation(mean[1]), what, "1 is agreement with human scores"))
+        context = "1 is agreement with human scores"
+        if (floor := semantics_table.headline_of(run.semantics, "tfidf")) is not None:
+            context += f"; {number_formats.correlation(floor)} without training (tf-idf of n-grams)"
+        found.append(Headline(number_formats.correlation(mean[1]), what, context))
     return found
 
 
