@@ -117,8 +117,9 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
 
 def _count(settings: TrainSettings) -> None:
     """Write the one snapshot of ``cell: tfidf``: the training captions are counted, and no picture is seen."""
-    from sightword.io.files import atomic_folder, write_json, write_tsv
+    from sightword.io.files import atomic_folder, write_json
     from sightword.model.saved import write_tensors
+    from sightword.vse.training.curves import write_empty
     from sightword.vse.training.lexical import count
     from sightword.vse.training.snapshots import Snapshots, file_name
 
@@ -129,8 +130,7 @@ def _count(settings: TrainSettings) -> None:
         write_tensors(folder / file_name(0), encoders.state_dict())
         Snapshots(folder, {0: {}}, parameters, {}, 0, hashes["captions"], vocabulary).write_index()
     with atomic_folder(CURVES) as folder:
-        for name in ("loss", "learning_rate", "recall"):
-            write_tsv(folder / f"{name}.tsv", ("step", name), [])
+        write_empty(folder)
     numbers = {
         "pictures": len(training.image_ids),
         "rejected_pictures": rejected,

@@ -127,7 +127,8 @@ def _evaluated(encode: Control, read: Sequence[Task], seen: Seen | None, how: _H
     """Return the metrics of an encoder, or those of the cosines of :class:`TfIdf`."""
     if isinstance(encode, TfIdf):
         of_pairs = [task for task in read if not isinstance(task, ClassificationTask)]
-        encode.prepare([text for task in of_pairs for text in _sentences(task, trained_head=False)])
+        if of_pairs:
+            encode.prepare([text for task in of_pairs for text in _sentences(task, trained_head=False)])
         vectors, cosines = None, encode.cosines
     else:
         texts = (text for task in read for text in _sentences(task, how.trained_head))

@@ -86,8 +86,7 @@ def story(run: RunNumbers) -> str:
     members = run.select.get("members")
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
-        chosen = ", chosen by recall on the split dev" if "best_r10" in run.select else ""
-        found += f". Evaluated: {evaluated}{chosen}"
+        found += f". Evaluated: {evaluated}{', chosen by recall on the split dev' * (kind != 'TFIDF')}"
         if names := run.select.get("beside"):
             found += f", and beside it the encoders of other training runs ({str(names).replace('+', ', ')})"
     return found + "."

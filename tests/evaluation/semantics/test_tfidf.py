@@ -80,3 +80,14 @@ def test_controls_stand_beside_the_scores_of_each_task(data, bag_encoder) -> Non
     assert tfidf["STSOwn"]["mean"] == pytest.approx((tfidf["STSOwn"]["street"] + tfidf["STSOwn"]["park.life"]) / 2)
     assert tfidf["SICKRelatedness"].keys() == {"cosine"}
     assert "chance" not in found["controls"]
+
+
+def test_chance_is_the_most_frequent_class_of_the_test_examples(published) -> None:
+    def encode(sentences: list[str]) -> np.ndarray:
+        return np.array([[len(text), text.count("a")] for text in sentences], float)
+
+    control = {"tfidf": TfIdf(["a film"]), "untrained": encode}
+    found = evaluate(encode, ["SST2"], published, classifier="sklearn", controls=control)
+    assert found["controls"]["chance"] == {"SST2": 50.0}  # two test examples, one of each class
+    assert found["controls"]["untrained"] == {"SST2": found["SST2"]["accuracy"]}
+    assert found["controls"]["tfidf"] == {}
