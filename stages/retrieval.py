@@ -24,6 +24,8 @@ METRICS = Path("metrics/retrieval.json")
 PLOTS = Path("plots/retrieval")
 LISTS = Path("data/retrieval")
 
+NO_PICTURES = "the encoder has no embeddings of pictures"
+
 
 def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
@@ -52,6 +54,9 @@ def work(settings: RetrievalSettings) -> None:
         known = read_table(DRAWN, ["image_id", "attribute"], todo="Make it anew with the stage corpus.")
         drawn = list(zip(known["image_id"].to_pylist(), known["attribute"].to_pylist(), strict=True))
     encoder = SentenceEncoder.load(ENCODER, device=device)
+    if not encoder.features_width:
+        _skip(settings)
+        return
     found = measure(
         *(encoder, split, settings),
         folds=folds, bank=asking, drawn=drawn, machine=here, device=device, folder=LISTS.parent,
@@ -71,3 +76,19 @@ def work(settings: RetrievalSettings) -> None:
         "retrieval: %s, %d captions x %d pictures; R@1/5/10 caption to image %s, image to caption %s",
         *(settings.split, len(split.texts), len(split.image_ids), *recalls),
     )
+
+
+def _skip(settings: RetrievalSettings) -> None:
+    """Write empty tables, and the reason, for an encoder without a side of pictures."""
+    from sightword.evaluation.retrieval.lengths import SCHEMA
+    from sightword.evaluation.retrieval.tables import TOP_SCHEMA
+    from sightword.io.files import atomic_folder, write_json, write_table, write_tsv
+
+    with atomic_folder(LISTS) as folder:
+        write_table(folder / "top.parquet", TOP_SCHEMA.empty_table())
+        write_table(folder / "lengths.parquet", SCHEMA.empty_table())
+    with atomic_folder(PLOTS) as folder:
+        for name, first in (("recall", "k"), ("ranks", "rank")):
+            write_tsv(folder / f"{name}.tsv", (first, "caption_to_image", "image_to_caption"), [])
+    write_json(METRICS, {settings.split: {"skipped": dict.fromkeys(settings.protocols, NO_PICTURES)}})
+    log.warning("retrieval: left out, since %s", NO_PICTURES)

@@ -39,7 +39,7 @@ def work(settings: SelectSettings) -> None:
     snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
     dev = pair(features, captions, settings.split)
     known = None
-    if settings.split == "dev":
+    if settings.split == "dev" and snapshots.features_width:
         if snapshots.validated_on(features.attributes, sha256_file(CAPTIONS)):
             known = snapshots.recall
         else:
@@ -51,21 +51,22 @@ def work(settings: SelectSettings) -> None:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))
     chosen = "+".join(str(epoch) for epoch in choice.epochs)
+    first, whole = choice.epochs[0], choice.ensemble
     metrics = {
-        "features": describe(features.attributes),
+        "features": describe(features.attributes) if choice.encoder.features_width else None,
         "snapshots": len(snapshots.epochs),
         "members": len(choice.epochs),
         "chosen_epochs": chosen,
-        "criterion": settings.criterion,
-        "best_score": choice.score[choice.epochs[0]],
-        **({"beside": "+".join(settings.beside)} if settings.beside else {}),
-        "ensemble_score": CRITERIA[settings.criterion](choice.ensemble),
-        "best_r10": choice.recall[choice.epochs[0]],
-        "ensemble_r10": mean_r10(choice.ensemble),
-        "ensemble_r10_caption_to_image": choice.ensemble["caption_to_image"]["r10"],
-        "ensemble_r10_image_to_caption": choice.ensemble["image_to_caption"]["r10"],
+        "criterion": settings.criterion if whole else None,
+        "best_score": choice.score.get(first),
+        "beside": "+".join(settings.beside) or None,
+        "ensemble_score": CRITERIA[settings.criterion](whole) if whole else None,
+        "best_r10": choice.recall.get(first),
+        "ensemble_r10": mean_r10(whole) if whole else None,
+        "ensemble_r10_caption_to_image": whole["caption_to_image"]["r10"] if whole else None,
+        "ensemble_r10_image_to_caption": whole["image_to_caption"]["r10"] if whole else None,
     }
-    write_json("metrics/select.json", rounded(metrics))
+    write_json("metrics/select.json", rounded({name: value for name, value in metrics.items() if value is not None}))
     log.info(
         "select: models/encoder has %d of %d snapshots: epochs %s%s",
         *(len(choice.epochs), len(snapshots.epochs), chosen, "".join(f", beside {name}" for name in settings.beside)),

@@ -5,6 +5,7 @@ captions; writes ``metrics/semantics.json``, ``metrics/semantics.csv``, ``plots/
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,11 @@ def work(settings: SemanticsSettings) -> None:
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.encoder.untrained import untrained
     from sightword.evaluation.semantics import breakdown, figure, tables
     from sightword.evaluation.semantics.evaluation import judge
     from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.evaluation.semantics.tfidf import TfIdf
     from sightword.io.files import atomic_folder, write_json, write_text
     from sightword.messages import counts
     from sightword.statistics.inference import rounded
@@ -41,14 +44,18 @@ def work(settings: SemanticsSettings) -> None:
     training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]
     encoder = SentenceEncoder.load(ENCODER, device=device)
 
-    def encode(sentences: list[str]) -> Any:
-        return encoder.encode(
-            sentences, batch_size=settings.batch_size, max_length=LONGEST, precision=settings.precision
-        )
+    def encoding(encoder: SentenceEncoder) -> Any:
+        options = {"batch_size": settings.batch_size, "max_length": LONGEST, "precision": settings.precision}
+        return partial(encoder.encode, **options)
 
+    controls: dict[str, Any] = {
+        name: TfIdf(training, progress=True) if name == "tfidf" else encoding(untrained(encoder, settings.seed))
+        for name in settings.controls
+    }
     found = judge(
-        encode, settings.tasks, settings.data, training, trained_head=settings.trained_head, seed=settings.seed,
-        classifier=settings.classifier, kfold=settings.kfold, missing=settings.missing, progress=True,
+        encoding(encoder), settings.tasks, settings.data, training, trained_head=settings.trained_head,
+        seed=settings.seed, classifier=settings.classifier, kfold=settings.kfold, missing=settings.missing,
+        controls=controls, progress=True,
     )  # fmt: skip
     for task, reason in found.metrics.get("skipped", {}).items():
         log.warning("%s left out: %s", task, reason)
@@ -72,7 +79,7 @@ def work(settings: SemanticsSettings) -> None:
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
     log.info(
         "semantics: %d tasks%s%s",
-        len(found.metrics) - ("skipped" in found.metrics),
+        len(found.metrics.keys() - {"skipped", "controls"}),
         f", mean Pearson {sum(scores) / len(scores):.3f}" if scores else "",
         counts({"accuracies": len(found.accuracies)}, before=", "),
     )

@@ -18,8 +18,10 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
         train, members = values["train"], values["select"]["members"]
         every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
         kept = train["epochs"] if every else train["epochs"] // train["cycle"]
+        causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
+        if train["cell"] == "tfidf":
+            kept, causes = 1, "train.cell: tfidf"
         if members > kept:
-            causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
             problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
         if values["select"]["beside"] and train["similarity"] != "cosine":
             found = train["similarity"]

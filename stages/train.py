@@ -1,5 +1,6 @@
 """The stage train: reads features and captions, trains both encoders, writes the snapshots with their recall on dev,
-the curves, and a few numbers. The curves are written after each epoch, to be watched.
+the curves, and a few numbers. The curves are written after each epoch, to be watched; with ``cell: tfidf`` they are
+empty.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 
@@ -51,6 +52,10 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.vse.training.task import check_sizes, train
 
     here, place = machine.current(), machine.place()
+    if settings.cell == "tfidf":
+        if not place.rank:
+            _count(settings)
+        return None
     if place.rank:
         _help(settings, here, place)
         return None
@@ -108,6 +113,33 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
         done = plural(settings.epochs, "epoch"), plural(len(epochs), "snapshot")
         log.info("train: %s, %s in models/snapshots", *done)
         return checkpoint.finished()
+
+
+def _count(settings: TrainSettings) -> None:
+    """Write the one snapshot of ``cell: tfidf``: the training captions are counted, and no picture is seen."""
+    from sightword.io.files import atomic_folder, write_json
+    from sightword.model.saved import write_tensors
+    from sightword.vse.training.curves import write_empty
+    from sightword.vse.training.lexical import count
+    from sightword.vse.training.snapshots import Snapshots, file_name
+
+    training, _, vocabulary, _, rejected, hashes = _read(settings)
+    encoders = count(settings, training.ids, vocabulary, progress=True)
+    parameters = settings.model_dump()
+    with atomic_folder("models/snapshots") as folder:
+        write_tensors(folder / file_name(0), encoders.state_dict())
+        Snapshots(folder, {0: {}}, parameters, {}, 0, hashes["captions"], vocabulary).write_index()
+    with atomic_folder(CURVES) as folder:
+        write_empty(folder)
+    numbers = {
+        "pictures": len(training.image_ids),
+        "rejected_pictures": rejected,
+        "captions": len(training.texts),
+        "parameters": sum(weights.numel() for weights in encoders.parameters()),
+        "snapshots": 1,
+    }
+    write_json("metrics/train.json", numbers)
+    log.info("train: counted the n-grams of %d captions, 1 snapshot in models/snapshots", len(training.texts))
 
 
 def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, Any], int, dict[str, Any]]:

@@ -21,6 +21,7 @@ from sightword.errors import EncoderError
 from sightword.evaluation.semantics import evaluation
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 
@@ -83,17 +84,20 @@ def test_a_users_function_is_evaluated_and_the_table_shows_its_scores(work, caps
     scores = json.loads((work / "new/scores.json").read_text())
     import my_encoder
 
-    expected = evaluate(my_encoder.lengths, ["STSOwn"], work / "senteval", ["A dog runs.", "something else"])
+    captions = ["A dog runs.", "something else"]
+    floor = {"tfidf": TfIdf(captions)}
+    expected = evaluate(my_encoder.lengths, ["STSOwn"], work / "senteval", captions, controls=floor)
     assert scores == json.loads(json.dumps(expected))
     lines = capsys.readouterr().out.splitlines()
     street = scores["STSOwn"]["street"]
     assert re.split(r"\s{2,}", lines[0]) == [
-        *["task", "subtask", "pairs", "pearson", "95 % interval", "spearman", "seen", "pearson, unseen"]
+        *["task", "subtask", "pairs", "pearson", "95 % interval", "spearman", "seen", "pearson, unseen"],
+        "tf-idf",
     ]
     lo, hi = street["pearson_ci95"]
     assert re.split(r"\s{2,}", lines[1]) == [
         *["STSOwn", "street", "10", f"{street['pearson']:.4f}", f"{lo:.3f} to {hi:.3f}", f"{street['spearman']:.4f}"],
-        *["20.0%", f"{street['unseen']['pearson']:.4f}"],
+        *["20.0%", f"{street['unseen']['pearson']:.4f}", f"{scores['controls']['tfidf']['STSOwn']['street']:.4f}"],
     ]
     assert [line.split()[1] for line in lines[2:]] == ["mean", "mean,", "all"]
     pairs = read_pairs(work / "new/pairs.parquet").subtasks["STSOwn", "street"]

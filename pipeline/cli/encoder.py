@@ -43,7 +43,7 @@ embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 _HALF = "\n## Weights\n\nStored in half precision (float16), loaded as float32.\n"
 """A section of the model card."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
-_SEEN_HEADER = ("seen", "pearson, unseen")
+_SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
 _AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pairs together"}
 
 
@@ -82,6 +82,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.evaluation.semantics.evaluation import judge
     from sightword.evaluation.semantics.pair_table import write_pairs
     from sightword.evaluation.semantics.settings import TASKS
+    from sightword.evaluation.semantics.tfidf import TfIdf
     from sightword.io.files import write_json
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
@@ -98,6 +99,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     training = None if captions is None else _read_training_captions(Path(captions))
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
     options = {name: getattr(arguments, name) for name in ("classifier", "kfold", "missing")}
+    options["controls"] = {"tfidf": TfIdf(training, progress=True)} if training else {}
     found = judge(encode, tasks, data, training, trained_head=not arguments.no_trained_head, progress=True, **options)
     if out is not None:
         write_json(out, found.metrics)
@@ -153,18 +155,22 @@ def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     from sightword.statistics.inference import with_interval
 
     lines = []
+    floor = metrics.get("controls", {}).get("tfidf", {})
     for task, entries in metrics.items():
+        if task in ("skipped", "controls"):
+            continue
         if "accuracy" in entries:
             accuracy = f"accuracy {with_interval(entries['accuracy'], entries.get('accuracy_ci95'), 2)}"
-            lines.append([task, accuracy, str(entries.get("test", "")), "", "", "", _percent(entries), ""])
+            lines.append([task, accuracy, str(entries.get("test", "")), "", "", "", _percent(entries), "", ""])
             continue
-        for name, entry in entries.items() if task != "skipped" else ():
+        for name, entry in entries.items():
             interval = entry.get("pearson_ci95")
             lines.append([
                 *(task, _AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
                 "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
                 *(_fraction(entry["spearman"]), _percent(entry)),
                 _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",
+                _fraction(floor[task][name]) if name in floor.get(task, {}) else "",
             ])  # fmt: skip
     known = any(line[len(_HEADER)] for line in lines)  # the training captions
     width = len(_HEADER) + (len(_SEEN_HEADER) if known else 0)

@@ -127,7 +127,7 @@ class Context:
         values = flat({name: section.model_dump() for name, section in self._settings.items()})
         found = [name for name, value in values.items() if name.endswith(".precision") and value == "bf16"]
         unused = {"features.precision"} if values.get("features.source") == "precomputed" else set()
-        if values.get("train.cell") == "ngrams":
+        if values.get("train.cell") in ("ngrams", "tfidf"):
             unused |= {"train.precision", "semantics.precision", "epochs.precision"}
         return [name for name in found if name not in unused]
 

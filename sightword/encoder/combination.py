@@ -74,7 +74,9 @@ class Combination:
         elif self.renormalise and isinstance(part, Combination):
             one = self.parts[0]
             first = one if isinstance(one, Part) else one.leaves[0]
-            check_joined(part, first.vocabulary, first.shape.similarity, first.features_width, where=where)
+            widths = (one.features_width for one in self.parts if isinstance(one, Part | Combination))
+            width = next((one for one in widths if one), 0)
+            check_joined(part, first.vocabulary, first.shape.similarity, width, where=where)
 
     @property
     def leaves(self) -> list[Part]:
@@ -138,11 +140,14 @@ class Combination:
     def features_width(self) -> int:
         """Number of features of a picture; 0 where pictures have no embeddings.
 
-        With spaces, the features themselves are embeddings in the space ``visual``, and in no other.
+        With spaces, the features themselves are embeddings in the space ``visual``, and in no other. In a vector that
+        is joined and divided by its length, a part without a side of pictures has zeros for each picture: it changes
+        the similarity of two sentences, and no order of pictures.
         """
         if self.heads:
             return self.width if self.default == PICTURES else 0
-        return min(part.features_width for part in self.parts)
+        widths = [part.features_width for part in self.parts]
+        return max(widths) if self.combine == "join" and self.renormalise else min(widths)
 
     @property
     def similarity_name(self) -> ComparisonName:
@@ -203,7 +208,7 @@ def check_joined(
         raise EncoderError(what, where=where, expected="train.similarity: cosine")
     if other.combine == "join":
         raise EncoderError("is joined of several encoders", where=where, todo="Name each of them instead.")
-    if other.features_width != features_width:
+    if 0 not in (other.features_width, features_width) and other.features_width != features_width:
         what, todo = f"takes {other.features_width} features of a picture", "Train both on the same features."
         raise EncoderError(what, where=where, expected=str(features_width), todo=todo)
     if other.vocabulary != vocabulary:

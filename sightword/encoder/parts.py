@@ -43,8 +43,8 @@ class Part:
 
 
 def parts_of(networks: Iterable[Encoders], vocabulary: Vocabulary, shape: Shape) -> list[Part]:
-    """Return the parts of networks with two sides."""
-    return [Part(one.captions, vocabulary, shape, one.images) for one in networks]
+    """Return the parts of networks with two sides, or without that of pictures."""
+    return [Part(one.captions, vocabulary, shape, getattr(one, "images", None)) for one in networks]
 
 
 def blank(tokens: int, shape: Shape, features_width: int = 0) -> nn.ModuleDict:

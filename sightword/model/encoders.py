@@ -16,8 +16,9 @@ from sightword.model.ngrams import NGrams
 from sightword.model.packing import Packing
 from sightword.model.pooling import pooling
 from sightword.model.recurrent import Recurrent
-from sightword.model.shape import NgramShape, Shape
+from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.model.similarity import unit
+from sightword.model.tfidf import Tfidf
 
 PAD = 0
 """The id of padding."""
@@ -42,9 +43,11 @@ class CaptionEncoder(nn.Module):
         self.similarity = shape.similarity
         self.scaled = shape.scaled
         if isinstance(shape, NgramShape):
-            self.embedding = NGrams(
-                shape.embedding, tokens=tokens, longest=shape.longest_ngram, buckets=shape.ngram_buckets
-            )
+            sizes = {"tokens": tokens, "longest": shape.longest_ngram, "buckets": shape.ngram_buckets}
+            if isinstance(shape, TfidfShape):
+                self.embedding = Tfidf(shape.embedding, frame=shape.frame, **sizes)
+            else:
+                self.embedding = NGrams(shape.embedding, **sizes)
             self.pooling: nn.Module = nn.Identity()
             return
         weights = torch.empty(tokens, shape.embedding)
@@ -138,7 +141,7 @@ class Encoders(nn.Module):
 
     Args:
         tokens: number of ids, padding and unknown included.
-        features: number of features of a picture.
+        features: number of features of a picture; 0: there is no side of pictures, and no attribute ``images``.
         shape: the shape of the network.
         dropout_states: share of the states set to zero in training.
         dropout_features: share of the features set to zero in training.
@@ -149,12 +152,13 @@ class Encoders(nn.Module):
     ) -> None:
         super().__init__()
         self.captions = CaptionEncoder(tokens, shape, dropout=dropout_states)
-        self.images = ImageEncoder(features, shape, dropout=dropout_features)
+        if features:
+            self.images = ImageEncoder(features, shape, dropout=dropout_features)
 
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
-        return self.images.linear.weight.device
+        return self.captions.embedding.weight.device
 
 
 def pad(rows: Sequence[npt.NDArray[np.int64]], steps: int = 1) -> tuple[torch.Tensor, torch.Tensor]:

@@ -48,11 +48,11 @@ class NGrams(nn.Module):
 
 
 def ngrams(
-    ids: torch.Tensor, lengths: torch.Tensor, *, longest: int, buckets: int, id_bytes: int
+    ids: torch.Tensor, lengths: torch.Tensor, *, longest: int, buckets: int, id_bytes: int, frame: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the buckets of all n-grams, int64 (N,), row after row, and on the CPU the number in each row, int64 (B,).
 
-    The token 0 stands before and behind each row, so that n-grams there differ from others.
+    The token ``frame`` stands before and behind each row; with the padding's 0, n-grams there differ from others.
 
     Args:
         ids: int64 (B, T), padded with 0.
@@ -60,8 +60,12 @@ def ngrams(
         longest: tokens of the longest n-grams.
         buckets: number of buckets.
         id_bytes: bytes of an id.
+        frame: a token.
     """
     framed, lengths = F.pad(ids, (1, 1)), lengths.cpu()
+    if frame:
+        framed[:, 0] = frame
+        framed[torch.arange(len(ids)), move(lengths + 1, ids.device)] = frame
     hashed = torch.full_like(framed, BASIS)  # of the n-gram that begins at each place
     found, inside = [], []
     for size in range(1, min(longest, framed.shape[1]) + 1):

@@ -14,6 +14,7 @@ from sightword.model.shape import (
     Shape,
     SimilarityName,
     StandardiseName,
+    TfidfShape,
 )
 from sightword.settings import Settings
 
@@ -28,11 +29,13 @@ class ModelSettings(Settings):
 
     embedding: int = Field(20, gt=0)
     """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word), or
-    of an n-gram's and so of a caption's."""
+    of an n-gram's and so of a caption's; with ``tfidf`` the numbers to which n-grams are hashed."""
     cell: CellName = "gru"
     """Recurrent cell (Figure 2 of Merkx & Frank 2019 compares both); or ``ngrams``: the embedding of a caption is
     the mean of the embeddings of its hashed n-grams of tokens (Wieting et al. 2016); the keys from ``hidden`` to
-    ``mask_padding`` are then unused."""
+    ``mask_padding`` are then unused. ``tfidf``: the n-grams are weighted by their frequency in the training captions
+    (Spärck Jones 1972) and hashed (Weinberger et al. 2009); nothing is trained, there is no side of pictures, and all
+    keys of this section but ``embedding``, ``longest_ngram`` and ``ngram_buckets`` are unused."""
     hidden: int = Field(1024, gt=0)
     """States of each direction (Merkx & Frank: 1024); two directions double the width of the embedding."""
     bidirectional: bool = True
@@ -54,13 +57,14 @@ class ModelSettings(Settings):
     longest_ngram: int = Field(5, ge=2)
     """Tokens of the longest n-grams; the shortest ones have two."""
     ngram_buckets: int = Field(65_536, gt=0)
-    """Number of embeddings that all n-grams share by their hashes."""
+    """Number of embeddings, or with ``tfidf`` of weights, that all n-grams share by their hashes."""
 
     @property
     def shape(self) -> Shape:
         """The shape of the network, without the parameters that the reader does not use."""
-        if self.cell == "ngrams":
-            return NgramShape(self.embedding, self.longest_ngram, self.ngram_buckets, self.similarity)
+        if self.cell == "ngrams" or self.cell == "tfidf":
+            kind = TfidfShape if self.cell == "tfidf" else NgramShape
+            return kind(self.embedding, self.longest_ngram, self.ngram_buckets, self.similarity)
         return RecurrentShape(
             embedding=self.embedding,
             hidden=self.hidden,

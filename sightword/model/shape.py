@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from sightword.messages import quote
 
 RecurrentName = Literal["gru", "lstm"]
-CellName = Literal["gru", "lstm", "ngrams"]
-"""The readers of ``train.cell``: recurrent cells, or a bag of n-grams."""
+CellName = Literal["gru", "lstm", "ngrams", "tfidf"]
+"""The readers of ``train.cell``: recurrent cells, a bag of n-grams, or n-grams weighted by their frequency."""
 SavedCellName = Literal["gru", "lstm", "layer_norm_gru"]
 """The recurrent cells of a saved encoder: ``skipthought.layer_norm`` adds one."""
 PoolingName = Literal["attention", "max", "mean", "last"]
@@ -71,13 +71,22 @@ class NgramShape:
         return self.embedding
 
 
+@dataclass(frozen=True)
+class TfidfShape(NgramShape):
+    """Hashed n-grams of tokens, weighted by their frequency; :mod:`sightword.model.tfidf` explains the fields."""
+
+    frame: int = 0
+
+    reader = "tf-idf"
+
+
 Shape = RecurrentShape | NgramShape
-_KINDS: dict[str, type[Shape]] = {"recurrent": RecurrentShape, "ngrams": NgramShape}
+_KINDS: dict[str, type[Shape]] = {"recurrent": RecurrentShape, "ngrams": NgramShape, "tfidf": TfidfShape}
 
 
 def shape_as_json(shape: Shape) -> dict[str, Any]:
     """Return a shape as a JSON object, which :func:`shape_from_json` reads."""
-    name = next(name for name, kind in _KINDS.items() if isinstance(shape, kind))
+    name = next(name for name, kind in _KINDS.items() if type(shape) is kind)
     return {"reader": name, **asdict(shape)}
 
 
@@ -97,7 +106,7 @@ def shape_from_json(value: object) -> Shape:
     for field in dict.fromkeys([*fields, *kinds]):
         if field not in kinds or field not in fields:
             raise ValueError(f"shape.{quote(field)[1:-1]} is {'unknown' if field in fields else 'missing'}")
-        least = 0 if field == "attention" and fields.get("pooling") != "attention" else 1
+        least = 0 if field == "frame" or (field == "attention" and fields.get("pooling") != "attention") else 1
         if wanted := _misses(fields[field], kinds[field], least):
             raise ValueError(f"shape.{field} is {quote(fields[field])}; expected {wanted}")
     return _KINDS[name](**fields)

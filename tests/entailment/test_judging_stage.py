@@ -16,8 +16,9 @@ from visible_text import check_text
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
-from sightword.entailment.judging.encoders import energies_by, read_others, untrained
+from sightword.entailment.judging.encoders import energies_by, read_others
 from sightword.entailment.judging.measuring import TAKEN, measure
 from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from small_encoder import MODEL, made
 from small_ground import encoder as with_spaces
@@ -12,11 +13,13 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import RecurrentShape
+from sightword.vse.training.lexical import count, shape_of
 
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "\N{SNOWMAN}", "a dog runs"]
 VOCABULARY = Vocabulary.build(TEXTS[:3])
 GRU = {"hidden": 6, "attention": 4}
 BAG = {"cell": "ngrams", "embedding": 5, "longest_ngram": 3, "ngram_buckets": 64}
+WEIGHTED = BAG | {"cell": "tfidf", "embedding": 9}
 
 
 def summed(shape, *, members=1, seed=0, vocabulary=VOCABULARY, features=7, **options):
@@ -33,6 +36,13 @@ def joined(*encoders):
 def three():
     """A bag of n-grams, joined with an ensemble of two GRUs and an LSTM."""
     return joined(summed(BAG), summed(GRU, members=2, seed=1), summed({**GRU, "cell": "lstm"}, seed=2))
+
+
+def weighted():
+    """Counted n-grams, without a side of pictures."""
+    settings = ModelSettings(**WEIGHTED)
+    rows = [np.asarray(VOCABULARY.encode(text)) for text in TEXTS[:3]]
+    return SentenceEncoder(parts_of([count(settings, rows, VOCABULARY)], VOCABULARY, shape_of(settings, VOCABULARY)))
 
 
 def of_sentences(vocabulary=VOCABULARY, **shape):
@@ -54,6 +64,8 @@ KINDS = {
     "sum of length 1": lambda: made(renormalise=True),
     "order": lambda: made(MODEL.model_copy(update={"similarity": "order", "pooling": "last"})),
     "n-grams": lambda: summed(BAG),
+    "tf-idf": weighted,
+    "n-grams beside tf-idf": lambda: joined(summed(BAG), weighted()),
     "join of sums": three,
     "sentences only": of_sentences,
     "several vocabularies": several_vocabularies,

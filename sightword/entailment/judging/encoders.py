@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from sightword.captions.table import read_texts
-from sightword.compute.devices import OwnRandom
-from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.training.energies import EnergyName, Floats, pair_energies
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.results import Seen
 from sightword.io.files import Pathish
-from sightword.model.encoders import CaptionEncoder
 
 CAPTIONS = "captions.parquet"
 """The table of an encoder's training captions, beside its files."""
@@ -59,21 +55,6 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
         seen = Seen(read_texts(captions).split("train").texts) if captions.exists() else None
         found.append(Other(path.name, SentenceEncoder.load(path, device=device), seen))
     return found
-
-
-def untrained(encoder: SentenceEncoder, seed: int) -> SentenceEncoder:
-    """Return the same combination of networks with random weights, that read sentences only.
-
-    The weights are PyTorch's own; the network with number k, from 0, has the seed ``seed + k``.
-    """
-    seeds = itertools.count(seed)
-
-    def drawn(part: Part) -> Part:
-        with OwnRandom(next(seeds)):
-            captions = CaptionEncoder(len(part.vocabulary), part.shape)
-        return replace(part, captions=captions.to(encoder.device), images=None)
-
-    return encoder.with_parts(drawn)
 
 
 def energy_of(encoder: SentenceEncoder) -> tuple[EnergyName, bool]:

@@ -14,10 +14,11 @@ import torch
 
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_numbers
 from sightword.entailment.judging import baselines
 from sightword.entailment.judging.classifier import classify
-from sightword.entailment.judging.encoders import Other, energies_by, energy_of, untrained
+from sightword.entailment.judging.encoders import Other, energies_by, energy_of
 from sightword.entailment.judging.judging import Array, System, judge, parts, significance
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.entailment.training.energies import ENERGIES, pair_energies

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask
+from sightword.evaluation.semantics.controls import Control, brief, chance
 from sightword.evaluation.semantics.datasets import RelatednessTask, SimilarityTask, missing_file, read_task
 from sightword.evaluation.semantics.encoding import Embeddings, Encode, embed
 from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
 from sightword.evaluation.semantics.settings import ClassifierName
+from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.evaluation.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
 
@@ -52,6 +57,7 @@ def evaluate(
     classifier: ClassifierName = "pytorch",
     kfold: int = 5,
     missing: Literal["error", "skip"] = "error",
+    controls: Mapping[str, Control] = MappingProxyType({}),
     progress: bool = False,
 ) -> Evaluation:
     """Evaluate an encoder by SentEval's tasks.
@@ -69,6 +75,7 @@ def evaluate(
         classifier: SentEval's logistic regression in PyTorch (its default) or scikit-learn's.
         kfold: folds of the cross-validations.
         missing: "skip" leaves out tasks with missing files and lists them under ``skipped``.
+        controls: by name other encoders, evaluated in the same way, or :class:`TfIdf`, evaluated by its cosines.
         progress: show a progress bar on a terminal.
 
     Returns:
@@ -79,7 +86,8 @@ def evaluate(
         ``trained`` also has ``dev_pearson``. Tasks with classes have ``accuracy`` and ``dev_accuracy``
         (:func:`sightword.evaluation.semantics.validation.classify`). ``zero_vectors`` counts a set's sentences with a
         vector of zeros, if any. If all pairs have the same score, the correlations and their aggregates are None, and
-        ``undefined`` gives the reason.
+        ``undefined`` gives the reason. ``controls`` has Pearson's r, or the accuracy, of each control by task, and
+        under ``chance`` the accuracies of the most frequent class.
 
     Raises:
         SemanticsError: a task is unknown, data cannot be read (the message names file and line), or the encoder's
@@ -91,36 +99,72 @@ def evaluate(
     for task in read:
         if isinstance(task, ClassificationTask):
             check_folds(task, classifier, kfold)
-    vectors = embed(encode, (text for task in read for text in _sentences(task, trained_head)), progress=progress)
-    seen = None if training is None else Seen(training)
-    found = Evaluation()
-    for task in read:
-        if isinstance(task, ClassificationTask):
-            entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
-            if seen is not None:
-                entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
-            entry |= {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
-            found[task.name] = found.accuracies[task.name] = entry
-            continue
-        subtasks = task.subtasks if isinstance(task, SimilarityTask) else {"cosine": task.test}
-        rows = [
-            judge_pairs(task.name, name, pairs, cosine(vectors.of(pairs.first), vectors.of(pairs.second)), seen)
-            for name, pairs in subtasks.items()
-        ]
-        if isinstance(task, RelatednessTask) and trained_head:
-            rows.append(_trained(task, vectors, seed, seen))
-        for row in rows:
-            row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
-        found[task.name] = {row.subtask: row.entry for row in rows}
-        if isinstance(task, SimilarityTask):
-            found[task.name] |= aggregate(rows)
-        found.judged.extend(rows)
+    how = _How(trained_head, seed, classifier, kfold, progress)
+    found = _evaluated(encode, read, None if training is None else Seen(training), how)
     if skipped:
         found["skipped"] = skipped
+    if controls:
+        entries = {name: brief(_evaluated(control, read, None, how)) for name, control in controls.items()}
+        by_chance = {task.name: chance(task) for task in read if isinstance(task, ClassificationTask)}
+        found["controls"] = entries | ({"chance": by_chance} if by_chance else {})
     return found
 
 
 judge = evaluate
+
+
+class _How(NamedTuple):
+    """The arguments of :func:`evaluate` that controls share."""
+
+    trained_head: bool
+    seed: int
+    classifier: ClassifierName
+    kfold: int
+    progress: bool
+
+
+def _evaluated(encode: Control, read: Sequence[Task], seen: Seen | None, how: _How) -> Evaluation:
+    """Return the metrics of an encoder, or those of the cosines of :class:`TfIdf`."""
+    if isinstance(encode, TfIdf):
+        of_pairs = [task for task in read if not isinstance(task, ClassificationTask)]
+        if of_pairs:
+            encode.prepare([text for task in of_pairs for text in _sentences(task, trained_head=False)])
+        vectors, cosines = None, encode.cosines
+    else:
+        texts = (text for task in read for text in _sentences(task, how.trained_head))
+        vectors = embed(encode, texts, progress=how.progress)
+        cosines = partial(_cosines, vectors)
+    found = Evaluation()
+    for task in read:
+        if isinstance(task, ClassificationTask):
+            if vectors is not None:
+                found[task.name] = found.accuracies[task.name] = _accuracy(task, vectors, seen, how)
+            continue
+        rows = []
+        for name, pairs in (task.subtasks if isinstance(task, SimilarityTask) else {"cosine": task.test}).items():
+            rows.append(judge_pairs(task.name, name, pairs, cosines(pairs.first, pairs.second), seen))
+        if vectors is not None:
+            if isinstance(task, RelatednessTask) and how.trained_head:
+                rows.append(_trained(task, vectors, how.seed, seen))
+            for row in rows:
+                row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
+        found[task.name] = {row.subtask: row.entry for row in rows}
+        if isinstance(task, SimilarityTask):
+            found[task.name] |= aggregate(rows)
+        found.judged.extend(rows)
+    return found
+
+
+def _cosines(vectors: Embeddings, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
+    return cosine(vectors.of(first), vectors.of(second))
+
+
+def _accuracy(task: ClassificationTask, vectors: Embeddings, seen: Seen | None, how: _How) -> Entry:
+    classifier, kfold = how.classifier, how.kfold
+    entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=how.seed, progress=how.progress)
+    if seen is not None:
+        entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
+    return entry | {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
 
 
 def _texts(captions: Iterable[str]) -> list[str]:

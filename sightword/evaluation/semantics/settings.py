@@ -16,6 +16,7 @@ CLASSIFICATION = ("SICKEntailment", "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", 
 """SentEval's classification tasks, reported by Bordes et al. (2019) among others."""
 
 ClassifierName = Literal["pytorch", "sklearn"]
+ControlName = Literal["tfidf", "untrained"]
 
 
 class SemanticsSettings(Settings):
@@ -43,6 +44,10 @@ class SemanticsSettings(Settings):
     """Sentences encoded together."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
+    controls: list[ControlName] = Field(default=["tfidf", "untrained"])
+    """Controls whose scores stand beside the encoder's: ``tfidf``, the cosine of n-grams of characters, weighted by
+    their frequency in the training captions, without any training; and ``untrained``, the same network with random
+    weights (the seed is ``seed``), which takes the time of the encoder again. With an empty list there are none."""
     plot_pairs: int = Field(default=2000, ge=0)
     """How many pairs the plot of cosines against gold scores shows at most; they are taken evenly."""
     worst_pairs: int = Field(default=50, ge=0)
@@ -52,6 +57,13 @@ class SemanticsSettings(Settings):
     @classmethod
     def _known_once(cls, value: list[str]) -> list[str]:
         return known_once(value, classification=True)
+
+    @field_validator("controls")
+    @classmethod
+    def _each_once(cls, value: list[ControlName]) -> list[ControlName]:
+        if len(set(value)) < len(value):
+            raise ValueError("a control is named twice")
+        return value
 
 
 def known_once(tasks: list[str], *, classification: bool = False) -> list[str]:

@@ -53,6 +53,11 @@ _SEMANTICS = (
     "Spearman's ρ of the ranks; 1 is full agreement. <em>Seen</em>: the share of sentences that are verbatim training "
     "captions, with r over the pairs without such a sentence and their number below."
 )
+_CONTROLS = (
+    "Controls: <em>tf-idf</em>, Pearson's r of the cosine of the n-grams of 2 to 4 characters, weighted by their "
+    "frequency in the training captions, without any training; <em>untrained</em>, the same network with random "
+    "weights. Chance is 0; of accuracies it is that of the most frequent class."
+)
 _ACCURACIES = (
     "Percent of test examples that a logistic regression on the vectors classifies correctly, with the 95&nbsp;% "
     "interval."
@@ -164,7 +169,7 @@ def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
     if accuracies:
         parts += [html.text(_ACCURACIES, style="apart"), html.table(accuracies)]
     if correlations or accuracies:
-        parts.append(history.of("semantics"))
+        parts += [html.text(_CONTROLS) if shown.run.semantics.get("controls") else None, history.of("semantics")]
     parts.append(html.beside(*_pair_drawings(shown, drawn, history), style="apart"))
     if worst := shown.pairs.worst:
         listed = html.text(_WORST), html.table(worst_table(worst)), history.of("worst")

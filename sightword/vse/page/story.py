@@ -38,7 +38,10 @@ def headlines(run: RunNumbers, captions_each: Mapping[str, list[int]]) -> list[H
     mean = semantics_table.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"
-        found.append(Headline(number_formats.correlation(mean[1]), what, "1 is agreement with human scores"))
+        context = "1 is agreement with human scores"
+        if (floor := semantics_table.headline_of(run.semantics, "tfidf")) is not None:
+            context += f"; {number_formats.correlation(floor)} without training (tf-idf of n-grams)"
+        found.append(Headline(number_formats.correlation(mean[1]), what, context))
     return found
 
 
@@ -46,7 +49,7 @@ def without_attention(training: Mapping[str, Any], beside: bool) -> str:
     """Return why an encoder has no attention weights, as the end of a sentence about it."""
     if beside:
         return "has parts that do not pool by attention"
-    if training.get("cell") == "ngrams":
+    if training.get("cell") in ("ngrams", "tfidf"):
         return "takes the mean of its n-grams"
     return f"pools by {training.get('pooling') or 'other means'}, not by attention"
 
@@ -56,8 +59,8 @@ def story(run: RunNumbers) -> str:
     train, features, training = run.train, run.features, run.training
     found = "A sentence encoder"
     kind, hidden = str(training.get("cell") or "").upper(), training.get("hidden")
-    if kind == "NGRAMS":
-        found += " (a bag of n-grams)"
+    if kind in ("NGRAMS", "TFIDF"):
+        found += f" (a bag of n-grams{', weighted by their frequency' * (kind == 'TFIDF')})"
     elif kind:
         found += f" ({kind}, {hidden:,} units)" if isinstance(hidden, int) else f" ({kind})"
     if parameters := _counted(train, "parameters"):
@@ -70,7 +73,7 @@ def story(run: RunNumbers) -> str:
     found += ", reading characters without a list of words" if run.unit == "character" else f", reading {run.unit}s"
     if kept := control(training):
         found += f". {kept.removesuffix('.')}"
-    if training.get("pictures") == "none":
+    if training.get("pictures") == "none" or kind == "TFIDF":
         pass
     elif features.get("backbone"):
         found += f". It saw the pictures as features of {describe(features)}"
@@ -83,7 +86,7 @@ def story(run: RunNumbers) -> str:
     members = run.select.get("members")
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
-        found += f". Evaluated: {evaluated}, chosen by recall on the split dev"
+        found += f". Evaluated: {evaluated}{', chosen by recall on the split dev' * (kind != 'TFIDF')}"
         if names := run.select.get("beside"):
             found += f", and beside it the encoders of other training runs ({str(names).replace('+', ', ')})"
     return found + "."

@@ -19,7 +19,8 @@ def read_beside(
 ) -> list[SentenceEncoder]:
     """Return saved encoders of a folder, each from another training run on what the snapshots were trained on.
 
-    Equal captions make sure that no picture of dev or test was in the other training.
+    Equal captions make sure that no picture of dev or test was in the other training. An encoder without a side of
+    pictures fits beside any features.
 
     Raises:
         EncoderError: there is no such encoder, it is damaged, or it was trained on other captions, on features of
@@ -41,7 +42,10 @@ def read_beside(
                 todo="Train that encoder on the same data/captions/captions.parquet.",
             )
         trained = encoder.notes.get("features") or {}
-        if other := other_kind(trained, encoder.features_width, snapshots.features, snapshots.features_width):
+        both = encoder.features_width and snapshots.features_width  # one without a side of pictures fits beside any
+        if both and (
+            other := other_kind(trained, encoder.features_width, snapshots.features, snapshots.features_width)
+        ):
             what, value, expected = other
             raise EncoderError(
                 f"was trained on features of another kind: {what} {value!r}",

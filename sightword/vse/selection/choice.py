@@ -30,11 +30,11 @@ class Choice:
     epochs: list[int]
     """Epochs of the chosen snapshots, the best first."""
     recall: dict[int, float]
-    """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch."""
+    """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch; empty without a picture side."""
     score: dict[int, float]
     """The score that the choice compares (:data:`CRITERIA`), for each snapshot's epoch."""
     ensemble: dict[str, Any]
-    """The ensemble's own retrieval score on dev."""
+    """The ensemble's own retrieval score on dev; empty without a side of pictures."""
 
 
 def mean_r10(recall: Mapping[str, Any]) -> float:
@@ -89,14 +89,16 @@ def choose(
         )
     r10: dict[int, float] = {}
     score: dict[int, float] = {}
-    for epoch in epochs:
+    for epoch in epochs if snapshots.features_width else ():
         similarity = snapshots.model.similarity
         found = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, similarity)
         r10[epoch], score[epoch] = mean_r10(found), CRITERIA[settings.criterion](found)
         other = "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}"
         log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
-    chosen = sorted(score, key=lambda epoch: (-score[epoch], -epoch))[: settings.members]
+    chosen = sorted(epochs, key=lambda epoch: (-score.get(epoch, 0.0), -epoch))[: settings.members]
     encoder = ensemble(snapshots, chosen, settings.renormalise, device, beside=beside)
+    if not encoder.features_width:
+        return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble={})
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
     return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)

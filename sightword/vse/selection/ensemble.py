@@ -24,11 +24,12 @@ def ensemble(
     Raises:
         EncoderError: a snapshot cannot be loaded, or an encoder does not fit beside it.
     """
+    pictured = [one.notes.get("features", {}) for one in beside if one.features_width]
     networks = [snapshots.load(epoch).to(device) for epoch in epochs]
     notes = {
         "epochs": epochs,
         "training": snapshots.training,
-        "features": snapshots.features,
+        "features": next(iter(pictured), {}) if not snapshots.features_width else snapshots.features,
         "captions_sha256": snapshots.captions_sha256,
     }
     own = SentenceEncoder(

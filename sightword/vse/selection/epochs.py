@@ -26,8 +26,8 @@ class Measured:
     """The scores of the encoder of one epoch."""
 
     epoch: int
-    r10: dict[str, float]
-    """Recall@10 on dev for each direction, in percent."""
+    r10: dict[str, float | None]
+    """Recall@10 on dev for each direction, in percent; None without a side of pictures."""
     pearson: dict[str, float | None]
     """100 times Pearson's r of each task: the mean over its subtasks, or r of its test pairs. None if r is not defined:
     all pairs have the same cosine."""
@@ -46,7 +46,7 @@ def measure_epochs(
     tasks = _present(settings)
     chosen = snapshots.epochs[::-1][:: settings.every][::-1]
     for epoch in tqdm(chosen, desc="epochs", unit="epoch", disable=None if progress else True):
-        r10 = {direction: snapshots.recall[epoch][direction]["r10"] for direction in DIRECTIONS}
+        r10 = {direction: snapshots.recall[epoch].get(direction, {}).get("r10") for direction in DIRECTIONS}
         found.append(Measured(epoch, r10, _pearson(snapshots, epoch, tasks, settings, device)))
     return found
 

@@ -17,7 +17,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.tables.origin import control, describe, random_weights
 from sightword.features.tables.table import FeatureTable
 from sightword.model.ngrams import SHORTEST
-from sightword.model.shape import NgramShape, Shape
+from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
 from sightword.vse.selection.settings import SelectSettings
@@ -63,11 +63,11 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     members, unit, longest = len(own.parts), vocabulary.unit, f"{max(training.tokens):,}"
     weights = _weights(own)
     rows = []
-    for direction, words in DIRECTIONS.items():
+    for direction, words in DIRECTIONS.items() if choice.ensemble else ():
         entry = choice.ensemble[direction]
         cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
         rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
-    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs)
+    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
     if unit == "character":
         known = f"{len(vocabulary.tokens)} characters: {_shown(vocabulary.tokens)}"
         reads, limit = "character by character", _OF_CHARACTERS
@@ -76,33 +76,36 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         reads, limit = "word by word", _OF_WORDS
     kept = control(encoder.notes.get("training", {}))
     data = f"\n\n> **{kept}**\n" if kept else " It was trained only on pictures and their captions.\n"
+    title, opening = "A sentence encoder that learned from pictures", _OPENING.format(encoder.width) + data
+    pictures = f"{encoder.features_width} features of an image network, and a linear map"
+    scores = _SCORES.format(
+        split=settings.split,
+        table=_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows),
+        criterion=settings.criterion,
+        elsewhere=TEST_ELSEWHERE,
+        epochs=epochs,
+    )
+    if not encoder.features_width:
+        title, opening = "N-grams of captions, weighted by their frequency", _LEXICAL.format(encoder.width)
+        pictures, scores = "none", ""
     return f"""\
 {_head(choice, settings)}
 
-# A sentence encoder that learned from pictures
+# {title}
 
-It turns a sentence into {encoder.width} numbers, and the features of a picture into as many, so that a
-caption and its picture lie close together.{data}
+{opening}
 - Captions: {_reader(own.leaves[0].shape, unit, reads)}.
-- Pictures: {encoder.features_width} features of an image network, and a linear map.
+- Pictures: {pictures}.
 - {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
   {"vector" if others else "embedding"} is their sum{", brought to length 1" * own.renormalise}.
 {_beside(others, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
 {use("encoder", encoder, packaged=False)}
-## Scores on {settings.split}
-
-{_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows)}
-
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
-`{settings.criterion}`, so the scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
-Chosen epochs, with the mean R@10 of each alone: {epochs}.
-
-## Data
+{scores}## Data
 
 - Trained on {training.captions:,} captions of {training.pictures:,} pictures. The median length is
   {median(training.tokens):g} {unit}s, the longest has {longest}.
-- Features of the pictures: {describe(features)}.
+- Features of the pictures: {describe(features) if encoder.features_width else "none"}.
 {OF_NO_NAME}
 ## Limits
 
@@ -151,6 +154,12 @@ def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
         where = "With Sightword installed, in the folder above this one"
         how = "As a model of sentence-transformers (the second argument lets it import Sightword's class)"
         imported, model = "", f"{json.dumps(name)}, trust_remote_code=True"
+    seen, compared = (
+        f"pictures = encoder.encode_images(features)  # (N, {encoder.features_width}) to (N, {encoder.width})\n",
+        "captions, pictures)  # (2, N)",
+    )
+    if not encoder.features_width:
+        seen, compared = "", "captions, captions)  # (2, 2)"
     return f"""\
 ## Use
 
@@ -161,8 +170,7 @@ from sightword import SentenceEncoder
 
 encoder = SentenceEncoder.from_pretrained({json.dumps(name)})
 captions = encoder.encode(["a dog runs in the snow", "two children on a beach"])  # (2, {encoder.width})
-pictures = encoder.encode_images(features)  # (N, {encoder.features_width}) to (N, {encoder.width})
-encoder.similarity(captions, pictures)  # (2, N)
+{seen}encoder.similarity({compared}
 ```
 
 {how}:
@@ -213,6 +221,8 @@ def _weights(encoder: Combination) -> int:
 def _reader(shape: Shape, unit: str, reads: str) -> str:
     if isinstance(shape, NgramShape):
         lengths = f"{SHORTEST} to {shape.longest_ngram} {unit}s"
+        if isinstance(shape, TfidfShape):
+            return f"the sum of their n-grams of {lengths}, weighted by frequency and hashed to {shape.width:,} numbers"
         return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {shape.ngram_buckets:,} embeddings"
     direction = f"{'bidirectional ' * shape.bidirectional}{shape.reader} with {shape.hidden} states a direction"
     return f"read {reads} by a {direction},\n  {_POOLINGS[shape.pooling]}"
@@ -234,18 +244,18 @@ def _beside(others: Sequence[Combination], settings: SelectSettings, reads: str)
 def _head(choice: Choice, settings: SelectSettings) -> str:
     """Return the YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
     unit, shape = choice.encoder.vocabulary.unit, choice.encoder.leaves[0].shape
-    cell = "ngrams" if isinstance(shape, NgramShape) else shape.cell
+    cell = ("tfidf" if isinstance(shape, TfidfShape) else "ngrams") if isinstance(shape, NgramShape) else shape.cell
     title = f"{settings.split} split of the training corpus"
-    scored = result("unnamed", title, settings.split, choice.ensemble)
+    scored = [result("unnamed", title, settings.split, choice.ensemble)] if choice.ensemble else []
+    grounded = ("visually-grounded", "image-text-retrieval") if choice.ensemble else ()
     fields: dict[str, Any] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "license": "other",
         "tags": [
-            *("sentence-transformers", "sentence-similarity", "feature-extraction", "visually-grounded"),
-            *("image-text-retrieval", f"{unit}-level", cell),
+            *("sentence-transformers", "sentence-similarity", "feature-extraction", *grounded, f"{unit}-level", cell),
         ],
-        "model-index": [{"name": "sightword", "results": [scored]}],
+        **({"model-index": [{"name": "sightword", "results": scored}]} if scored else {}),
     }
     return yaml_head(fields)
 
@@ -255,6 +265,23 @@ def yaml_head(fields: Mapping[str, Any]) -> str:
     return "\n".join(["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---"])
 
 
+_OPENING = """\
+It turns a sentence into {} numbers, and the features of a picture into as many, so that a
+caption and its picture lie close together."""
+_LEXICAL = """\
+It turns a sentence into {} numbers. Nothing was trained, and no picture was seen: n-grams that few
+captions have weigh more. It is a control: an encoder that learned should be better.
+"""
+_SCORES = """\
+## Scores on {split}
+
+{table}
+
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
+`{criterion}`, so the scores are a little too good; those on the test split are {elsewhere}.
+Chosen epochs, with the mean R@10 of each alone: {epochs}.
+
+"""
 _RANDOM = """
 > **For demonstration only.** The image network had random weights: nobody trained it to see. Its
 > features are what chance filters make of a picture. The scores show that the pipeline runs, and say

@@ -12,6 +12,17 @@ from sightword.training.checkpoint import Progress
 from sightword.training.curves import write_table
 from sightword.vse.training.validation import DEPTHS, DIRECTIONS
 
+NAMES = [f"{direction}/r{k}" for direction in DIRECTIONS for k in DEPTHS]
+RECALL = ("epoch", *(name.replace("/", "_") for name in NAMES))
+"""The columns of ``recall.tsv``."""
+
+
+def write_empty(folder: Path) -> None:
+    """Write the tables of :func:`write_curves` without a row, for a run without batches."""
+    for name in ("loss", "learning_rate"):
+        write_table(folder / f"{name}.tsv", "step", {name: []})
+    write_tsv(folder / "recall.tsv", RECALL, [])
+
 
 def write_curves(folder: Path, progress: Progress) -> None:
     """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder, and the folder ``dvclive`` in it.
@@ -20,13 +31,11 @@ def write_curves(folder: Path, progress: Progress) -> None:
     and the last part of NAME; ``metrics.json`` has the last value of each, nested by the parts of NAME, and ``step``.
     """
     curves = progress.curves
-    names = [f"{direction}/r{k}" for direction in DIRECTIONS for k in DEPTHS]
-    recalls = {name: [value for _, value in curves["recall"][name]] for name in names}
-    epochs = range(1, len(recalls[names[0]]) + 1)
+    recalls = {name: [value for _, value in curves["recall"][name]] for name in NAMES}
+    epochs = range(1, len(recalls[NAMES[0]]) + 1)
     for name in ("loss", "learning_rate"):
         write_table(folder / f"{name}.tsv", "step", curves[name])
-    header = ("epoch", *(name.replace("/", "_") for name in names))
-    write_tsv(folder / "recall.tsv", header, zip(epochs, *recalls.values(), strict=True))
+    write_tsv(folder / "recall.tsv", RECALL, zip(epochs, *recalls.values(), strict=True))
 
     series = _by_epoch(progress, len(epochs)) | {f"dev/{name}": values for name, values in recalls.items()}
     latest: dict[str, Any] = {}

@@ -108,6 +108,8 @@ class TrainSettings(ModelSettings):
         late = f"leaves none of the {self.epochs} epochs"
         clips = f"clip_images is {self.clip_images} and clip_captions {self.clip_captions}"
         faults = (
+            (self.cell == "tfidf" and self.similarity != "cosine",
+             f"cell tfidf has no side of pictures, so similarity must be cosine, not {self.similarity}"),
             (self.schedule != "step" and self.rate_min > self.rate_max,
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
             (self.loss == "hardest" and self.warm_up >= self.epochs,

@@ -16,6 +16,7 @@ from sightword.model.encoders import Encoders
 from sightword.model.saved import load_encoders, write_tensors
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape
+from sightword.vse.training.lexical import shape_of
 from sightword.vse.training.validation import Recall
 
 SCHEMA = 3
@@ -47,13 +48,13 @@ class Snapshots:
 
     folder: Path
     recall: dict[int, Recall]
-    """For each snapshot's epoch, the recall on dev as training measured it."""
+    """For each snapshot's epoch, the recall on dev as training measured it; empty without a side of pictures."""
     training: dict[str, Any]
     """The parameters of the section ``train``."""
     features: dict[str, Any]
     """The attributes of the features."""
     features_width: int
-    """Number of features of a picture."""
+    """Number of features of a picture; 0 without a side of pictures."""
     captions_sha256: str
     """The sha256 of the table of captions that training read."""
     vocabulary: Vocabulary
@@ -66,7 +67,8 @@ class Snapshots:
     @property
     def model(self) -> Shape:
         """The shape of the network."""
-        return ModelSettings(**{name: self.training[name] for name in ModelSettings.model_fields}).shape
+        settings = ModelSettings(**{name: self.training[name] for name in ModelSettings.model_fields})
+        return shape_of(settings, self.vocabulary)
 
     def write_index(self) -> None:
         """Write ``snapshots.json`` and ``vocabulary.json`` beside the snapshots, which are in the folder."""
@@ -97,6 +99,8 @@ class Snapshots:
     def check_features(self, attributes: dict[str, Any], width: int, *, where: Pathish) -> None:
         """Refuse features of another kind than those of the training; warn of another file of the same kind.
 
+        A training without a side of pictures takes any features.
+
         Args:
             attributes: the attributes of the features.
             width: number of features of a picture.
@@ -105,6 +109,8 @@ class Snapshots:
         Raises:
             EncoderError: the backbone, weights, feature point, transform or width differ (both values are named).
         """
+        if not self.features_width:
+            return
         if other := other_kind(attributes, width, self.features, self.features_width):
             name, value, expected = other
             todo = "Run `dvc repro train`, or bring back the features of the snapshots."

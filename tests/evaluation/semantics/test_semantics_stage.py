@@ -6,13 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_encoder import made
 
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder import arguments, sentence_encoder
+from sightword.encoder.untrained import untrained
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.pair_table import read_pairs
 from sightword.evaluation.semantics.settings import SemanticsSettings
+from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.statistics.inference import rounded
 from stages import semantics
 
@@ -38,7 +41,9 @@ def workplace(data, bag_encoder, monkeypatch):
 
 
 def chosen(**changes):
-    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", **changes})
+    return SemanticsSettings(
+        **{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", "controls": [], **changes}
+    )
 
 
 def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):
@@ -75,3 +80,30 @@ def test_a_wrong_file_leaves_nothing_behind(workplace):
         semantics.work(chosen())
     assert not Path("metrics").exists()
     assert not Path("plots").exists()
+
+
+def test_controls_are_scored_beside_the_encoder(data, monkeypatch):
+    monkeypatch.chdir(data)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    encoder = made()
+    encoder.save("models/encoder")
+    captions = ["a red dog runs", "the man sits"]
+    ids = [np.array([2], np.int32)] * 2
+    write_captions("data/captions/captions.parquet", CaptionTable(["a", "b"], [0, 0], ["train"] * 2, captions, ids))
+    semantics.work(chosen(tasks=["STSOwn"], precision="fp32", seed=5, controls=["tfidf", "untrained"]))
+    found = json.loads(Path("metrics/semantics.json").read_text())["controls"]
+    expected = {"tfidf": TfIdf(captions), "untrained": untrained(encoder, 5).encode}
+    alone = evaluate(bag_of_nothing, ["STSOwn"], ".", controls=expected)
+    assert found == rounded(alone["controls"])
+    assert found["tfidf"].keys() == found["untrained"].keys() == {"STSOwn"}
+    semantics.work(chosen(tasks=["STSOwn"], precision="fp32", controls=[]))
+    assert "controls" not in json.loads(Path("metrics/semantics.json").read_text())
+
+
+def bag_of_nothing(sentences):
+    return np.ones((len(sentences), 1))
+
+
+def test_a_control_named_twice_is_refused():
+    with pytest.raises(ValueError, match="a control is named twice"):
+        SemanticsSettings(controls=["tfidf", "tfidf"])

@@ -234,6 +234,31 @@ def test_accuracies_have_a_table_of_their_own(run_folder: RunFiles, tmp_path: Pa
         assert f"<td>{value}</td>" in row
 
 
+def test_controls_stand_beside_each_score(run_folder: RunFiles, tmp_path: Path) -> None:
+    assert "Controls:" not in make(run_folder, tmp_path)
+    controls = {
+        "tfidf": {
+            "STS15": {"images": 0.512, "headlines": 0.402, "mean": 0.457},
+            "STSBenchmark": {"cosine": 0.693},
+            "SICKRelatedness": {"cosine": None},
+        },
+        "untrained": {"STS15": {"images": 0.314, "headlines": 0.2, "mean": 0.257}, "MRPC": 66.5},
+        "chance": {"MRPC": 66.49},
+    }
+    change(run_folder.metrics / "semantics.json", controls=controls, MRPC={"accuracy": 74.25, "test": 1725})
+    text = make(run_folder, tmp_path)
+    assert "Controls:" in text
+    assert "0.457 without training (tf-idf of n-grams)" in text
+
+    def row(name: str) -> list[str]:
+        return re.findall(r"<td[^>]*>([^<]*)", text[text.index(f">{name}</th>") :].partition("</tr>")[0])
+
+    assert row("images")[:4] == ["0.710", "0.512", "0.314", "0.690"]
+    assert row("mean")[:4] == ["0.565", "0.457", "0.257", "0.545"]
+    assert row("trained")[1:3] == ["", ""]
+    assert row("MRPC")[:3] == ["74.2", "66.5", "66.5"]
+
+
 def test_rejected_pictures_are_reported(run_folder: RunFiles, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

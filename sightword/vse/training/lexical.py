@@ -1,0 +1,58 @@
+"""The encoder of ``train.cell: tfidf``: weights that are counted, not trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tqdm import tqdm
+
+from sightword.captions.vocabulary import PAD, UNKNOWN, Vocabulary
+from sightword.model.encoders import Encoders, pad
+from sightword.model.settings import ModelSettings
+from sightword.model.shape import Shape, TfidfShape
+from sightword.model.tfidf import Tfidf
+
+BATCH = 256
+"""Captions that are counted together."""
+
+
+def shape_of(settings: ModelSettings, vocabulary: Vocabulary) -> Shape:
+    """Return the shape of the network; n-grams that are counted begin and end with the vocabulary's space, if any."""
+    shape, tokens = settings.shape, vocabulary.tokens
+    if not isinstance(shape, TfidfShape):
+        return shape
+    return replace(shape, frame=tokens.index(" ") + UNKNOWN + 1 if " " in tokens else PAD)
+
+
+def count(
+    settings: ModelSettings, rows: Sequence[npt.NDArray[np.int64]], vocabulary: Vocabulary, *, progress: bool = False
+) -> Encoders:
+    """Return a network without a side of pictures, whose n-grams have the weights of these captions.
+
+    The order of the captions changes nothing.
+
+    Args:
+        settings: the parameters, with ``cell: tfidf``.
+        rows: the token ids of the training captions.
+        vocabulary: the vocabulary of the ids.
+        progress: show a progress bar on a terminal.
+    """
+    encoders = Encoders(len(vocabulary), 0, shape_of(settings, vocabulary))
+    assert isinstance(encoders.captions.embedding, Tfidf)
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place]))  # saves padding
+
+    def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        with tqdm(
+            total=len(rows), desc="train", unit="caption", leave=False, disable=None if progress else True
+        ) as bar:
+            for start in range(0, len(order), BATCH):
+                chosen = [rows[place] for place in order[start : start + BATCH]]
+                yield pad(chosen)
+                bar.update(len(chosen))
+
+    encoders.captions.embedding.count(batches())
+    return encoders.eval()
