@@ -28,7 +28,7 @@ LISTS = Path("data/retrieval")
 def work(settings: RetrievalSettings) -> None:
     """Score the chosen encoder by retrieval on the test split."""
     from sightword import machine
-    from sightword.captions.table import read_captions
+    from sightword.captions.table import SEALED, read_captions
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.retrieval.folds import choose_folds
@@ -42,7 +42,7 @@ def work(settings: RetrievalSettings) -> None:
 
     here = machine.current()
     device = devices.use(here)
-    features, captions = read_features(FEATURES), read_captions(CAPTIONS)
+    features, captions = read_features(FEATURES), read_captions(CAPTIONS, sealed=settings.split == SEALED)
     split = pair(features, captions, settings.split)
     asking = bank(features, captions, settings.bank_pictures) if "querybank" in settings.protocols else None
     del features, captions  # gigabytes of a large corpus
