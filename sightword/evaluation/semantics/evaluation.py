@@ -17,6 +17,7 @@ from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
 from sightword.evaluation.semantics.settings import ClassifierName
+from sightword.evaluation.semantics.tested import Rows, tested
 from sightword.evaluation.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
 
@@ -34,6 +35,8 @@ class Evaluation(dict[str, Any]):
         """The rows of all subtasks with correlations, in the order of the tasks, with the score of each pair."""
         self.accuracies: dict[str, Entry] = {}
         """The metrics of each task with accuracies."""
+        self.tested: dict[str, Rows] = {}
+        """The tested rows of each task."""
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -95,6 +98,7 @@ def evaluate(
     seen = None if training is None else Seen(training)
     found = Evaluation()
     for task in read:
+        found.tested[task.name] = tested(task)
         if isinstance(task, ClassificationTask):
             entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)
             if seen is not None:
