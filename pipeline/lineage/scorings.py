@@ -64,6 +64,8 @@ def recipe_hash(entry: str, params: Pathish) -> str:
     stages: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {}
     for pipeline in pipelines(project):
         own = pipeline.folder == folder_of(entry)
+        if not own and not (project / pipeline.params).is_file():
+            continue  # a copy in which one stage runs again has what this stage reads
         values = {pipeline.params: documents.parse(read_text(params if own else project / pipeline.params), params)}
         for address, described in pipeline.runs().items():
             found: dict[str, Any] = {}

@@ -8,8 +8,10 @@ file is the sorted set of all scorings: the same scoring again adds nothing, and
 from __future__ import annotations
 
 import contextlib
+import csv
 import fcntl
 import hashlib
+import io
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -116,7 +118,7 @@ def read(path: Pathish) -> list[Scoring]:
     if not place.exists():
         return []
     todo, names = _TODO.format(path), [one.name for one in fields(Scoring)]
-    rows = cells(place, FileFormatError, separator=",", quotes=False, todo=todo)
+    rows = cells(place, FileFormatError, separator=",", todo=todo)
     number, header = next(rows, (1, []))
     if header != names:
         where, found = f"{path}, line {number}", ",".join(header)
@@ -157,8 +159,11 @@ def add(path: Pathish, scorings: Iterable[Scoring]) -> list[Scoring]:
 
 def text(scorings: Iterable[Scoring]) -> str:
     """Return the content of a ledger."""
-    lines = [[one.name for one in fields(Scoring)], *(map(str, astuple(one)) for one in sorted(set(scorings)))]
-    return "".join(",".join(line) + "\n" for line in lines)
+    found = io.StringIO()
+    writer = csv.writer(found, lineterminator="\n")
+    writer.writerow([one.name for one in fields(Scoring)])
+    writer.writerows(map(astuple, sorted(set(scorings))))
+    return found.getvalue()
 
 
 def count(scorings: Iterable[Scoring], of: str, rows: str) -> Count:
@@ -190,11 +195,14 @@ def of_encoder(scorings: Sequence[Scoring], encoder: str) -> dict[tuple[str, str
 
 
 def in_words(counts: Mapping[tuple[str, str], Count]) -> str:
-    """Return counts in words, by split and by what it is of; equal counts stand together."""
-    groups: dict[tuple[str, Count], list[str]] = {}
+    """Return the numbers of encoders in words, by split and by what it is of; equal numbers stand together."""
+    groups: dict[tuple[str, int], list[str]] = {}
     for (split, of), one in counts.items():
-        groups.setdefault((split, one), []).append(of)
-    return "; ".join(f"{split} of {and_more(names, MOST)}: {one}" for (split, one), names in groups.items())
+        groups.setdefault((split, one.encoders), []).append(of)
+    return "; ".join(
+        f"{split} of {and_more(names, MOST)}, scored with {plural(f'{encoders:,}', 'encoder')} so far"
+        for (split, encoders), names in groups.items()
+    )
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ HASHES = strategies.sampled_from([f"{number:016x}" for number in (0, 7, 2**60)])
 SCORINGS = strategies.builds(
     Scoring,
     strategies.sampled_from(["test", "sealed"]),
-    strategies.sampled_from(["pictures", "STS12"]),
+    strategies.sampled_from(["pictures", "STS12", 'my set, the "first"']),
     strategies.integers(0, 10**6),
     HASHES,
     HASHES,
@@ -167,10 +167,8 @@ def test_encoder_without_checksums_is_an_error(tmp_path: Path) -> None:
     assert ledger.hash_of(tmp_path) == hashlib.sha256(b"00  weights\n").hexdigest()[:16]
 
 
-def test_counts_in_words_join_tasks_with_equal_counts() -> None:
-    counts = {("test", "STS12"): Count(2, 1), ("test", "SICK"): Count(1, 1), ("test", "STS13"): Count(2, 1)}
-    words = (
-        "test of STS12, STS13: scored twice so far, with 1 encoder; test of SICK: scored once so far, with 1 encoder"
-    )
+def test_counts_in_words_join_tasks_with_equal_numbers_of_encoders() -> None:
+    counts = {("test", "STS12"): Count(2, 1), ("test", "SICK"): Count(1, 1), ("test", "STS13"): Count(3, 2)}
+    words = "test of STS12, SICK, scored with 1 encoder so far; test of STS13, scored with 2 encoders so far"
     assert ledger.in_words(counts) == words
     assert ledger.in_words({}) == ""
