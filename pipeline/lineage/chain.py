@@ -161,7 +161,7 @@ def audit(
         _evaluate(found, here, then)
         _add_unknown(found, here, repository)
         if here.project:
-            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, facts)
+            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, records.facts)
         return found
 
 

@@ -112,14 +112,14 @@ class Tally:
     """The number of scorings whose times are known."""
 
 
-def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts: Sequence[Path]) -> list[Tally]:
+def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts: KnownFacts) -> list[Tally]:
     """Return the counts of the splits that some stages scored, over the ledgers of a project and the known facts.
 
     Args:
         stages: the facts of the run of each stage, by its address with the item of a matrix; None where they are not
             known: then each split counts that the ledger has of the stage.
         project: the folder with the ledgers.
-        facts: folders with facts of runs.
+        facts: the facts of runs that are counted.
 
     Raises:
         FileFormatError: a ledger was edited or damaged.
@@ -127,7 +127,7 @@ def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts
     entered: dict[tuple[str, Scoring], str] = {}  # the earliest known time of each; "" for none
     for pipeline in pipelines(project):
         entered |= {(pipeline.address(one.stage), one): "" for one in ledger.read(project / pipeline.ledger)}
-    for at, when, one in sorted(KnownFacts(facts).scorings(), key=lambda known: known[1]):
+    for at, when, one in sorted(facts.scorings(), key=lambda known: known[1]):
         entered[at, one] = entered.get((at, one)) or when
     found = []
     for entry, run in stages.items():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from checkout import change
 
-from pipeline.lineage.known_facts import RUNS, SCHEMA, facts_name
+from pipeline.lineage.known_facts import RUNS, SCHEMA, KnownFacts, facts_name
 from pipeline.lineage.lock import entry_key
 from pipeline.lineage.records import scoring_lines
 from pipeline.lineage.scorings import Entering, recipe_hash, tallies
@@ -114,9 +114,9 @@ def test_tallies_count_over_ledgers_and_facts_and_place_a_run_by_its_time(projec
     keep_facts(store, "retrieval", "2026-01-01T00:00:00+00:00", known[2])
     keep_facts(store, "retrieval", "2026-01-05T00:00:00+00:00", known[0])  # again, later
     ledger.add("metrics/scorings.csv", [known[0], known[3], scoring(9, rows="b", stage="retrieval")])
-    (found,) = tallies({"retrieval": second}, project, [runs, store])
+    (found,) = tallies({"retrieval": second}, project, KnownFacts([runs, store]))
     assert (found.rows, found.scorings, found.encoders, found.place, found.dated) == ("a" * 16, 4, 4, 2, 3)
-    unknown = tallies({"retrieval": None, "train": None}, project, [])
+    unknown = tallies({"retrieval": None, "train": None}, project, KnownFacts([]))
     assert [(one.rows[0], one.scorings, one.place) for one in unknown] == [("a", 2, None), ("b", 1, None)]
     ((stage, words),) = scoring_lines([dataclasses.asdict(found)])
     assert stage == "retrieval"
