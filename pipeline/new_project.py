@@ -22,7 +22,8 @@ from pipeline.lineage.repository import git
 from pipeline.params import recipes, writing
 from pipeline.pipelines import DVC_YAML, PARAMS, pipelines, shipped
 from sightword.errors import LineageError, SetupError
-from sightword.io.files import atomic_file
+from sightword.evaluation import ledger
+from sightword.io.files import atomic_file, write_text
 from sightword.messages import and_more
 
 PACKAGES = ("sightword", "pipeline")
@@ -72,6 +73,8 @@ def create(folder: Path) -> Path:
         for path in (folder / PARAMS, *folder.glob(f"*/{PARAMS}")):  # those of a clone may have been edited
             below = "" if path.parent == folder else f"{path.parent.name}-"
             path.write_text(writing.text(recipes.find(f"{below}sample", folder), folder), encoding="utf-8")
+        for own in pipelines(folder):
+            write_text(folder / own.ledger, ledger.text([]))
         _copy(Path(__file__).with_suffix(".md"), folder / README)
     except BaseException:
         for path in [one for one in folder.glob("*") if one.name not in held]:

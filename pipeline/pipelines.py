@@ -26,11 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FileFormatError, SetupError
+from sightword.evaluation import ledger
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 
 DVC_YAML, PARAMS, LOCK = "dvc.yaml", "params.yaml", "dvc.lock"
 IGNORE = ".dvcignore"
+LEDGER = ledger.FILE
 LOCKS = (LOCK, f":(glob)*/{LOCK}")
 """The locks of all pipelines, as git's pathspecs."""
 MATRIX, ITEM = "matrix", "@"
@@ -66,6 +68,11 @@ class Pipeline:
     def ignore(self) -> str:
         """The file by which DVC ignores a further pipeline that has not run."""
         return self._path(IGNORE)
+
+    @property
+    def ledger(self) -> str:
+        """The file of its scorings, which git keeps beside its numbers."""
+        return "/".join(filter(None, ("metrics", self.folder, LEDGER)))
 
     @property
     def hidden(self) -> bool:

@@ -5,9 +5,10 @@ further pipeline's folder. The module has ``SETTINGS``, the class of its section
 returns notes for the facts, or a function to call once the facts are written, or nothing; and perhaps ``OPTIONS``,
 arguments of :meth:`argparse.ArgumentParser.add_argument`. The options that are keys of the stage's matrix are required.
 With ``ALSO``, names of parameters in other sections of the same file, ``work`` takes their values by the last part of
-the names. With ``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's
-dependencies. With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or
-that ``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
+the names. With ``SCORES`` it takes ``enter``, which enters scorings in the ledger before any output is written. With
+``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's dependencies.
+With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or that
+``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,10 +31,12 @@ from pipeline.lineage.facts import OUTS, Recorder, listed
 from pipeline.lineage.inputs import inputs_hash
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.restoration import restore
+from pipeline.lineage.scorings import Entering
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
+from sightword.evaluation.ledger import Scoring
 from sightword.io.files import FULL
 from sightword.messages import and_more
 
@@ -79,10 +82,14 @@ def main() -> None:
             given[key] = getattr(params_file.section(arguments.params, section), key)
         if hasattr(stage, "CHECKPOINT") and place.rank == 0:
             given["inputs"] = inputs_hash(pipeline.stages[stage_name], arguments.params, given)
+        entering = None
+        if hasattr(stage, "SCORES"):
+            items = {key: given[key] for key in pipeline.stages[stage_name].get(MATRIX, {})}
+            entering = given["enter"] = Entering(pipeline, _with_items(name, items), arguments.params)
         result = stage.work(settings, **given)
         if recorder:
             recorder.check_unchanged(kept=callable(result))
-        _finish(name, result, recorder)
+        _finish(name, result, recorder, entering.scorings if entering else ())
     except SightwordError as error:
         _fail(name, error, debug=arguments.verbose > 1)
     except OSError as error:
@@ -145,9 +152,16 @@ def _entry(name: str) -> str:
     return entry if stage_of(entry) == name else name
 
 
-def _finish(name: str, result: Notes | Cleanup | None, recorder: Recorder | None) -> None:
+def _with_items(name: str, items: Mapping[str, object]) -> str:
+    """Return the address of the run of a stage with these items of its matrix."""
+    return name if ITEM in name or not items else f"{name}{ITEM}{'-'.join(map(str, items.values()))}"
+
+
+def _finish(
+    name: str, result: Notes | Cleanup | None, recorder: Recorder | None, scorings: Sequence[Scoring] = ()
+) -> None:
     """Write the facts, then clean up. Nothing here fails the run: DVC would delete the outputs."""
-    kept = recorder is None or recorder.finish(None if callable(result) else result) is not None
+    kept = recorder is None or recorder.finish(None if callable(result) else result, scorings) is not None
     if not callable(result):
         return
     try:

@@ -24,7 +24,7 @@ def work(settings: CaptionsSettings) -> None:
     from sightword.io.files import atomic_folder
     from sightword.messages import counts
 
-    table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet"), settings)
+    table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet", sealed=True), settings)
     with atomic_folder("data/captions") as folder:
         write_captions(folder / "captions.parquet", table)
         vocabulary.save(folder / "vocabulary.json")

@@ -36,6 +36,7 @@ def _sample(settings: CorpusSettings) -> Corpus:
     from sightword.corpus.sample.making import make_sample
     from sightword.corpus.sample.sentences import write_senteval
     from sightword.corpus.sample.world import load_world
+    from sightword.corpus.sealing import seal
     from sightword.corpus.tables import write_tables
 
     if Path(settings.pictures) != PICTURES:
@@ -45,7 +46,7 @@ def _sample(settings: CorpusSettings) -> Corpus:
     world = load_world(settings.path)
     with atomic_folder(FOLDER) as folder:
         (folder / PICTURES.name).mkdir()
-        corpus = make_sample(world, folder / PICTURES.name, progress=True)
+        corpus = seal(make_sample(world, folder / PICTURES.name, progress=True), settings.seal)
         write_senteval(folder / "senteval", world)
         write_tables(folder, corpus, settings.pictures)
     return corpus

@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from sightword.evaluation.ledger import PICTURES, Enter, alone, hash_of, scored
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 
 log = logging.getLogger(__name__)
 
 SETTINGS = RetrievalSettings
+SCORES = True
+"""Whether scorings are entered in the ledger."""
 
 ENCODER = Path("models/encoder")
 FEATURES = Path("data/features/features.h5")
@@ -27,10 +30,10 @@ LISTS = Path("data/retrieval")
 NO_PICTURES = "the encoder has no embeddings of pictures"
 
 
-def work(settings: RetrievalSettings) -> None:
+def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by retrieval on the test split."""
     from sightword import machine
-    from sightword.captions.table import read_captions
+    from sightword.captions.table import SEALED, read_captions
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.retrieval.folds import choose_folds
@@ -44,10 +47,12 @@ def work(settings: RetrievalSettings) -> None:
 
     here = machine.current()
     device = devices.use(here)
-    features, captions = read_features(FEATURES), read_captions(CAPTIONS)
+    features, captions = read_features(FEATURES), read_captions(CAPTIONS, sealed=settings.split == SEALED)
     split = pair(features, captions, settings.split)
     asking = bank(features, captions, settings.bank_pictures) if "querybank" in settings.protocols else None
-    del features, captions  # gigabytes of a large corpus
+    named = captions.split(settings.split)
+    rows = list(zip(named.image_ids, named.texts, strict=True))
+    del features, captions, named  # gigabytes of a large corpus
     folds = choose_folds(settings, split.image_ids, IMAGES)
     drawn = None
     if DRAWN.exists():
@@ -61,6 +66,7 @@ def work(settings: RetrievalSettings) -> None:
         *(encoder, split, settings),
         folds=folds, bank=asking, drawn=drawn, machine=here, device=device, folder=LISTS.parent,
     )  # fmt: skip
+    enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", found.top)
         write_table(folder / "lengths.parquet", found.lengths)

@@ -9,11 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sightword.evaluation.ledger import Enter, alone, hash_of, scored
 from sightword.evaluation.semantics.settings import SemanticsSettings
 
 log = logging.getLogger(__name__)
 
 SETTINGS = SemanticsSettings
+SCORES = True
+"""Whether scorings are entered in the ledger."""
 
 ENCODER = Path("models/encoder")
 CAPTIONS = Path("data/captions/captions.parquet")
@@ -23,7 +26,7 @@ PLOTS = Path("plots/semantics")
 PAIRS = Path("data/semantics")
 
 
-def work(settings: SemanticsSettings) -> None:
+def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by SentEval's tasks."""
     from sightword import machine
     from sightword.captions.table import read_captions
@@ -57,6 +60,8 @@ def work(settings: SemanticsSettings) -> None:
         seed=settings.seed, classifier=settings.classifier, kfold=settings.kfold, missing=settings.missing,
         controls=controls, progress=True,
     )  # fmt: skip
+    encoded_by = hash_of(ENCODER)
+    enter([one for task, rows in found.tested.items() for one in scored("test", task, rows, encoded_by)])
     for task, reason in found.metrics.get("skipped", {}).items():
         log.warning("%s left out: %s", task, reason)
     for row in found.judged:

@@ -144,7 +144,7 @@ def _count(settings: TrainSettings) -> None:
 
 def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, Any], int, dict[str, Any]]:
     """Return both splits, the vocabulary, what the features are, how many pictures were rejected, and the hashes."""
-    from sightword.captions.table import check_vocabulary, read_captions
+    from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import Vocabulary
     from sightword.features.tables.pairs import pair, report_uncaptioned
     from sightword.features.tables.table import read_features
@@ -153,7 +153,7 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
-    report_uncaptioned(features, captions)
+    report_uncaptioned(features, captions, sealed_pictures(CAPTIONS))
     hashes = {
         "settings": settings.model_dump(),
         "features": str(features.attributes["checksum"]),

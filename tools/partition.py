@@ -111,9 +111,7 @@ def _differences(gold: Doubles, above: Sequence[Doubles], below: Sequence[Double
     return mean
 
 
-def _enter(
-    found: dict[str, Score], chances: dict[str, float], place: str, gain: float, differences: Doubles
-) -> None:
+def _enter(found: dict[str, Score], chances: dict[str, float], place: str, gain: float, differences: Doubles) -> None:
     drawn = resampled(differences)
     assert drawn is not None
     found[place] = Score(value=round(gain, 6), low=round(drawn.low, 6), high=round(drawn.high, 6))

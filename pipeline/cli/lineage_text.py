@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.lineage.locks import WORKSPACE
-from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, sheet, spelt
+from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, scoring_lines, sheet, spelt
 from sightword.messages import and_more
 
 Values = Mapping[str, Any]
@@ -31,6 +31,9 @@ def print_audit(found: Values, *, full: bool) -> None:
         where = f" in {name_of(found['revision'])}" if found["revision"] else ""
         print(f"made by {found['stage']}{where}; {_summary(found)}")
     (_print_sheets if full else _print_stages)(found["stages"])
+    if lines := scoring_lines(found["scorings"]):
+        print("\nscored")
+        _print_lines(lines)
     if found["not_known"]:
         print("\nnot known")
         for line in found["not_known"]:

@@ -15,7 +15,7 @@ from pipeline.experiments import plan
 from pipeline.experiments.plan import Trial
 from pipeline.lineage import documents, repository
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.pipelines import DVC_YAML, IGNORE, Pipeline, expanded, pipelines, stage_of
+from pipeline.pipelines import DVC_YAML, IGNORE, LEDGER, Pipeline, expanded, pipelines, stage_of
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
@@ -120,7 +120,7 @@ class Baseline:
         self._check_tracked(inputs, tracked)
         self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
         if not committed:
-            self.check_committed(inputs)
+            self.check_committed([path for path in inputs if Path(path).name != LEDGER])
 
     def inputs(self, runs: Sequence[Trial]) -> list[str]:
         """Return what the stages of some runs, and those that feed them, read and no stage writes."""

@@ -15,6 +15,7 @@ from pipeline.lineage.history import SHALLOW
 from pipeline.lineage.lock import Artefact, Entry, Lock, is_code, within
 from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
 from pipeline.lineage.repository import Commit, Repository
+from pipeline.lineage.scorings import Tally, tallies
 from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import LOCK, LOCKS, Pipeline, folder_of
@@ -85,6 +86,8 @@ class Audit:
     """The commit of the lock; None for the workspace's own."""
     unknown: list[str] = field(default_factory=list)
     """Gaps, with their reasons."""
+    scorings: list[Tally] = field(default_factory=list)
+    """How often each split was scored on which the stages scored an encoder."""
 
     @property
     def state(self) -> State:
@@ -122,6 +125,7 @@ def audit(
 
     Raises:
         LineageError: there is no lock, or nothing of this name.
+        FileFormatError: a ledger of scorings was edited or damaged.
     """
     unknown: list[str] = []
     with contextlib.ExitStack() as stack:
@@ -156,6 +160,8 @@ def audit(
             _find_commits(found, repository, then.commit)
         _evaluate(found, here, then)
         _add_unknown(found, here, repository)
+        if here.project:
+            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, records.facts)
         return found
 
 

@@ -20,18 +20,20 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.hashing import Ignored, hash_path, measure, stamp
-from pipeline.lineage.known_facts import RUNS, SCHEMA, facts_name
+from pipeline.lineage.known_facts import RUNS, SCHEMA, SCORINGS, facts_name
 from pipeline.lineage.lock import entry_key, hashes, is_code, tracked_hashes, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
-from pipeline.pipelines import IGNORE, LOCK, Pipeline, by_stage, full_name, parameter, pipelines, stage_of
+from pipeline.pipelines import IGNORE, LEDGER, LOCK, Pipeline, by_stage, full_name, parameter, pipelines, stage_of
 from sightword.errors import FileFormatError, LineageError, SightwordError
+from sightword.evaluation.ledger import Scoring
 from sightword.io.files import read_text, write_text
 from sightword.io.group_files import write_new
 from sightword.machine import Machine, place
@@ -79,8 +81,8 @@ class Recorder:
                 + finished,
             )
 
-    def finish(self, notes: Mapping[str, Any] | None = None) -> Path | None:
-        """Write the facts and the stage's own notes, such as its weights, once the outputs are in place.
+    def finish(self, notes: Mapping[str, Any] | None = None, scorings: Sequence[Scoring] = ()) -> Path | None:
+        """Write the facts, the stage's own notes, such as its weights, and its scorings, once the outputs are in place.
 
         Returns:
             Their place; None where they could not be written, which is logged as a warning: the work is done.
@@ -90,6 +92,8 @@ class Recorder:
             ran, outs = _own_entry(self._stage, self._project)
             key = entry_key(self._stage, **ran)
             facts = {**self._facts(seconds, notes or {}), "entry": key, "ran": ran, "outs": outs}
+            if scorings:
+                facts[SCORINGS] = [asdict(one) for one in scorings]
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
             path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / facts_name(key, outs)
@@ -190,6 +194,7 @@ def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]
     except (SightwordError, OSError, KeyError, TypeError, AttributeError):
         return {}, [], []  # whoever records the facts tells of it
     raw = [path for path in deps if not any(within(path, out) or within(out, path) for out in made)]
+    raw = [path for path in raw if Path(path).name != LEDGER]  # a stage that scores writes there itself
     code, data = ([path for path in raw if is_code(path) == wanted] for wanted in (True, False))
     return {file: [*values] for file, values in sections.items()}, code, data
 

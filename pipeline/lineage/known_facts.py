@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage.lock import Artefact, Entry, entry_key, hashes, outs_key
+from pipeline.pipelines import stage_of
+from sightword.evaluation.ledger import Scoring
 from sightword.machine import current
 
 log = logging.getLogger(__name__)
@@ -17,6 +20,8 @@ log = logging.getLogger(__name__)
 RUNS = "runs"
 """The folder, in a project and in a store."""
 SCHEMA = 4
+SCORINGS = "scorings"
+"""The entries of the ledger that a run made; absent where it made none."""
 
 
 class KnownFacts:
@@ -36,6 +41,13 @@ class KnownFacts:
         for path, facts in self._files.values():
             if facts["stage"] == entry.name and (facts["entry"] == entry.key or facts["outs"].items() & outs):
                 yield path, facts
+
+    def scorings(self) -> Iterator[tuple[str, str, Scoring]]:
+        """Yield each scoring, with the address of the stage and the time at which the run started."""
+        for _, facts in self._files.values():
+            for one in facts.get(SCORINGS, ()):
+                with contextlib.suppress(TypeError):  # facts of another version
+                    yield stage_of(facts["stage"]), facts["started"], Scoring(**one)
 
     def __bool__(self) -> bool:
         return bool(self._files)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from pipeline.lineage.records import Line, name_of, sheet
+from pipeline.lineage.records import Line, name_of, scoring_lines, sheet
 from sightword.io.files import canonical_json, write_text
 from sightword.report import html_page as html
 from sightword.report.tables import Cell, Row, Table
@@ -52,9 +52,11 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     what, stages = audit["what"], audit["stages"]
     graphs = {kind: _graph(stages, down=kind == "down") for kind in ("across", "down")} if stages else {}
     command = f"sightword audit {what}{f' --rev {revision}' if revision else ''} --full"
+    scored = scoring_lines(audit["scorings"])
     page = html.render(
         f"How {what} was made",
         [
+            html.Section("scored", "Scored", [html.lines([": ".join(one) for one in scored])]) if scored else None,
             html.Section("not-known", "Not known", [html.lines(audit["not_known"])]) if audit["not_known"] else None,
             *map(_stage, stages),
         ],

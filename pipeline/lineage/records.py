@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -14,10 +14,13 @@ from pipeline.lineage.history import History
 from pipeline.lineage.known_facts import started
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
+from sightword.evaluation.ledger import Count
 from sightword.messages import and_more, plural
 
 PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pyarrow", "h5py", "pillow", "dvc")
 """The packages whose versions a line about a run names; the values have all."""
+DIGITS = 8
+"""Digits of the hash of a split in a line."""
 SHOWN = 4
 """Paths that a line names before it counts the rest."""
 
@@ -146,7 +149,22 @@ def of_audit(found: Audit) -> dict[str, Any]:
         "revision": _known(found.revision) if found.revision else None,
         "stages": [_link(link) for link in found.links],
         "not_known": found.unknown,
+        "scorings": [asdict(one) for one in found.scorings],
     }
+
+
+def scoring_lines(scorings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the counts of an audit as stage and words; tasks of one stage with equal counts share a line."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for one in scorings:
+        key = tuple(one[name] for name in ("stage", "split", "scorings", "encoders", "place", "dated"))
+        groups.setdefault(key, []).append(f"{one['of']} ({one['items']:,}, {one['rows'][:DIGITS]})")
+    found = []
+    for (stage, split, times, encoders, place, dated), names in groups.items():
+        words = f"{split} of {and_more(names, SHOWN)}: {Count(times, encoders)}"
+        words += f"; this scoring is number {place} of {dated} whose times are known" if place else ""
+        found.append((stage, words))
+    return found
 
 
 def of_history(found: History) -> dict[str, Any]:

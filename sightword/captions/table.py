@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError
 from sightword.io.files import Pathish, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
+SEALED = "sealed"
+"""The split that readers withhold unless they are asked for it (``corpus.seal``)."""
 _TODO = "Run the stage captions again (`dvc repro captions`)."
 _LOOKED_AT = 1000
 _COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
@@ -43,11 +46,13 @@ class CaptionTable:
         Raises:
             CaptionsError: the split is unknown or empty.
         """
-        if name not in SPLITS:
-            raise CaptionsError(f"no split is called {name!r}", expected=", ".join(SPLITS))
+        if name not in (*SPLITS, SEALED):
+            raise CaptionsError(f"no split is called {name!r}", expected=", ".join((*SPLITS, SEALED)))
         rows = [row for row, split in enumerate(self.splits) if split == name]
         if not rows:
             todo = "See the summary in the log of the stage corpus."
+            if name == SEALED:
+                todo = "Hold pictures out with corpus.seal, and run the stages from corpus on."
             raise CaptionsError(f"the split {name!r} has no captions", todo=todo)
         return self.rows(rows)
 
@@ -61,14 +66,14 @@ def write_captions(path: Pathish, table: CaptionTable) -> None:
     write_table(path, pa.Table.from_pydict(dict(zip(_SCHEMA.names, vars(table).values(), strict=True)), _SCHEMA))
 
 
-def read_captions(path: Pathish) -> CaptionTable:
-    """Read a table written by the stage captions.
+def read_captions(path: Pathish, *, sealed: bool = False) -> CaptionTable:
+    """Read a table written by the stage captions, without the sealed split unless ``sealed`` asks for it.
 
     Raises:
         CaptionsError: a column has another type, or a caption has no ids.
         FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
-    table = _read(path, _SCHEMA)
+    table = _read(path, _SCHEMA, sealed=sealed)
     ids = table.column("ids").combine_chunks()
     values = ids.flatten().to_numpy()
     offsets = ids.offsets.to_numpy() - ids.offsets[0].as_py()
@@ -79,14 +84,20 @@ def read_captions(path: Pathish) -> CaptionTable:
     return _by_column(table, [values[start:end] for start, end in itertools.pairwise(offsets)])
 
 
-def read_texts(path: Pathish) -> CaptionTable:
-    """Read the corpus's own ``captions.parquet``, which has no ids yet.
+def read_texts(path: Pathish, *, sealed: bool = False) -> CaptionTable:
+    """Read the corpus's own ``captions.parquet``, which has no ids yet, as :func:`read_captions` does.
 
     Raises:
         CaptionsError: a column has another type, or the table is empty.
         FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
-    return _by_column(_read(path, pa.schema([*_COLUMNS.items()])), [])
+    return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), sealed=sealed), [])
+
+
+def sealed_pictures(path: Pathish) -> frozenset[str]:
+    """Return the ids of the sealed split's pictures in a table of captions; errors are those of :func:`read_texts`."""
+    table = _read(path, pa.schema([(name, _COLUMNS[name]) for name in ("image_id", "split")]), sealed=True)
+    return frozenset(table.filter(_is_sealed(table)).column("image_id").to_pylist())
 
 
 def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: object = None) -> None:
@@ -112,7 +123,11 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
         raise CaptionsError(f"{caption} {what}", where=where, expected=expected, todo=todo)
 
 
-def _read(path: Pathish, schema: pa.Schema) -> pa.Table:
+def _is_sealed(table: pa.Table) -> pa.ChunkedArray:
+    return pc.equal(table.column("split"), SEALED)
+
+
+def _read(path: Pathish, schema: pa.Schema, *, sealed: bool) -> pa.Table:
     table = read_table(path, schema.names, todo=_TODO)
     for column in schema:
         found = table.column(column.name)
@@ -124,7 +139,7 @@ def _read(path: Pathish, schema: pa.Schema) -> pa.Table:
             raise CaptionsError(f"the column {column.name} has empty cells", where=path, todo=_TODO)
     if table.num_rows == 0:
         raise CaptionsError("holds no captions", where=path, todo=_TODO)
-    return table
+    return table if sealed else table.filter(pc.invert(_is_sealed(table)))
 
 
 def _by_column(table: pa.Table, ids: list[npt.NDArray[np.int32]]) -> CaptionTable:

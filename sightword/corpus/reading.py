@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sightword.corpus.listing import list_pictures
 from sightword.corpus.records import Corpus, clean
+from sightword.corpus.sealing import seal
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 
@@ -21,4 +22,4 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
     listing = list_pictures(settings.pictures, required=settings.require_pictures)
     images, captions = settings.read(listing)
-    return clean(images, captions, listing, require_pictures=settings.require_pictures)
+    return seal(clean(images, captions, listing, require_pictures=settings.require_pictures), settings.seal)

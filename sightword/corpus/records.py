@@ -33,7 +33,9 @@ from sightword.messages import plural, quote, warn_share
 log = logging.getLogger(__name__)
 
 SPLITS = ("train", "dev", "test")
-"""The names of the splits in all tables."""
+"""The names of the publishers' splits in all tables."""
+SEALED = "sealed"
+"""The name of the split of held-out training pictures (:mod:`sightword.corpus.sealing`)."""
 
 _SPLIT_OF = {"train": "train", "restval": "train", "dev": "dev", "val": "dev", "validation": "dev", "test": "test"}
 
@@ -84,9 +86,9 @@ class Corpus:
     """Of the sample only: (picture id, plain words) of each colour, shape and background in a picture, each once."""
 
     def counts(self) -> dict[str, int]:
-        """Return the number of pictures in each split."""
+        """Return the number of pictures in each split, and in the sealed one if there are any."""
         found = Counter(image.split for image in self.images)
-        return {split: found[split] for split in SPLITS}
+        return {split: found[split] for split in (*SPLITS, *[SEALED] * (SEALED in found))}
 
 
 def split_name(name: str | None, where: str) -> str | None:

@@ -44,6 +44,10 @@ class CorpusSettings(Settings):
     """Whether a caption needs its picture's file: if so, names without a file are dropped and reported; if not (the
     features come precomputed), they stay, without a path."""
 
+    seal: int = Field(0, ge=0, le=10_000_000)
+    """How many training pictures, drawn by a hash of their ids, make the split ``sealed``. They are held out of
+    training, the vocabulary and dev; only ``retrieval.split: sealed`` reads their captions, for one last scoring."""
+
     draws_pictures: ClassVar[bool] = False
     """Whether the stage draws the pictures, so that they lie outside of ``path``."""
 

@@ -162,6 +162,11 @@ def source(*commands: tuple[str, str] | str) -> Markup | None:
     return part("source", pairs) if pairs else None
 
 
+def scorings(counts: str) -> Markup | None:
+    """Return the counts of the ledger of scorings beside scores, given in words; None without any."""
+    return text("The ledger of scorings: {}.", counts) if counts else None
+
+
 def made_by(stage: str) -> Markup:
     """Return the footer of the page that a stage writes."""
     return part("made_by", stage)

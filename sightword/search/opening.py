@@ -89,8 +89,8 @@ def open_search(
 
 
 def _read(features: Path, captions: Path | None, split: str | None) -> tuple[FeatureTable, CaptionTable | None]:
-    from sightword.captions.table import read_texts
-    from sightword.features.tables.table import read_features
+    from sightword.captions.table import read_texts, sealed_pictures
+    from sightword.features.tables.table import read_features, without
 
     if captions is None and split is not None:
         todo = "Give --captions data/captions/captions.parquet."
@@ -98,7 +98,11 @@ def _read(features: Path, captions: Path | None, split: str | None) -> tuple[Fea
     if not features.exists():
         todo = "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project."
         raise SearchError("there are no features of pictures to search", where=features, todo=todo)
-    return read_features(features), None if captions is None else read_texts(captions)
+    table = read_features(features)
+    if captions is None:
+        return table, None
+    texts = read_texts(captions)
+    return without(table, sealed_pictures(captions)), texts
 
 
 def _check_named(names: Sequence[str], table: FeatureTable, captions: CaptionTable | None, split: str | None) -> None:

@@ -8,10 +8,13 @@ import logging
 from pathlib import Path
 
 from sightword.entailment.judging.settings import EntailmentSettings
+from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
 
 log = logging.getLogger(__name__)
 
 SETTINGS = EntailmentSettings
+SCORES = True
+"""Whether scorings are entered in the ledger."""
 
 PAIRS = Path("data/entailment/pairs")
 MODELS = Path("models/entailment")
@@ -19,7 +22,7 @@ TRAINING = Path("metrics/entailment/train.json")
 CURVES = Path("plots/entailment/train")
 
 
-def work(settings: EntailmentSettings) -> None:
+def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
     """Judge entailment, and write the page."""
     from sightword import machine
     from sightword.compute import devices
@@ -37,7 +40,13 @@ def work(settings: EntailmentSettings) -> None:
     splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}
     counts, chosen, training = (read_json(path) for path in (PAIRS / COUNTS, MODELS / "decision.json", TRAINING))
     encoder = SentenceEncoder.load(MODELS / "encoder", device=device)
-    found = measure(splits, encoder, chosen, read_others(settings.encoders, TAKEN, device), settings, device=device)
+    others = read_others(settings.encoders, TAKEN, device)
+    found = measure(splits, encoder, chosen, others, settings, device=device)
+    pairs = splits[settings.split]
+    judged = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
+    folders = [MODELS / "encoder", *(Path(settings.encoders) / one.name for one in others)]
+    entries = [one for folder in folders for one in scored(settings.split, "entailment", judged, hash_of(folder))]
+    how_often = count_of(entries, enter(entries))
     scores = found.metrics[settings.split]
     own = scores[chosen["energy"]]
     shown = {name.replace("_", " "): scores[name] for name in (chosen["energy"], *IN_PARTS)}
@@ -60,7 +69,7 @@ def work(settings: EntailmentSettings) -> None:
                 for words, one in values[by].items()
             ]
             write_tsv(folder / f"{by}.tsv", ("system", "words", "accuracy", "low", "high", "pairs"), rows)
-    text = render(found.metrics, counts, training, drawn, found.mistakes.to_pylist(), settings)
+    text = render(found.metrics, counts, training, drawn, found.mistakes.to_pylist(), settings, how_often)
     with atomic_folder("report/entailment") as folder:
         write_text(folder / "index.html", text)
         for one in drawn:

@@ -8,11 +8,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from sightword.evaluation.ledger import PICTURES, Enter, alone, hash_of, scored
 from sightword.grounded.judging.settings import JudgeSettings
 
 log = logging.getLogger(__name__)
 
 SETTINGS = JudgeSettings
+SCORES = True
+"""Whether scorings are entered in the ledger."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "--scenario": {"required": True, "help": "the name of the scenario, as in train.scenarios"},
     "--seed": {"required": True, "type": int, "help": "the seed of its training run, as in train.seeds"},
@@ -24,13 +27,14 @@ FEATURES = Path("data/features/features.h5")
 RATINGS = Path("data/raw/ratings")
 
 
-def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
+def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = alone) -> None:
     """Judge one encoder in all its spaces."""
     from sightword import machine
     from sightword.captions.table import read_texts
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.evaluation.semantics.tested import Rows, rated, tested
     from sightword.features.tables.pairs import Pairs, pair
     from sightword.features.tables.table import read_features
     from sightword.grounded.judging.measuring import METRICS, measure, read
@@ -45,10 +49,19 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int) -> None:
     splits: dict[str, Pairs] = {split: pair(features, captions, split) for split in settings.splits}
     training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]
     material = read(settings, splits, training)
+    rows: dict[tuple[str, str], Rows] = {}
+    for split in settings.splits:
+        named = captions.split(split)
+        rows[split, PICTURES] = list(zip(named.image_ids, named.texts, strict=True))
+    for part in material.parts:
+        rows.setdefault(("test", part.task), []).extend(rated(part.pairs))
+    rows |= {("test", task.name): tested(task) for task in material.tasks}
     for task, reason in material.skipped.items():
         log.warning("%s left out: %s", task, reason)
     encoder = SentenceEncoder.load(MODELS / run, device=device)
     found = measure(encoder, material, settings)
+    encoded_by = hash_of(MODELS / run)
+    enter([one for (split, of), tried in rows.items() for one in scored(split, of, tried, encoded_by)])
     for row in found.judged:
         if "undefined" in row.entry:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])

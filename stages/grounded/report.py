@@ -8,6 +8,7 @@ import logging
 from dataclasses import asdict
 from pathlib import Path
 
+from sightword.evaluation import ledger
 from sightword.grounded.page.settings import GroundedSettings
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,7 @@ TEXT = Path("metrics/grounded/text.json")
 TEXTUAL = Path("metrics/grounded/skipthought.json")
 CAPTIONS = Path("data/corpus/captions.parquet")
 RESIZED = Path("data/resized")
+LEDGER = Path("metrics/grounded") / ledger.FILE
 THUMBNAIL = 144
 """The longest side of a picture on the page, in pixels."""
 
@@ -72,7 +74,8 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> Non
         *drawings.training(shown, curves[shown], CURVES / "skipthought"),
     ]
     drawn = [(caption, one) for caption, one in every if one is not None]
-    text = render(findings, drawn, settings)
+    how_often = ledger.of_encoder(ledger.read(LEDGER), ledger.hash_of(MODELS / f"{shown}-{seeds[0]}"))
+    text = render(findings, drawn, settings, ledger.in_words(how_often))
     with atomic_folder("plots/scenarios") as folder:
         for name, plot in PLOTS.items():
             write_tsv(folder / f"{name}.tsv", plot.header, plot.rows(scenarios, tables, gained))

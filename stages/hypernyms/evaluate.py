@@ -7,11 +7,14 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
 from sightword.hypernyms.judging.settings import HypernymsSettings
 
 log = logging.getLogger(__name__)
 
 SETTINGS = HypernymsSettings
+SCORES = True
+"""Whether scorings are entered in the ledger."""
 
 TAXONOMY = Path("data/hypernyms/taxonomy")
 CONCEPTS = Path("models/hypernyms/concepts")
@@ -20,7 +23,7 @@ CURVES = Path("plots/hypernyms/train")
 PLANE = Path("plots/hypernyms/plane/plane.tsv")
 
 
-def work(settings: HypernymsSettings) -> None:
+def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
     """Judge predicted hypernyms, and write the page."""
     from sightword import machine
     from sightword.hypernyms.data.storage import read_prepared
@@ -37,6 +40,11 @@ def work(settings: HypernymsSettings) -> None:
     embedding = read_json(EMBED)
     found = measuring.measure(prepared, concepts, embedding, settings, threads=machine.current().threads)
     own = found.metrics[settings.split][embedding["energy"]]
+    pairs, names = prepared.pairs[settings.split], prepared.taxonomy.names
+    sides = ([names[row] for row in side.tolist()] for side in (pairs.hyponyms, pairs.hypernyms))
+    rows = list(zip(*sides, pairs.labels.tolist(), strict=True))
+    entry = scored(settings.split, "hypernyms", rows, hash_of(CONCEPTS))
+    how_often = count_of(entry, enter(entry))
     drawn = [
         curve(CURVES / "dev.tsv", embedding["criterion"], "Score on dev."),
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
@@ -52,7 +60,7 @@ def work(settings: HypernymsSettings) -> None:
         write_tsv(folder / "energies.tsv", ("from", "to", "true", "false"), found.histogram)
         write_tsv(folder / "depth.tsv", ("depth", "accuracy", "pairs"), found.by_depth)
         write_tsv(folder / "distance.tsv", ("distance", "accuracy", "pairs"), found.by_distance)
-    text = render(found.metrics, prepared.counts, embedding, drawn, found.mistakes.to_pylist(), settings)
+    text = render(found.metrics, prepared.counts, embedding, drawn, found.mistakes.to_pylist(), settings, how_often)
     with atomic_folder("report/hypernyms") as folder:
         write_text(folder / "index.html", text)
         for one in drawn:

@@ -20,7 +20,7 @@ from sightword.errors import CorpusError, ParamsError
 from sightword.io.opening import lines
 from sightword.settings import Settings
 
-WITHOUT = {"path": "data/raw/toy", "pictures": "data/raw/toy/pictures", "require_pictures": False}
+WITHOUT = {"path": "data/raw/toy", "pictures": "data/raw/toy/pictures", "require_pictures": False, "seal": 0}
 
 
 class Toy(CorpusSettings):

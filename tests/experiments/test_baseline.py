@@ -59,6 +59,19 @@ def test_other_changes_do_not_matter(project):
     baseline.find_baseline(project.folder).check_inputs([], committed=False)
 
 
+def test_new_scorings_stop_no_sweep_and_a_ledger_that_git_lacks_does(project):
+    project.write("dvc.yaml", STAGES.replace("deps: [metrics.json]", "deps: [metrics.json, scorings.csv]"))
+    project.git("add", "-A")
+    project.commit()
+    with pytest.raises(SweepError, match=r"scorings\.csv: not there, and neither git nor DVC tracks it"):
+        check(project)
+    project.write("scorings.csv", "")
+    project.git("add", "-A")
+    project.commit()
+    project.write("scorings.csv", "more")
+    check(project)
+
+
 def test_data_that_is_tracked_by_nothing_is_told_with_what_to_do(project):
     own = {"set": {"corpus.path": "data/raw/own"}}
     with pytest.raises(SweepError, match=r"data/raw/own: not there"):

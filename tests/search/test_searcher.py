@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.tables.table import FeatureTable
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
+from sightword.search.opening import open_search
 from sightword.search.searcher import Searcher
 
 HASH = "0123456789abcdef" * 4
@@ -71,3 +74,17 @@ def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(simi
     assert all(0 <= share <= 1 for share in shares)
     alike = Searcher(encoder, FeatureTable(np.repeat(features, 2, axis=0)[:2], ["a", "b"], ["", ""], {}))
     assert alike.combined([0], 1, how="max")[0].share == pytest.approx(1.0, abs=1e-6)
+
+
+def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
+    table = pq.read_table(world.folder / "data/captions/captions.parquet")
+    splits = ["sealed" if split == "test" else split for split in table["split"].to_pylist()]
+    pq.write_table(table.set_column(2, "split", pa.array(splits)), tmp_path / "captions.parquet")
+    options = {"weights": None, "weights_folder": tmp_path}
+    encoder = str(world.folder / "models/encoder")
+    found, _ = open_search(encoder, world.features, tmp_path / "captions.parquet", **options)
+    hidden = {
+        picture for picture, split in zip(table["image_id"].to_pylist(), splits, strict=True) if split == "sealed"
+    }
+    assert {*found.catalogue.pictures} == {*world.table().image_ids} - hidden
+    assert not hidden.intersection(picture for caption in found.catalogue.captions for picture in caption.pictures)

@@ -69,6 +69,7 @@ def render(
     drawings: Sequence[Drawing],
     mistakes: Sequence[Mapping[str, Any]],
     settings: EntailmentSettings,
+    how_often: str = "",
 ) -> str:
     """Return the text of the page.
 
@@ -79,6 +80,7 @@ def render(
         drawings: those named in :data:`CAPTIONS`.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
+        how_often: the count of the ledger of scorings, in words; empty without one.
     """
     energy, scores = str(training["energy"]), metrics[settings.split]
     drawn = {one.name: one for one in drawings}
@@ -94,7 +96,12 @@ def render(
         html.Section(
             "scores",
             "Scores",
-            [html.text(_SCORES), html.table(Table(caption, columns, beside_ours)), html.source(command)],
+            [
+                html.text(_SCORES),
+                html.table(Table(caption, columns, beside_ours)),
+                html.scorings(how_often),
+                html.source(command),
+            ],
         )
     ]
     if others:

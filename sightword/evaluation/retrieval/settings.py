@@ -14,8 +14,8 @@ Protocol = Literal["full", "five_fold_1k", "querybank"]
 class RetrievalSettings(Settings):
     """How the encoder is judged by retrieval."""
 
-    split: Literal["train", "dev", "test"] = "test"
-    """The split that is scored."""
+    split: Literal["train", "dev", "test", "sealed"] = "test"
+    """The split that is scored; ``sealed`` are the pictures that ``corpus.seal`` holds out."""
     protocols: list[Protocol] = Field(default=["full", "five_fold_1k"], min_length=1)
     """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools
     their queries; ``querybank`` ranks all candidates by the inverted softmax over a bank of training captions and

@@ -22,6 +22,7 @@ from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
 from sightword.evaluation.semantics.settings import ClassifierName
 from sightword.evaluation.semantics.tfidf import TfIdf
+from sightword.evaluation.semantics.tested import Rows, tested
 from sightword.evaluation.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
 
@@ -39,6 +40,8 @@ class Evaluation(dict[str, Any]):
         """The rows of all subtasks with correlations, in the order of the tasks, with the score of each pair."""
         self.accuracies: dict[str, Entry] = {}
         """The metrics of each task with accuracies."""
+        self.tested: dict[str, Rows] = {}
+        """The tested rows of each task."""
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -101,6 +104,7 @@ def evaluate(
             check_folds(task, classifier, kfold)
     how = _How(trained_head, seed, classifier, kfold, progress)
     found = _evaluated(encode, read, None if training is None else Seen(training), how)
+    found.tested = {task.name: tested(task) for task in read}
     if skipped:
         found["skipped"] = skipped
     if controls:

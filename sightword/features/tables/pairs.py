@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,9 +71,12 @@ def first_copies(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     return np.array([seen.setdefault(one, place) for place, one in enumerate(hashes)], np.int64)
 
 
-def report_uncaptioned(features: FeatureTable, captions: CaptionTable) -> None:
-    """Log the number of pictures with features but no caption in any split, with the first five ids."""
-    uncaptioned = sorted(set(features.image_ids).difference(captions.image_ids))
+def report_uncaptioned(features: FeatureTable, captions: CaptionTable, sealed: Collection[str] = ()) -> None:
+    """Log the number of pictures with features but no caption in any split, with the first five ids.
+
+    ``sealed`` has the pictures whose captions are withheld.
+    """
+    uncaptioned = sorted(set(features.image_ids).difference(captions.image_ids, sealed))
     if uncaptioned:
         names = and_more(uncaptioned, 5)
         log.warning("%d pictures have features and no caption in any split: %s", len(uncaptioned), names)

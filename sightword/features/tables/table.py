@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +74,15 @@ class FeatureTable:
             todo = "Add the rows, or remove the pictures from the corpus."
             raise FeaturesError(what, where=where, expected="a row for each picture of the corpus", todo=todo)
         return np.array([self._places[image_id] for image_id in wanted], np.int64)
+
+
+def without(table: FeatureTable, image_ids: Collection[str]) -> FeatureTable:
+    """Return a table without some pictures; the table itself where it has none of them."""
+    rows = [row for row, image_id in enumerate(table.image_ids) if image_id not in image_ids]
+    if len(rows) == len(table.image_ids):
+        return table
+    ids, hashes = ([column[row] for row in rows] for column in (table.image_ids, table.sha256))
+    return replace(table, features=table.features[rows], image_ids=ids, sha256=hashes)
 
 
 def write_features(

@@ -78,12 +78,21 @@ _TRENDS = (
 _TRAINING = "The number behind a part of the loss is its weight. Last values of each part: training / dev, first seed."
 
 
-def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings) -> str:
-    """Return the text of the page; ``drawings`` are captions and drawings."""
+def render(
+    findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings, how_often: str = ""
+) -> str:
+    """Return the text of the page.
+
+    Args:
+        findings: the content.
+        drawings: captions and drawings.
+        settings: of the page.
+        how_often: the counts of the ledger of scorings, in words.
+    """
     drawn = {one.name: html.figure(one, caption) for caption, one in drawings}
     curve, gain = drawn.pop("neighbours", None), drawn.pop("gain", None)
     planes = [drawn.pop(name) for name in list(drawn) if name.startswith("plane_")]
-    shown = [_structure(findings, curve), *_scores(findings)]
+    shown = [_structure(findings, curve, how_often), *_scores(findings)]
     if planes:
         shown.append(
             html.Section(
@@ -120,7 +129,7 @@ def render(findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings
     )
 
 
-def _structure(findings: Findings, curve: Markup | None) -> html.Section:
+def _structure(findings: Findings, curve: Markup | None, how_often: str) -> html.Section:
     structure, base, seeds = findings.structure, findings.baseline, len(findings.scenarios[findings.shown])
     over = f" of the mean of {seeds} seeds, and the standard deviation over seeds" if seeds > 1 else ""
     caption = f"{findings.first.split}: {structure['pictures']:,} pictures, {structure['captions']:,} captions"
@@ -129,6 +138,7 @@ def _structure(findings: Findings, curve: Markup | None) -> html.Section:
         html.text(_TABLE_1, structure["k"], structure["k"]),
         html.text(_SMALL, over, base, findings.described[base].words),
         html.table(scores) if scores else None,
+        html.scorings(how_often),
         html.source(f"sightword audit metrics/grounded/summary.json:{findings.shown}.mnno"),
         html.block(curve, style="narrow") if curve else None,
     ]

@@ -54,6 +54,7 @@ def render(
     drawings: Sequence[Drawing],
     mistakes: Sequence[Mapping[str, Any]],
     settings: HypernymsSettings,
+    how_often: str = "",
 ) -> str:
     """Return the text of the page.
 
@@ -64,6 +65,7 @@ def render(
         drawings: those named in :data:`CAPTIONS`, and ``plane``.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
+        how_often: the count of the ledger of scorings, in words; empty without one.
     """
     energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
     drawn = {one.name: one for one in drawings}
@@ -73,7 +75,12 @@ def render(
         html.Section(
             "scores",
             "Scores",
-            [html.text(_SCORES), html.table(_scores(metrics, counts, energy, settings)), html.source(command)],
+            [
+                html.text(_SCORES),
+                html.table(_scores(metrics, counts, energy, settings)),
+                html.scorings(how_often),
+                html.source(command),
+            ],
         ),
         html.Section(
             "parts", "Parts", [html.text(_PARTS), html.table(_parts(scores, energy)), _reconstruction(metrics)]

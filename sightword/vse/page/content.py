@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from sightword.evaluation import ledger
+from sightword.evaluation.ledger import Count
 from sightword.report import gallery
 from sightword.report.gallery import Captions, Gallery
 from sightword.report.html_page import Note
@@ -30,6 +33,8 @@ class Content(NamedTuple):
     regularities: Regularities | None
     lengths: Lengths | None
     notes: list[Note]
+    scorings: Mapping[tuple[str, str], Count]
+    """How often each split was scored on which this encoder was, by the ledger."""
 
 
 def read(files: RunFiles, settings: ReportSettings) -> Content:
@@ -55,4 +60,5 @@ def read(files: RunFiles, settings: ReportSettings) -> Content:
     composed = regularities.read(files, captions, number=settings.regularities, thumbnail=settings.thumbnail)
     of_lengths = lengths.read(files.top.with_name("lengths.parquet"), run.retrieval, captions)
     warnings = notes.notes(run, shown)
-    return Content(files, settings, run, captions, shown, pairs, attended, composed, of_lengths, warnings)
+    scorings = ledger.of_encoder(ledger.read(files.metrics / ledger.FILE), ledger.hash_of(files.encoder))
+    return Content(files, settings, run, captions, shown, pairs, attended, composed, of_lengths, warnings, scorings)

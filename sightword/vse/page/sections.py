@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from sightword.evaluation import ledger
 from sightword.report import html_page as html
 from sightword.report import number_formats
 from sightword.report.drawing import Drawing
@@ -138,6 +139,7 @@ def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
     parts: html.Parts = [html.text(_RETRIEVAL), html.text(_PUBLISHED) if published else None]
     for (split, protocol), every in found.items():
         parts += [html.heading("{}: {}", split, protocol), html.beside(*map(html.table, every))]
+    parts += [_scorings(shown, pictures=True)]
     parts.append(history.of("retrieval") if found else html.text("This run has no retrieval scores.", style="none"))
     for one in retrieval_table.compositions(scores, str(shown.run.description.get("similarity", "cosine"))):
         parts.append(html.heading("{}: two attributes as one query", one.split))
@@ -169,12 +171,22 @@ def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
     if accuracies:
         parts += [html.text(_ACCURACIES, style="apart"), html.table(accuracies)]
     if correlations or accuracies:
-        parts += [html.text(_CONTROLS) if shown.run.semantics.get("controls") else None, history.of("semantics")]
+        parts += [
+            html.text(_CONTROLS) if shown.run.semantics.get("controls") else None,
+            _scorings(shown, pictures=False),
+            history.of("semantics"),
+        ]
     parts.append(html.beside(*_pair_drawings(shown, drawn, history), style="apart"))
     if worst := shown.pairs.worst:
         listed = html.text(_WORST), html.table(worst_table(worst)), history.of("worst")
         parts.append(html.fold(f"Largest errors ({len(worst)})", *listed, style="fold apart"))
     return html.Section("semantics", "Sentence similarity", parts)
+
+
+def _scorings(shown: Content, *, pictures: bool) -> Markup | None:
+    """Return how often the splits of pictures, or of all other tasks, were scored; None without a known scoring."""
+    counts = {key: one for key, one in shown.scorings.items() if (key[1] == ledger.PICTURES) is pictures}
+    return html.scorings(ledger.in_words(counts))
 
 
 def _pair_drawings(shown: Content, drawn: Mapping[str, Drawing], history: History) -> list[Markup]:

@@ -13,12 +13,13 @@ import pytest
 from sightword.captions.table import CaptionTable, read_captions, write_captions
 from sightword.encoder import arguments, sentence_encoder
 from sightword.errors import CaptionsError, ScoringError
+from sightword.evaluation.ledger import digest
 from sightword.evaluation.retrieval import folds
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.features.tables.table import Origin, write_features
-from sightword.io.files import write_table
+from sightword.io.files import write_table, write_text
 from sightword.statistics.inference import rounded
 from stages import retrieval
 
@@ -64,6 +65,7 @@ def workplace(tmp_path, monkeypatch):
     origin = Origin("b", "p", "w", "", "{}", "float32", "extracted")
     block = (np.arange(PICTURES), np.eye(PICTURES, dtype=np.float32))
     write_features("data/features/features.h5", ids, [""] * PICTURES, PICTURES, [block], origin)
+    write_text("models/encoder/SHA256SUMS", "")
     return tmp_path
 
 
@@ -206,3 +208,37 @@ def test_an_empty_split_is_told_and_nothing_is_written(workplace):
         retrieval.work(RetrievalSettings(split="dev"))
     assert not Path("metrics").exists()
     assert not Path("data/retrieval").exists()
+
+
+def test_scoring_of_test_is_entered_before_anything_is_written_and_of_dev_is_not(workplace):
+    entered = []
+
+    def enter(scorings):
+        entered.append(scorings)
+        assert not Path("metrics").exists()
+        assert not Path("plots").exists()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        retrieval.work(RetrievalSettings(protocols=["full"]), enter=enter)
+    ((found,),) = entered
+    captions = read_captions("data/captions/captions.parquet").split("test")
+    rows = digest(zip(captions.image_ids, captions.texts, strict=True))
+    assert (found.split, found.of, found.items, found.rows) == ("test", "pictures", 2 * (PICTURES - 1), rows)
+    with pytest.raises(KeyboardInterrupt):
+        retrieval.work(RetrievalSettings(split="train", protocols=["full"]), enter=enter)
+    assert entered[1] == []
+
+
+def test_sealed_split_is_scored_alone_and_without_one_the_message_names_the_parameter(workplace):
+    with pytest.raises(CaptionsError, match=r"'sealed' has no captions.*corpus\.seal"):
+        retrieval.work(RetrievalSettings(split="sealed", protocols=["full"]))
+    table = read_captions("data/captions/captions.parquet")
+    splits = ["sealed" if number < "p03.jpg" else split
+              for number, split in zip(table.image_ids, table.splits, strict=True)]  # fmt: skip
+    write_captions("data/captions/captions.parquet", dataclasses.replace(table, splits=splits))
+    retrieval.work(RetrievalSettings(protocols=["full"]))
+    assert json.loads(Path("metrics/retrieval.json").read_text())["test"]["full"]["caption_to_image"]["queries"] == 16
+    retrieval.work(RetrievalSettings(split="sealed", protocols=["full"]))
+    found = json.loads(Path("metrics/retrieval.json").read_text())
+    assert (list(found), found["sealed"]["full"]["caption_to_image"]["queries"]) == (["sealed"], 6)

@@ -12,10 +12,13 @@ from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder import arguments, sentence_encoder
 from sightword.encoder.untrained import untrained
 from sightword.errors import SemanticsError
+from sightword.evaluation.ledger import digest
+from sightword.evaluation.semantics.datasets import read_task
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.pair_table import read_pairs
 from sightword.evaluation.semantics.settings import SemanticsSettings
 from sightword.evaluation.semantics.tfidf import TfIdf
+from sightword.io.files import write_text
 from sightword.statistics.inference import rounded
 from stages import semantics
 
@@ -37,6 +40,7 @@ def workplace(data, bag_encoder, monkeypatch):
     texts = (data / "downstream/STS/STSOwn-en-test/STS.input.street.txt").read_text().splitlines()[0].split("\t")
     ids = [np.array([2], np.int32)] * 2
     write_captions("data/captions/captions.parquet", CaptionTable(["a", "b"], [0, 0], ["train", "test"], texts, ids))
+    write_text("models/encoder/SHA256SUMS", "")
     return data
 
 
@@ -107,3 +111,19 @@ def bag_of_nothing(sentences):
 def test_a_control_named_twice_is_refused():
     with pytest.raises(ValueError, match="a control is named twice"):
         SemanticsSettings(controls=["tfidf", "tfidf"])
+
+
+def test_scoring_of_each_task_is_entered_with_its_test_pairs(workplace):
+    found = []
+
+    def enter(scorings):
+        found.extend(scorings)
+        return scorings
+
+    semantics.work(chosen(), enter=enter)
+    assert [(one.split, one.of) for one in found] == [("test", "STSOwn"), ("test", "SICKRelatedness")]
+    own, sick = (read_task(name, Path()) for name in ("STSOwn", "SICKRelatedness"))
+    pairs = list(own.subtasks.values()), [sick.test]
+    for one, parts in zip(found, pairs, strict=True):
+        rows = [row for part in parts for row in zip(part.first, part.second, part.gold.tolist(), strict=True)]
+        assert (one.items, one.rows) == (len(rows), digest(rows))
