@@ -89,7 +89,7 @@ def prepare(project: Path, row: Row, seed: int | None = None) -> Prepared:
         needed |= {*replace(baseline, folder=one.pipeline.folder).inputs([Trial(row.name, {}, {}, params)])}
     baseline.check_committed(needed)
     data = {path for path in needed if not is_code(path)}
-    notes = _check_data(project, row, run.inputs or dict.fromkeys(data, ""))
+    notes = _check_data(project, row, dict.fromkeys(row.private, "") | (run.inputs or dict.fromkeys(sorted(data), "")))
     texts = {one.pipeline.params: json.dumps(one.values, indent=1) for one in wholes}
     inputs = sorted(path for path in {*data, *run.inputs} if (project / path).exists())
     return Prepared(run, baseline, texts, inputs, notes, _metrics(whole, row, run))
