@@ -21,7 +21,6 @@ from pipeline import systems
 from pipeline.experiments.baseline import Baseline, find_baseline
 from pipeline.experiments.clones import DVC, Clone
 from pipeline.experiments.plan import Trial
-from pipeline.experiments.results import METRICS
 from pipeline.experiments.runner import environment_of
 from pipeline.experiments.slots import choose
 from pipeline.lineage.facts import OUTS, listed
@@ -34,7 +33,7 @@ from pipeline.results.origins import whereabouts
 from pipeline.results.recognition import further, overridden
 from pipeline.results.records import Row, Run, Score
 from pipeline.results.runs import machine_of
-from pipeline.results.scores import find_scores
+from pipeline.results.scores import prefix, read_scores
 from sightword.errors import LineageError, ParamsError
 from sightword.messages import and_more
 
@@ -57,7 +56,7 @@ class Prepared:
 
 
 class Again(NamedTuple):
-    """The scores of a run made again; and whether the machine and the inputs were the row's."""
+    """The scores of a run made again, and whether the machine was of the row's kind."""
 
     scores: dict[str, Score]
     same_machine: bool
@@ -90,7 +89,7 @@ def prepare(project: Path, row: Row, seed: int | None = None) -> Prepared:
         needed |= {*replace(baseline, folder=one.pipeline.folder).inputs([Trial(row.name, {}, {}, params)])}
     baseline.check_committed(needed)
     data = {path for path in needed if not is_code(path)}
-    notes = _check_data(project, row, run.inputs or dict.fromkeys(data, ""))
+    notes = _check_data(project, row, dict.fromkeys(row.private, "") | (run.inputs or dict.fromkeys(sorted(data), "")))
     texts = {one.pipeline.params: json.dumps(one.values, indent=1) for one in wholes}
     inputs = sorted(path for path in {*data, *run.inputs} if (project / path).exists())
     return Prepared(run, baseline, texts, inputs, notes, _metrics(whole, row, run))
@@ -127,17 +126,12 @@ def _metrics(whole: Whole, row: Row, run: Run) -> dict[str, str]:
     pipeline, found = whole.pipeline, {}
     for name, described in expanded(pipeline.stages, whole.values, pipeline.dvc_yaml).items():
         for path, _ in listed(described, OUTS):
-            if path.endswith(".json") and any(key.startswith(f"{_above(path)}.") for key in run.scores):
+            if path.endswith(".json") and any(key.startswith(f"{prefix(path)}.") for key in run.scores):
                 found[path] = pipeline.address(name)
     if not found:
         what = f"no stage of {pipeline.dvc_yaml} writes scores such as {min(run.scores)}"
         raise ParamsError(what, where=row.key)
     return found
-
-
-def _above(path: str) -> str:
-    """Return the beginning of the names of the scores in a file of metrics."""
-    return path.removeprefix(f"{METRICS}/").removesuffix(".json")
 
 
 def rerun(prepared: Prepared) -> Again:
@@ -169,9 +163,7 @@ def rerun(prepared: Prepared) -> Again:
         if done.returncode:
             what = f"the run failed (dvc repro: exit code {done.returncode})"
             raise LineageError(what, where=baseline.pipeline.dvc_yaml)
-        scores: dict[str, Score] = {}
-        for path in prepared.files:
-            scores |= find_scores(json.loads((clone.project / path).read_bytes()), _above(path))
+        scores = read_scores({path: (clone.project / path).read_bytes() for path in prepared.files})
         facts = [json.loads(path.read_bytes()) for path in (clone.project / RUNS).glob("*.json")]
     return Again(scores, {machine_of(one) for one in facts} == {run.processor})
 

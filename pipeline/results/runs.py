@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,14 +14,15 @@ from pipeline.experiments.results import METRICS, foreign
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records
+from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.hashing import hash_listing, md5_of_text
 from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import Artefact, Entry, is_code, within
 from pipeline.lineage.locks import Snapshot
 from pipeline.lineage.repository import Repository, git
-from pipeline.pipelines import Pipeline, expanded, folder_of, parameter
-from pipeline.results.records import Run, Score
-from pipeline.results.scores import find_scores
+from pipeline.pipelines import Pipeline, expanded, folder_of, parameter, stage_of
+from pipeline.results.records import Run
+from pipeline.results.scores import read_scores
 from sightword.errors import LineageError
 from sightword.messages import and_more
 
@@ -54,9 +54,8 @@ class FinishedRun:
         """
         described = self.values(self.pipeline.dvc_yaml)["stages"]
         names = expanded(described, self.params, self.pipeline.dvc_yaml)
-        runs = {self.pipeline.address(name): str(stage.get("plots", "")) + str(stage.get("metrics", ""))
-                for name, stage in names.items()}  # fmt: skip
-        wanted = [name for name, outs in runs.items() if f"{METRICS}/" in outs]
+        runs = {self.pipeline.address(name): [path for path, _ in listed(one, OUTS)] for name, one in names.items()}
+        wanted = [name for name, outs in runs.items() if any(within(path, METRICS) for path in outs)]
         if absent := [name for name in wanted if name not in self.then.lock.entries]:
             what, todo = f"has no run of {and_more(absent)}", f"Run the whole pipeline: `{self.pipeline.command}`."
             raise LineageError(what, where=self.pipeline.lock, todo=todo)
@@ -94,18 +93,16 @@ class FinishedRun:
                 found[out.path] = text
         return found
 
-    def scores(self) -> dict[str, Score]:
-        """Return all scores by metrics file and key; errors are those of :meth:`metrics`."""
-        found: dict[str, Score] = {}
-        for path, text in sorted(self.metrics().items()):
-            found |= find_scores(json.loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
-        return found
-
     def described(self, facts: Sequence[Path], commit: str | None) -> Run:
-        """Return the run as a row has it; what the facts in some folders do not say of all stages is absent."""
+        """Return the run as a row has it; what the facts in some folders do not say of all stages is absent.
+
+        The threads are those of the stage that reads the seed: the last bits of its training depend on them.
+        """
         known = KnownFacts(facts)
         told = [known.of(entry) for entry in self.chain]
         seeds = parameter(self.params, self.seed) if self.seed else 0
+        seeded = self.pipeline.address((self.seed or "").partition(".")[0])
+        drawn = [one for entry, one in zip(self.chain, told, strict=True) if stage_of(entry.name) == seeded] or told
         dates = [str(one["started"])[:10] for one in told if one]
         whole = None not in told
         return Run(
@@ -113,11 +110,11 @@ class FinishedRun:
             commit=commit,
             date=max(dates) if whole else None,
             processor=_common(told, machine_of),
-            threads=_common(told, lambda one: one["threads"]),
+            threads=_common(drawn, lambda one: one["threads"]),
             seconds=round(sum(one["seconds"] for one in told if one)) if whole else None,
             inputs={one.path: one.md5 for one in self.inputs},
             outputs={one.path: one.md5 for one in self.outputs},
-            scores=self.scores(),
+            scores=read_scores(self.metrics()),
         )
 
     def values(self, path: str) -> Mapping[str, Any]:

@@ -5,15 +5,30 @@ Stages write counts, such as the queries of a recall, as whole numbers; a score 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.experiments.results import METRICS
 from pipeline.results.records import Score
 from sightword.statistics.inference import rounded
 
 INTERVALS = ("_ci95", "_bootstrap95")
 """The endings of the names of a score's intervals; the first that is there counts."""
+
+
+def read_scores(texts: Mapping[str, bytes]) -> dict[str, Score]:
+    """Return the scores in files of metrics, given by path, in the order of the paths."""
+    found: dict[str, Score] = {}
+    for path, text in sorted(texts.items()):
+        found |= find_scores(json.loads(text), prefix(path))
+    return found
+
+
+def prefix(path: str) -> str:
+    """Return the beginning of the names of the scores in a file of metrics: ``hypernyms/evaluate``."""
+    return path.removeprefix(f"{METRICS}/").removesuffix(".json")
 
 
 def find_scores(values: Mapping[str, Any], above: str) -> dict[str, Score]:

@@ -99,6 +99,10 @@ def test_data_that_is_not_at_hand_is_named_with_its_hash(with_row):
     code, _, messages = check(with_row, "--dry-run")
     assert code == 0
     assert f"other data: data/raw/numbers: expected {md5}, found " in messages
+    change_row(with_row, lambda row: row.update(private={"data/raw/numbers/own.txt": "Measured by hand."}))
+    code, _, messages = check(with_row)
+    assert code == 1
+    assert "data/raw/numbers/own.txt (expected any version, found none). Measured by hand." in messages
     with_row.do("git", "rm", "-rq", "data/raw/numbers")
     with_row.commit("no data")
     code, _, messages = check(with_row)
