@@ -125,6 +125,18 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
     return SimilarityTask(name, subtasks)
 
 
+def read_benchmark_dev(data: Path) -> RatedPairs:
+    """Read the dev part of STS Benchmark (Cer et al. 2017), below the folder ``data``; no other part is opened.
+
+    SemanticsError, with file and line, if the file is missing or cannot be read.
+    """
+    file = data / "downstream" / _SUPERVISED["STSBenchmark"][0] / _SUPERVISED["STSBenchmark"][1][1]
+    if not file.is_file():
+        todo = "See data/README.md for where to get the files."
+        raise SemanticsError("does not exist", where=file, expected="the dev part of STS Benchmark", todo=todo)
+    return _pairs(_read_benchmark(file), file)
+
+
 def files_of(name: str, downstream: Path) -> list[Path]:
     """Return the files that a task needs, for STS input and gold of each subtask; or the missing folder of a set.
 

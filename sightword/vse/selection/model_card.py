@@ -20,7 +20,7 @@ from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import NgramShape, Shape
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
-from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.selection.settings import STSB_DEV, SelectSettings
 
 DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
 RECALLS = (1, 5, 10)
@@ -94,8 +94,7 @@ caption and its picture lie close together.{data}
 
 {_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows)}
 
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
-`{settings.criterion}`, so the scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). {_chosen(settings)}
 Chosen epochs, with the mean R@10 of each alone: {epochs}.
 
 ## Data
@@ -139,6 +138,15 @@ Text before it is read:
 
 {_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
 """
+
+
+def _chosen(settings: SelectSettings) -> str:
+    """Return how the snapshots were chosen, and where the scores on the test split are."""
+    where, scores, those = "this split", "the scores are", "those"
+    if settings.criterion == STSB_DEV:
+        where, scores, those = "the dev part of STS Benchmark", "a score there is", "retrieval's"
+    chosen = f"The snapshots were chosen on {where}, by\n`{settings.criterion}`, so {scores} a little too good"
+    return f"{chosen}; {those} on the test split are {TEST_ELSEWHERE}."
 
 
 def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
