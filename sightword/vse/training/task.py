@@ -126,7 +126,7 @@ class CaptionTask(Task[TrainSettings]):
         self.same_picture = torch.from_numpy(first_copies(training.features)).to(device)
         self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
         self.averaging = Averaging(self.encoders, settings)
-        self.watch = Watch(self.encoders, self.objective)
+        self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings
         self.plan = self._plan(0)
         each = len(self.plan.order)
