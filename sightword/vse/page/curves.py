@@ -49,6 +49,7 @@ def snapshots(run: RunNumbers) -> Marks:
     chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []
     epochs, cycle = run.train.get("epochs"), run.training.get("cycle")
     kept: list[float] = []
+    first = cycle
     if run.training.get("snapshots") == "epoch":
         first, cycle = 0, 1
     if isinstance(epochs, int) and isinstance(first, int) and isinstance(cycle, int) and cycle > 0:
@@ -57,7 +58,6 @@ def snapshots(run: RunNumbers) -> Marks:
     return Marks(kept if len(kept) == run.train.get("snapshots") else (), chosen)
 
 
-def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
 def _range(run: RunNumbers) -> list[tuple[str, Drawing]]:
     """Draw the loss over the learning rate of a range test; both have points at the same steps."""
     rates, losses = (
@@ -74,6 +74,7 @@ def _range(run: RunNumbers) -> list[tuple[str, Drawing]]:
     return [("Loss over the learning rate", drawing)]
 
 
+def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:
     where = "plots/train/recall.tsv"
     epochs = numbers(columns, "epoch", where=where)
     found = []

@@ -98,7 +98,8 @@ class TrainSettings(ModelSettings):
     average_start: int = Field(0, ge=0)
     """Epochs before averaging begins; until then the current weights are validated and kept."""
     snapshots: Literal["cycle", "epoch"] = "cycle"
-    """Keep a snapshot at each cycle's end, or at every epoch."""
+    """Keep a snapshot at each cycle's end, or at every ``epoch``: of the untrained encoders too, as epoch 0 (Merkx &
+    Frank 2019, Figure 4), which ``select`` never chooses."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
 
