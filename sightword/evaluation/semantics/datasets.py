@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import FILES, ClassificationTask, read_classification
+from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.evaluation.semantics.text_files import BENCHMARK, SICK, SICK_FILES, check_partners, sentence
 from sightword.io.opening import lines
 from sightword.io.tables import Table, number
@@ -130,7 +131,7 @@ def read_benchmark_dev(data: Path) -> RatedPairs:
 
     SemanticsError, with file and line, if the file is missing or cannot be read.
     """
-    file = data / "downstream" / _SUPERVISED["STSBenchmark"][0] / _SUPERVISED["STSBenchmark"][1][1]
+    file = data / BENCHMARK_DEV
     if not file.is_file():
         todo = "See data/README.md for where to get the files."
         raise SemanticsError("does not exist", where=file, expected="the dev part of STS Benchmark", todo=todo)
