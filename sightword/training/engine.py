@@ -165,7 +165,7 @@ def run(
 ) -> None:
     """Do all batches that are left; then :attr:`Task.progress` has the curves, and :attr:`Task.best` the best weights.
 
-    The curves of dev begin with the untrained model (Merkx & Frank 2019, Figure 4), which never counts as the best one.
+    The curves of dev begin with the untrained model, epoch 0 in Figure 4 of Merkx & Frank (2019), which is never kept.
 
     Args:
         task: the task.

@@ -21,8 +21,8 @@ class SelectSettings(Settings):
     criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum", "stsb_dev"] = "mean_r10"
     """The score to compare: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
     (order-embeddings); that sum over both directions (VSE++); or Pearson's r of cosines and people's scores on the dev
-    part of STS Benchmark, ``stsb_dev`` (section 4.1 chooses an architecture by STS12 to STS16, which have test pairs
-    only)."""
+    part of STS Benchmark, ``stsb_dev`` (in Merkx & Frank 2019, section 4.1, the network is chosen by STS12 to STS16,
+    which have test pairs only)."""
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``; read with ``stsb_dev`` only."""
     candidates: Literal["cycle", "all"] = "cycle"
