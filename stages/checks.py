@@ -14,9 +14,11 @@ from pipeline.doctor.project import git_output
 from pipeline.experiments.baseline import BESIDE
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError
+from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.io.files import sha256_file
 from sightword.messages import and_more, size
+from sightword.vse.selection.settings import STSB_DEV
 
 
 def check_corpus(context: Context) -> Iterator[Finding]:
@@ -62,6 +64,9 @@ def check_semantics(context: Context) -> Iterator[Finding]:
     for stage in ("semantics", "epochs"):
         if (settings := context.section(stage)) is not None:
             yield from tasks(context, f"{stage}.data", settings, settings.tasks)
+    select = context.section("select")
+    if select is not None and select.criterion == STSB_DEV:
+        yield from exist(context, {"select.data": f"{select.data}/{BENCHMARK_DEV}"})
 
 
 def check_weights(context: Context) -> Iterator[Finding]:

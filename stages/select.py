@@ -1,5 +1,6 @@
-"""The stage select: reads the snapshots, with their recall on dev, the dev split, and encoders to stand beside; writes
-the encoder made of the best snapshots, with its model card, and the scores on dev.
+"""The stage select: reads the snapshots, with their recall on dev, the dev split, encoders to stand beside, and with
+``stsb_dev`` the dev part of STS Benchmark; writes the encoder made of the best snapshots, with its model card, and the
+scores on dev.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.selection.settings import STSB_DEV, SelectSettings
 
 log = logging.getLogger(__name__)
 
@@ -23,16 +24,19 @@ def work(settings: SelectSettings) -> None:
     from sightword import machine
     from sightword.captions.table import read_captions
     from sightword.compute import devices
+    from sightword.evaluation.semantics.datasets import read_benchmark_dev
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
     from sightword.statistics.inference import rounded
     from sightword.vse.selection.beside import read_beside
-    from sightword.vse.selection.choice import CRITERIA, choose, mean_r10
+    from sightword.vse.selection.choice import choose
+    from sightword.vse.selection.criteria import mean_r10
     from sightword.vse.selection.model_card import Amount, model_card
     from sightword.vse.training.snapshots import read_snapshots
 
+    pairs = read_benchmark_dev(Path(settings.data)) if settings.criterion == STSB_DEV else None
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions(CAPTIONS)
     features = read_features(FEATURES)
@@ -46,7 +50,7 @@ def work(settings: SelectSettings) -> None:
             log.warning("select: the dev split changed since training: recall of each snapshot is measured again")
     device = devices.use(machine.current())
     beside = read_beside(BESIDE, settings.beside, snapshots, device=device)
-    choice = choose(snapshots, dev, settings, device=device, recall=known, beside=beside)
+    choice = choose(snapshots, dev, settings, device=device, recall=known, pairs=pairs, beside=beside)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))
@@ -60,7 +64,7 @@ def work(settings: SelectSettings) -> None:
         "criterion": settings.criterion if whole else None,
         "best_score": choice.score.get(first),
         "beside": "+".join(settings.beside) or None,
-        "ensemble_score": CRITERIA[settings.criterion](whole) if whole else None,
+        "ensemble_score": choice.ensemble_score,
         "best_r10": choice.recall.get(first),
         "ensemble_r10": mean_r10(whole) if whole else None,
         "ensemble_r10_caption_to_image": whole["caption_to_image"]["r10"] if whole else None,

@@ -22,9 +22,11 @@ RANKS = ["1", "2", "3-4", "5-8", "9-16", "17-32"]
 
 @pytest.fixture
 def project(repository, tmp_path):
-    """A DVC project with the plots of dvc.yaml, and the curves of two epochs."""
+    """A DVC project with the plots of dvc.yaml, and the curves of a run of two epochs."""
     values = {"r1": 1.0, "r5": 5.5, "r10": 10.0}
-    recall = {f"{side}/{name}": [(5, value), (10, value)] for side in DIRECTIONS for name, value in values.items()}
+    recall = {
+        f"{side}/{name}": [(0, 0.0), (5, value), (10, value)] for side in DIRECTIONS for name, value in values.items()
+    }
     loss, rate = {"loss": [(5, 3.0), (10, 2.0)]}, {"learning_rate": [(5, 0.1), (10, 0.2)]}
     write_curves(tmp_path / "plots/train", Progress(10, {"loss": loss, "learning_rate": rate, "recall": recall}))
     r10 = dict.fromkeys(DIRECTIONS, 10.0)

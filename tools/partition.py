@@ -1,8 +1,8 @@
 """Divides the semantic scores of runs into what weights of n-grams, pairs of captions, and pictures add.
 
 ``python -m tools.partition CAPTIONS --pairs TABLE... --pictures TABLE...`` reads the captions of a run
-(``data/captions/captions.parquet``), the tables of pairs (``data/semantics/pairs.parquet``) of encoders that learned from
-captions alone, and of encoders that learned from pictures too, a seed each; it writes the row
+(``data/captions/captions.parquet``), the tables of pairs (``data/semantics/pairs.parquet``) of encoders that learned
+from captions alone, and of encoders that learned from pictures too, a seed each; it writes the row
 ``results/controls/partition.json``. For each subtask the row has Pearson's r of
 
 - *spelling*: the cosine of counted n-grams of characters, and the gains over the one before of
@@ -17,6 +17,7 @@ each of the latter two as the mean over its seeds. Intervals and p are those of 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def main() -> None:
         note="Made by `tools/partition.py` of the runs of controls/captions-only and ngrams/base",
         runs=[Run(seeds=seeds, scores=scores)],
     )  # fmt: skip
-    print(write_row(Path(), row))
+    sys.stdout.write(f"{write_row(Path(), row)}\n")
 
 
 def partition(training: Sequence[str], pairs: Sequence[PairTable], pictures: Sequence[PairTable]) -> dict[str, Score]:

@@ -54,7 +54,7 @@ def open_events(name: str | None, section: str, settings: Mapping[str, object]) 
     from torch.utils.tensorboard import SummaryWriter
 
     written: Counter[str] = Counter()
-    with SummaryWriter(str(folder / name), purge_step=1) as writer:
+    with SummaryWriter(str(folder / name), purge_step=0) as writer:
         writer.add_text(section, "\n".join(f"    {name}: {value}" for name, value in settings.items()))
 
         def write(progress: Progress) -> None:

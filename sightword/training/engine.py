@@ -92,7 +92,11 @@ class Task(ABC, Generic[Section]):
 
     @abstractmethod
     def validate(self) -> Validation | None:
-        """Measure on dev, and add to the curves; return None where no score chooses weights."""
+        """Measure on dev, and add to the curves; return None where no score chooses weights.
+
+        The engine calls this before the first batch too, and leaves the score out of the choice. Random numbers of the
+        training may not be drawn here, so that the weights are the same with and without a validation.
+        """
 
     def descend(self, loss: torch.Tensor, clip: float | None) -> torch.Tensor:
         """Step the optimiser, with gradients of a norm up to ``clip``; return the loss without its gradient."""
@@ -161,6 +165,8 @@ def run(
 ) -> None:
     """Do all batches that are left; then :attr:`Task.progress` has the curves, and :attr:`Task.best` the best weights.
 
+    The curves of dev begin with the untrained model, epoch 0 in Figure 4 of Merkx & Frank (2019), which is never kept.
+
     Args:
         task: the task.
         checkpoint: the place to save the state in, once a minute and at the end, and to resume from.
@@ -176,6 +182,8 @@ def run(
     with open_events(checkpoint.folder.name if checkpoint else None, task.section, task.settings.model_dump()) as write:
         _resume(task, losses, checkpoint, processes)
         now = task.progress
+        if not now.steps:
+            task.validate()
         if now.curves:
             write(now)  # a run that goes on replaces all earlier events, a finished one too
             show(now)

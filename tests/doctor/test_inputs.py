@@ -21,7 +21,7 @@ def flickr8k(project) -> Path:
     path = project.folder / "params.yaml"
     values = YAML(typ="safe", pure=True).load(path.read_text())
     values["corpus"] |= {"format": "flickr8k", "path": "data/raw/flickr8k", "pictures": "data/raw/flickr8k/images"}
-    values["semantics"]["data"] = values["epochs"]["data"] = "data/raw/senteval"
+    values["semantics"]["data"] = values["epochs"]["data"] = values["select"]["data"] = "data/raw/senteval"
     with path.open("w") as stream:
         YAML().dump(values, stream)
     return project.folder / "data/raw/flickr8k"
@@ -32,6 +32,17 @@ def test_the_sample(project) -> None:
         assert states(project.check(function)) == {"ok"}
     (project.folder / "data/raw/sample/scenes.yaml").unlink()
     assert "lacks scenes.yaml" in only(project.check(check_corpus), "problem").what
+
+
+def test_pairs_that_choose_snapshots_are_looked_for(project) -> None:
+    flickr8k(project)
+    path = project.folder / "params.yaml"
+    path.write_text(path.read_text().replace("criterion: mean_r10", "criterion: stsb_dev"))
+    missing = "select.data: data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv does not exist"
+    assert missing in [finding.what for finding in project.check(check_semantics)]
+    (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark").mkdir(parents=True)
+    (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv").touch()
+    assert missing not in [finding.what for finding in project.check(check_semantics)]
 
 
 def test_a_corpus_piece_by_piece(project) -> None:

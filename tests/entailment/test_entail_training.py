@@ -93,9 +93,10 @@ def test_a_run_learns_and_its_threshold_is_that_of_dev(sample):
     assert now.last("loss", "loss") < now.curves["loss"]["loss"][0][1] / 2
     dev = sample[1]
     assert now.best > 100 * (1 - dev.entailed.mean()) + 3
-    assert [done for done, _ in now.curves["dev"]["accuracy"]] == [*range(10, 109, 10), 108]
-    assert now.best == max(score for _, score in now.curves["dev"]["accuracy"])
-    assert now.best_step == next(done for done, score in now.curves["dev"]["accuracy"] if score == now.best)
+    (start, untrained), *trained = now.curves["dev"]["accuracy"]
+    assert [start, *(done for done, _ in trained)] == [*range(0, 109, 10), 108]
+    assert now.best == max(score for _, score in trained) > untrained
+    assert now.best_step == next(done for done, score in trained if score == now.best)
     vectors = embed_captions(captions, dev.sentences)
     energies = pair_energies("order", vectors[dev.premises], vectors[dev.hypotheses])
     assert 100 * ((energies <= threshold) == dev.entailed).mean() == pytest.approx(now.best)

@@ -114,7 +114,7 @@ def test_curves_that_cannot_be_written_do_not_stop_training(project, monkeypatch
     monkeypatch.setattr(curves, "write_tsv", fail)
     with pytest.raises(OSError, match="No space"):  # at the end they are outputs
         train.work(SETTINGS.model_copy(update={"seed": 1}))
-    assert caplog.messages.count("train: the curves cannot be written now ([Errno 28] No space left on device)") == 2
+    assert caplog.messages.count("train: the curves cannot be written now ([Errno 28] No space left on device)") == 3
 
 
 def test_train_reports_pictures_without_captions(project, caplog):

@@ -109,11 +109,11 @@ def test_loss_not_finite_is_one_message_and_never_in_a_checkpoint(monkeypatch, t
 @pytest.mark.parametrize(
     ("name", "losses", "validations"),
     [
-        ("train", list(range(1, 33)), [8, 16, 24, 32]),
-        ("skipthought", [8, 16, 24, 30], [8, 16, 24, 30]),
-        ("entail", [4, 8, 12, 16, 18], [4, 8, 12, 16, 18]),
-        ("ground", [6], [3, 6]),
-        ("embed", [7, 14, 21, 28, 35], [7, 14, 21, 28, 35]),
+        ("train", list(range(1, 33)), [0, 8, 16, 24, 32]),
+        ("skipthought", [8, 16, 24, 30], [0, 8, 16, 24, 30]),
+        ("entail", [4, 8, 12, 16, 18], [0, 4, 8, 12, 16, 18]),
+        ("ground", [6], [0, 3, 6]),
+        ("embed", [7, 14, 21, 28, 35], [0, 7, 14, 21, 28, 35]),
     ],
 )
 def test_curves_have_points_at_the_batches_of_the_settings(name, losses, validations):
@@ -123,6 +123,23 @@ def test_curves_have_points_at_the_batches_of_the_settings(name, losses, validat
         assert [[done for done, _ in curve] for curve in progress.curves[table].values()] == [wanted] * len(
             progress.curves[table]
         )
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_validation_of_the_untrained_model_leaves_the_weights_as_they_are(monkeypatch, name):
+    wanted = run(name)
+    task = TASKS[name][0]
+    honest = task.validate
+    with monkeypatch.context() as patch:
+        patch.setattr(task, "validate", lambda self: honest(self) if self.progress.steps else None)
+        found = run(name)
+    assert found[0].keys() == wanted[0].keys()
+    assert all(value.numpy().tobytes() == wanted[0][name].numpy().tobytes() for name, value in found[0].items())
+    assert (found[1].best, found[1].best_step, found[1].notes) == (
+        wanted[1].best, wanted[1].best_step, wanted[1].notes)  # fmt: skip
+    for table, columns in wanted[1].curves.items():
+        for column, points in columns.items():
+            assert found[1].curves[table][column] == [point for point in points if point[0]]
 
 
 class Toy(Task[Settings]):
@@ -147,7 +164,8 @@ class Toy(Task[Settings]):
 
 
 @pytest.mark.parametrize(
-    ("scores", "best", "after"), [([1, 3, 3, 2], 3, 6), ([1, 2, 3, 4], 4, 12), ([-5, -6, -7, -8], -5, 3)]
+    ("scores", "best", "after"),
+    [([0, 1, 3, 3, 2], 3, 6), ([9, 1, 2, 3, 4], 4, 12), ([-9, -5, -6, -7, -8], -5, 3)],
 )
 def test_best_weights_are_those_of_the_first_best_score(scores, best, after):
     task = Toy(scores)
@@ -158,7 +176,7 @@ def test_best_weights_are_those_of_the_first_best_score(scores, best, after):
 
 
 def test_point_of_a_curve_is_the_mean_since_the_point_before():
-    task = Toy([None] * 4, points=2)
+    task = Toy([None] * 5, points=2)
     engine.run(task)
     assert task.progress.curves["loss"]["loss"] == [(2, 0.5), (3, 2), (4, 3), (6, 4.5), (8, 6.5), (9, 8), (10, 9),
                                                     (12, 10.5)]  # fmt: skip
@@ -168,6 +186,7 @@ def test_point_of_a_curve_is_the_mean_since_the_point_before():
 
 
 def test_curves_are_shown_after_each_validation_and_when_a_run_resumes(tmp_path):
+    """A toy has curves only after its first batches."""
     shown = []
 
     def show(progress):
@@ -176,7 +195,7 @@ def test_curves_are_shown_after_each_validation_and_when_a_run_resumes(tmp_path)
             raise KilledError
 
     with pytest.raises(KilledError):
-        engine.run(Toy([None] * 4, points=2, saves=True), Checkpoint(tmp_path), show=show)
+        engine.run(Toy([None] * 5, points=2, saves=True), Checkpoint(tmp_path), show=show)
     engine.run(Toy([None] * 2, points=2, saves=True), Checkpoint(tmp_path), show=show)
     assert shown == [3, 6, 6, 9, 12]
 
@@ -197,14 +216,14 @@ def test_writing_checkpoints_takes_a_twentieth_of_the_time_at_most(monkeypatch, 
 
     monkeypatch.setattr(Toy, "step", step)
     monkeypatch.setattr(Checkpoint, "save", save)
-    engine.run(Toy([None] * 200, steps=600), Checkpoint(tmp_path))
+    engine.run(Toy([None] * 201, steps=600), Checkpoint(tmp_path))
     assert saved == [60, 260, 460, 600]
 
 
 def test_loss_that_is_worst_is_named(monkeypatch):
     monkeypatch.setattr(Toy, "step", lambda self, number: {"loss": 1.0, "other": math.inf if number > 1 else 0.0})
     with pytest.raises(TrainingError, match="the other loss is not a finite number between batch 0 and 3"):
-        engine.run(Toy([None] * 4))
+        engine.run(Toy([None] * 5))
 
 
 @pytest.mark.parametrize("finished", [False, True])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import FILES, ClassificationTask, read_classification
+from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.evaluation.semantics.text_files import BENCHMARK, SICK, SICK_FILES, check_partners, sentence
 from sightword.io.opening import lines
 from sightword.io.tables import Table, number
@@ -123,6 +124,18 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
             what, todo = f"has the same pairs and scores as {twin.name}", "Remove one of the two, with its STS.gs file."
             raise SemanticsError(what, where=inputs, expected="each subtask once", todo=todo)
     return SimilarityTask(name, subtasks)
+
+
+def read_benchmark_dev(data: Path) -> RatedPairs:
+    """Read the dev part of STS Benchmark (Cer et al. 2017), below the folder ``data``; no other part is opened.
+
+    SemanticsError, with file and line, if the file is missing or cannot be read.
+    """
+    file = data / BENCHMARK_DEV
+    if not file.is_file():
+        todo = "See data/README.md for where to get the files."
+        raise SemanticsError("does not exist", where=file, expected="the dev part of STS Benchmark", todo=todo)
+    return _pairs(_read_benchmark(file), file)
 
 
 def files_of(name: str, downstream: Path) -> list[Path]:

@@ -21,8 +21,8 @@ from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
 from sightword.evaluation.semantics.settings import ClassifierName
-from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.evaluation.semantics.tested import Rows, tested
+from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.evaluation.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -150,7 +151,9 @@ def training(name: str, curves: Curves, text: Path) -> list[tuple[str, Drawing]]
 
 
 def _column(columns: Columns, name: str) -> XY:
-    """Return batches and values; empty without the column."""
+    """Return batches and values; empty without the column. A value that is undefined has no point."""
     if name not in columns:
         return [], []
-    return numbers(columns, "batch", where=name), numbers(columns, name, where=name)
+    points = zip(numbers(columns, "batch", where=name), numbers(columns, name, where=name, blanks=True), strict=True)
+    known = [(batch, value) for batch, value in points if not math.isnan(value)]
+    return [batch for batch, _ in known], [value for _, value in known]

@@ -34,6 +34,8 @@ def draw(run: RunNumbers) -> list[tuple[str, Drawing]]:
             in_steps = marks.scaled(steps[-1] / epochs) if is_number(epochs) and epochs > 0 else Marks()
             drawing = plots.curve(name, steps, values, xlabel="step", ylabel=label.lower(), title=title, marks=in_steps)
             found.append((label, drawing))
+    if run.training.get("schedule") == "range":
+        found += _range(run)
     if "recall" in run.curves:
         found += _recall(run.curves["recall"], marks)
     if run.epochs:
@@ -47,12 +49,29 @@ def snapshots(run: RunNumbers) -> Marks:
     chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []
     epochs, cycle = run.train.get("epochs"), run.training.get("cycle")
     kept: list[float] = []
+    first = cycle
     if run.training.get("snapshots") == "epoch":
-        cycle = 1
-    if isinstance(epochs, int) and isinstance(cycle, int) and cycle > 0:
-        kept = [float(epoch) for epoch in range(cycle, epochs + 1, cycle)]
+        first, cycle = 0, 1
+    if isinstance(epochs, int) and isinstance(first, int) and isinstance(cycle, int) and cycle > 0:
+        kept = [float(epoch) for epoch in range(first, epochs + 1, cycle)]
     # The recorded count decides, since averaged weights or a schedule in steps may keep other epochs.
     return Marks(kept if len(kept) == run.train.get("snapshots") else (), chosen)
+
+
+def _range(run: RunNumbers) -> list[tuple[str, Drawing]]:
+    """Draw the loss over the learning rate of a range test; both have points at the same steps."""
+    rates, losses = (
+        numbers(run.curves.get(name, {name: []}), name, where=f"plots/train/{name}.tsv")
+        for name in ("learning_rate", "loss")
+    )
+    if len(rates) < 2 or len(rates) != len(losses):
+        return []
+    least = min(range(len(losses)), key=losses.__getitem__)
+    title = f"Loss over the learning rate of a range test: least, {losses[least]:.3g}, at the rate {rates[least]:.3g}"
+    drawing = plots.curve(
+        "range_test", rates, losses, xlabel="learning rate", ylabel="loss", title=title, logarithmic=True
+    )
+    return [("Loss over the learning rate", drawing)]
 
 
 def _recall(columns: Columns, marks: Marks) -> list[tuple[str, Drawing]]:

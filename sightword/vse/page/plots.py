@@ -60,14 +60,17 @@ def curve(
     ylabel: str,
     title: str,
     marks: Marks = Marks(),
+    logarithmic: bool = False,
 ) -> Drawing:
-    """Draw one line over ascending steps or epochs; long lines by the mean and the range of segments."""
+    """Draw one line over ascending numbers; long lines by the mean and the range of segments."""
     with drawing_style(name):
         figure, axes = plain_axes(2.7, xlabel, ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE)
+        if logarithmic:
+            axes.set_xscale("log")
         _frame(axes, high)
         _mark(axes, marks)
         return Drawing(name, title, figure)

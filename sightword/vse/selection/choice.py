@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,11 +14,13 @@ from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.evaluation.retrieval import protocols
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.features.tables.pairs import Pairs
+from sightword.vse.selection.criteria import Criterion, mean_r10
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.snapshots import Snapshots
-from sightword.vse.training.validation import DEPTHS, DIRECTIONS, Recall, validate
+from sightword.vse.training.validation import Recall, validate
 
 log = logging.getLogger(__name__)
 
@@ -32,26 +35,11 @@ class Choice:
     recall: dict[int, float]
     """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch; empty without a picture side."""
     score: dict[int, float]
-    """The score that the choice compares (:data:`CRITERIA`), for each snapshot's epoch."""
+    """The score that the choice compares (:class:`Criterion`), for each snapshot's epoch."""
     ensemble: dict[str, Any]
     """The ensemble's own retrieval score on dev; empty without a side of pictures."""
-
-
-def mean_r10(recall: Mapping[str, Any]) -> float:
-    """Return the mean recall@10 of both directions, in percent."""
-    return float(recall["caption_to_image"]["r10"] + recall["image_to_caption"]["r10"]) / 2
-
-
-def _rsum(recall: Mapping[str, Any], *directions: str) -> float:
-    return float(sum(sum(recall[direction][f"r{k}"] for k in DEPTHS) for direction in directions))
-
-
-CRITERIA: dict[str, Callable[[Mapping[str, Any]], float]] = {
-    "mean_r10": mean_r10,
-    "caption_to_image_rsum": lambda recall: _rsum(recall, "caption_to_image"),
-    "rsum": lambda recall: _rsum(recall, *DIRECTIONS),
-}
-"""The scores that ``select.criterion`` names, in percent; more is better."""
+    ensemble_score: float | None
+    """The ensemble's own score by the criterion; None without a side of pictures."""
 
 
 def choose(
@@ -61,11 +49,12 @@ def choose(
     *,
     device: torch.device,
     recall: Mapping[int, Recall] | None = None,
+    pairs: RatedPairs | None = None,
     beside: Sequence[SentenceEncoder] = (),
 ) -> Choice:
     """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.3).
 
-    Of two equally good snapshots the later one is chosen.
+    Untrained encoders (epoch 0) are never chosen. Of two equally good snapshots the later one is chosen.
 
     Args:
         snapshots: the snapshots to choose from.
@@ -73,6 +62,7 @@ def choose(
         settings: the parameters.
         device: the device to work on.
         recall: the recall of each snapshot on this split; None: it is measured.
+        pairs: the sentence pairs that the criterion ``stsb_dev`` compares by.
         beside: encoders of other training runs.
 
     Raises:
@@ -80,25 +70,28 @@ def choose(
         EncoderError: an encoder does not fit beside the ensemble.
     """
     cycle = snapshots.training["cycle"] if settings.candidates == "cycle" else 1
-    epochs = [epoch for epoch in snapshots.epochs if epoch % cycle == 0]
+    epochs = [epoch for epoch in snapshots.epochs if epoch and epoch % cycle == 0]
     if len(epochs) < settings.members:
         raise TrainingError(
             f"select.members = {settings.members} snapshots are wanted, there are {len(epochs)} to choose from",
             todo="Train for more cycles (train.epochs, train.cycle), "
             "or keep and compare every epoch (train.snapshots: epoch, select.candidates: all).",
         )
+    criterion = Criterion(settings.criterion, pairs)
     r10: dict[int, float] = {}
     score: dict[int, float] = {}
     for epoch in epochs if snapshots.features_width else ():
         similarity = snapshots.model.similarity
         found = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, similarity)
-        r10[epoch], score[epoch] = mean_r10(found), CRITERIA[settings.criterion](found)
-        other = "" if settings.criterion == "mean_r10" else f", {settings.criterion} {score[epoch]:.1f}"
+        alone = partial(ensemble, snapshots, [epoch], renormalise=False, device=device)
+        r10[epoch], score[epoch] = mean_r10(found), criterion.of(found, alone)
+        other = "" if criterion.name == "mean_r10" else f", {criterion.name} {score[epoch]:.1f}"
         log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
     chosen = sorted(epochs, key=lambda epoch: (-score.get(epoch, 0.0), -epoch))[: settings.members]
     encoder = ensemble(snapshots, chosen, settings.renormalise, device, beside=beside)
     if not encoder.features_width:
-        return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble={})
+        return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble={}, ensemble_score=None)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
-    return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole)
+    own = criterion.of(whole, lambda: encoder)
+    return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole, ensemble_score=own)

@@ -20,7 +20,7 @@ from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
-from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.selection.settings import STSB_DEV, SelectSettings
 
 DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
 RECALLS = (1, 5, 10)
@@ -81,8 +81,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     scores = _SCORES.format(
         split=settings.split,
         table=_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows),
-        criterion=settings.criterion,
-        elsewhere=TEST_ELSEWHERE,
+        chosen=_chosen(settings),
         epochs=epochs,
     )
     if not encoder.features_width:
@@ -142,6 +141,15 @@ Text before it is read:
 
 {_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
 """
+
+
+def _chosen(settings: SelectSettings) -> str:
+    """Return how the snapshots were chosen, and where the scores on the test split are."""
+    where, scores, those = "this split", "the scores are", "those"
+    if settings.criterion == STSB_DEV:
+        where, scores, those = "the dev part of STS Benchmark", "a score there is", "retrieval's"
+    chosen = f"The snapshots were chosen on {where}, by\n`{settings.criterion}`, so {scores} a little too good"
+    return f"{chosen}; {those} on the test split are {TEST_ELSEWHERE}."
 
 
 def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
@@ -277,8 +285,7 @@ _SCORES = """\
 
 {table}
 
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
-`{criterion}`, so the scores are a little too good; those on the test split are {elsewhere}.
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). {chosen}
 Chosen epochs, with the mean R@10 of each alone: {epochs}.
 
 """

@@ -9,15 +9,22 @@ from pydantic import Field, field_validator
 
 from sightword.settings import Settings
 
+STSB_DEV = "stsb_dev"
+"""The criterion of sentence similarity."""
+
 
 class SelectSettings(Settings):
     """The choice of snapshots; the defaults are those of Merkx & Frank (2019), section 3.3."""
 
     split: Literal["dev", "train"] = "dev"
     """The split to compare on; never test (``train`` shows how much was memorised)."""
-    criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum"] = "mean_r10"
+    criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum", "stsb_dev"] = "mean_r10"
     """The score to compare: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
-    (order-embeddings); or that sum over both directions (VSE++)."""
+    (order-embeddings); that sum over both directions (VSE++); or Pearson's r of cosines and people's scores on the dev
+    part of STS Benchmark, ``stsb_dev`` (in Merkx & Frank 2019, section 4.1, the network is chosen by STS12 to STS16,
+    which have test pairs only)."""
+    data: str = "data/raw/senteval"
+    """The folder that holds SentEval's ``downstream/``; read with ``stsb_dev`` only."""
     candidates: Literal["cycle", "all"] = "cycle"
     """The snapshots to compare if every epoch was kept: those at the ends of cycles (the paper), or all."""
     members: int = Field(2, ge=1)

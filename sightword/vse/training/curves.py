@@ -27,31 +27,36 @@ def write_empty(folder: Path) -> None:
 def write_curves(folder: Path, progress: Progress) -> None:
     """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder, and the folder ``dvclive`` in it.
 
+    Recall has a row for epoch 0 too, the untrained encoders; the others begin with the first batch.
+
     ``dvclive`` is as DVCLive writes it, with a step for each epoch: ``plots/metrics/NAME.tsv`` has the columns ``step``
     and the last part of NAME; ``metrics.json`` has the last value of each, nested by the parts of NAME, and ``step``.
     """
     curves = progress.curves
     recalls = {name: [value for _, value in curves["recall"][name]] for name in NAMES}
-    epochs = range(1, len(recalls[NAMES[0]]) + 1)
+    last = len(recalls[NAMES[0]]) - 1
     for name in ("loss", "learning_rate"):
-        write_table(folder / f"{name}.tsv", "step", curves[name])
-    write_tsv(folder / "recall.tsv", RECALL, zip(epochs, *recalls.values(), strict=True))
+        write_table(folder / f"{name}.tsv", "step", curves.get(name, {name: []}))
+    write_tsv(folder / "recall.tsv", RECALL, zip(range(last + 1), *recalls.values(), strict=True))
 
-    series = _by_epoch(progress, len(epochs)) | {f"dev/{name}": values for name, values in recalls.items()}
     latest: dict[str, Any] = {}
-    for name, values in series.items():
-        *above, last = name.split("/")
+    for name, values in (
+        _by_epoch(progress, last) | {f"dev/{name}": values for name, values in recalls.items()}
+    ).items():
+        *above, inmost = name.split("/")
         table = folder / "dvclive" / "plots" / "metrics" / f"{name}.tsv"
-        write_tsv(table, ("step", last), zip(epochs, values, strict=True))
+        write_tsv(table, ("step", inmost), zip(range(last + 1 - len(values), last + 1), values, strict=True))
         inner = latest
         for part in above:
             inner = inner.setdefault(part, {})
-        inner[last] = values[-1]
-    write_json(folder / "dvclive" / "metrics.json", {**latest, "step": epochs[-1]})
+        inner[inmost] = values[-1]
+    write_json(folder / "dvclive" / "metrics.json", {**latest, "step": last})
 
 
 def _by_epoch(progress: Progress, epochs: int) -> dict[str, list[float]]:
     """Return the mean loss of each epoch's batches, and its last learning rate; all epochs have as many points."""
+    if not epochs:
+        return {}
     points, rates = progress.curves["loss"]["loss"], progress.curves["learning_rate"]["learning_rate"]
     sizes = np.diff([step for step, _ in points], prepend=0)
     parts = np.array_split(np.arange(len(sizes)), epochs)

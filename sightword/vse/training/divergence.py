@@ -47,10 +47,16 @@ class Plan:
 
 
 class Watch:
-    """The losses and gradient norms of an epoch; made at the beginning of a run, with the encoders on their device."""
+    """The losses and gradient norms of an epoch; made at the beginning of a run, with the encoders on their device.
 
-    def __init__(self, encoders: Encoders, objective: Objective) -> None:
-        self.objective = objective
+    Args:
+        encoders: the encoders.
+        objective: the objective.
+        explosions: whether a loss that explodes is an error.
+    """
+
+    def __init__(self, encoders: Encoders, objective: Objective, *, explosions: bool = True) -> None:
+        self.objective, self._explosions = objective, explosions
         self._sides = [list(side.parameters()) for side in (encoders.images, encoders.captions)]
         self._start = self._sizes()
         self._unread: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -119,7 +125,7 @@ class Watch:
     def _judge(self, plan: Plan) -> None:
         share, before = float(np.mean(self._shares)), self._best
         self._shares, self._best = [], min(before, share)
-        if share < NOTHING:
+        if share < NOTHING or not self._explosions:
             return
         grown = float((self._sizes() / self._start).max())
         if before <= LEARNED:

@@ -18,8 +18,10 @@ def learning_rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
         step: number of batches before this one, over the whole run.
         per_epoch: number of batches of an epoch.
     """
+    whole = settings.epochs * per_epoch
+    if settings.schedule == "range":
+        return range_rate(step, whole, settings.rate_min, settings.rate_max)
     if settings.schedule == "cosine":
-        whole = settings.epochs * per_epoch
         return cosine_rate(step, whole, settings.rate_warm_up, settings.rate_min, settings.rate_max)
     if settings.schedule == "step":
         return float(settings.rate_max * settings.step_factor ** (step // per_epoch // settings.step_epochs))
@@ -46,3 +48,13 @@ def cosine_rate(step: int, steps: int, warm_up: float, lowest: float, highest: f
         return highest * (step + 1) / rising
     done = (step - rising) / (steps - rising)
     return lowest + (highest - lowest) * 0.5 * (1 + math.cos(math.pi * max(done, 0.0)))
+
+
+def range_rate(step: int, steps: int, lowest: float, highest: float) -> float:
+    """Return the learning rate of batch ``step`` of ``steps`` in a range test: from ``lowest`` to ``highest``.
+
+    Merkx & Frank (2019, section 3.3) describe the test of Smith (2017): the bounds of a cyclic rate are the lowest and
+    the highest rate at which the loss falls. Smith's rate rises by equal steps, this one by equal factors, so that each
+    power of ten has as many batches.
+    """
+    return float(lowest * (highest / lowest) ** (step / max(1, steps - 1)))

@@ -64,16 +64,19 @@ class TrainSettings(ModelSettings):
     """Passes through all captions, or through all pictures."""
     captions_per_epoch: Literal["all", "one"] = "all"
     """``one``: an epoch takes one random caption of each picture (order-embeddings)."""
-    schedule: Literal["cyclic", "step", "cosine"] = "cyclic"
-    """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in steps (VSE++); or rises to
-    ``rate_max`` and falls to ``rate_min`` along one ``cosine`` over the whole run (CLIP)."""
+    schedule: Literal["cyclic", "step", "cosine", "range"] = "cyclic"
+    """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in steps (VSE++); rises to
+    ``rate_max`` and falls to ``rate_min`` along one ``cosine`` over the whole run (CLIP); or rises from ``rate_min`` to
+    ``rate_max`` by equal factors, the ``range`` test of Smith (2017), which goes on where the loss explodes."""
     cycle: int = Field(4, ge=1)
     """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With another
     schedule the epochs from one snapshot to the next."""
     rate_min: float = Field(1e-6, gt=0)
-    """Learning rate at both ends of a cycle, or at the end of a ``cosine``; unused by ``step``."""
+    """Learning rate at both ends of a cycle, at the end of a ``cosine``, or first of a ``range``; unused by
+    ``step``."""
     rate_max: float = Field(1e-3, gt=0)
-    """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4), or before the first step."""
+    """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4), before the first step, or last of a
+    ``range``."""
     rate_warm_up: float = Field(0.1, ge=0, lt=1)
     """Share of the run in which the learning rate rises in proportion to ``rate_max``; for ``cosine`` only."""
     step_epochs: int = Field(15, ge=1)
@@ -95,7 +98,8 @@ class TrainSettings(ModelSettings):
     average_start: int = Field(0, ge=0)
     """Epochs before averaging begins; until then the current weights are validated and kept."""
     snapshots: Literal["cycle", "epoch"] = "cycle"
-    """Keep a snapshot at each cycle's end, or at every epoch."""
+    """Keep a snapshot at each cycle's end, or at every ``epoch``: of the untrained encoders too, as epoch 0 (Merkx &
+    Frank 2019, Figure 4), which ``select`` never chooses."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
 

@@ -36,7 +36,7 @@ def keep(folder: Path, epoch: int, encoders: Encoders) -> None:
 
 def copy_snapshots(source: Path, folder: Path, epochs: int) -> list[int]:
     """Copy the snapshots of a run of so many epochs into an existing folder; return the epochs of the snapshots."""
-    kept = [epoch for epoch in range(1, epochs + 1) if (source / file_name(epoch)).exists()]
+    kept = [epoch for epoch in range(epochs + 1) if (source / file_name(epoch)).exists()]
     for epoch in kept:
         shutil.copyfile(source / file_name(epoch), folder / file_name(epoch))
     return kept

@@ -26,7 +26,7 @@ from sightword.vse.training.objective import Objective
 from sightword.vse.training.schedule import learning_rate
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.texts import Texts
-from sightword.vse.training.validation import Recall, validate
+from sightword.vse.training.validation import DIRECTIONS, Recall, validate
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,9 @@ def train(
         dev: the split on which the first process measures recall; None in the others.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
-        keep: called with the epoch (from 1) and the encoders at each snapshot, once in all processes of a run.
-        show: called with the curves so far after each epoch, and when a run resumes.
+        keep: called with the epoch and the encoders at each snapshot, once in all processes of a run; with 0 and the
+            untrained encoders if every epoch is kept.
+        show: called with the curves so far before the first epoch, after each epoch, and when a run resumes.
         checkpoint: the place to save the state in, and to resume from.
         progress: show a progress bar on a terminal.
         processes: this process and the others of the run. Only the first one has a dev split and a checkpoint, keeps
@@ -126,7 +127,7 @@ class CaptionTask(Task[TrainSettings]):
         self.same_picture = torch.from_numpy(first_copies(training.features)).to(device)
         self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
         self.averaging = Averaging(self.encoders, settings)
-        self.watch = Watch(self.encoders, self.objective)
+        self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings
         self.plan = self._plan(0)
         each = len(self.plan.order)
@@ -149,7 +150,7 @@ class CaptionTask(Task[TrainSettings]):
 
     @property
     def recall(self) -> dict[int, Recall]:
-        """The recall on dev after each epoch."""
+        """The recall on dev after each epoch, and before the first one under 0."""
         found: dict[int, Recall] = {}
         for name, points in self.progress.curves["recall"].items():
             direction, _, number = name.rpartition("/")
@@ -188,36 +189,46 @@ class CaptionTask(Task[TrainSettings]):
         self.watch.look(self.plan)
 
     def validate(self) -> None:
-        """Add an epoch's curves, measure recall on dev, keep a snapshot, and stop a run that is stuck.
+        """Measure recall on dev, add to the curves, keep a snapshot, and stop a run that is stuck.
 
         Raises:
             TrainingError: an embedding is not finite, or training is stuck.
         """
-        now, plan, losses, settings = self.progress, self.plan, self.watch.losses, self.settings
+        epoch, settings = self.progress.steps // self.every, self.settings
+        flat = self._end_epoch() if epoch else False
+        if self.dev is None:
+            return
+        recall = self._measure(self.dev)
+        rank = recall["caption_to_image"]["mean_rank"]
+        log.info(
+            "epoch %d: %sdev recall@10 %.1f (caption to image) %.1f (image to caption)",
+            *(epoch, f"loss {self.progress.last('loss', 'loss'):.4g}, " if epoch else ""),
+            *(recall[direction]["r10"] for direction in DIRECTIONS),
+        )
+        notes = self.progress.notes
+        notes["stuck"] = notes.get("stuck", 0) + 1 if flat and at_chance(rank, len(self.dev.image_ids)) else 0
+        if notes["stuck"] >= EPOCHS:
+            raise stuck(epoch, rank)
+        if settings.snapshots == "epoch" or (epoch and epoch % settings.cycle == 0):
+            self.keep(epoch, self.averaging.result)
+
+    def _end_epoch(self) -> bool:
+        """Add an epoch's losses and rates to the curves, and its weights to the average; return if losses are flat."""
+        now, plan, losses = self.progress, self.plan, self.watch.losses
         for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
             last = int(block[-1])
             now.curve("loss", "loss").append((plan.first + last + 1, float(losses[block].mean())))
             now.curve("learning_rate", "learning_rate").append((plan.first + last + 1, plan.rates[last]))
-        flat = self.objective.flat(losses, np.array([len(rows) for rows in plan.order]), epoch=plan.epoch)
-        epoch = plan.epoch + 1
-        self.averaging.after_epoch(epoch)
-        if self.dev is None:
-            return
-        recall = validate(self.averaging.result, self.dev, settings.similarity)
+        self.averaging.after_epoch(plan.epoch + 1)
+        return self.objective.flat(losses, np.array([len(rows) for rows in plan.order]), epoch=plan.epoch)
+
+    def _measure(self, dev: Pairs) -> Recall:
+        """Return recall on dev, and add it to the curves."""
+        recall = validate(self.averaging.result, dev, self.settings.similarity)
         for direction, values in recall.items():
             for name, value in values.items():
-                now.add("recall", f"{direction}/{name}", value)
-        captions, images = recall["caption_to_image"], recall["image_to_caption"]
-        log.info(
-            "epoch %d: loss %.4g, dev recall@10 %.1f (caption to image) %.1f (image to caption)",
-            *(epoch, now.last("loss", "loss"), captions["r10"], images["r10"]),
-        )
-        collapsed = flat and at_chance(captions["mean_rank"], len(self.dev.image_ids))
-        now.notes["stuck"] = now.notes.get("stuck", 0) + 1 if collapsed else 0
-        if now.notes["stuck"] >= EPOCHS:
-            raise stuck(epoch, captions["mean_rank"])
-        if settings.snapshots == "epoch" or epoch % settings.cycle == 0:
-            self.keep(epoch, self.averaging.result)
+                self.progress.add("recall", f"{direction}/{name}", value)
+        return recall
 
     def learn(self, rows: npt.NDArray[np.int64], rate: float, number: int) -> torch.Tensor:
         """Train on one batch.

@@ -64,7 +64,8 @@ def _ranks(
     blocks = _blocks(len(captions), max(1, _NUMBERS // dimensions))
     own = torch.cat([paired(captions[rows], images[owner[rows]]) for rows in blocks])
     if not own.isfinite().all():
-        raise TrainingError("embeddings of dev are not finite", todo="Lower train.rate_max.")
+        todo = "Lower train.rate_max, or look at the features' values."
+        raise TrainingError("embeddings of dev are not finite", todo=todo)
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
     of_captions, rivals = [], torch.zeros_like(best, dtype=torch.int64)
     for rows in _blocks(len(captions), max(1, _NUMBERS // len(images))):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_task
+from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_benchmark_dev, read_task
 
 OWN = "downstream/STS/STSOwn-en-test"
 
@@ -48,6 +48,18 @@ def test_tasks_with_training_pairs_have_three_parts(data):
         task = read_task(name, data)
         assert [len(part) for part in (task.train, task.dev, task.test)] == [40, 40, 40]
         assert task.train.gold.min() == low
+
+
+def test_dev_part_of_sts_benchmark_is_read_without_the_other_parts(data):
+    wanted = read_task("STSBenchmark", data).dev
+    folder = data / "downstream/STS/STSBenchmark"
+    for part in ("train", "test"):
+        (folder / f"sts-{part}.csv").unlink()
+    found = read_benchmark_dev(data)
+    assert (found.first, found.second, found.gold.tolist()) == (wanted.first, wanted.second, wanted.gold.tolist())
+    (folder / "sts-dev.csv").unlink()
+    with pytest.raises(SemanticsError, match=r"sts-dev\.csv: does not exist; expected the dev part of STS Benchmark"):
+        read_benchmark_dev(data)
 
 
 def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data):

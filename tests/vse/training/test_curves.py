@@ -21,10 +21,10 @@ def recall(start):
 
 @pytest.fixture
 def history():
-    """Two epochs of seven batches, three points each, of 3, 2 and 2 batches."""
+    """The untrained encoders, and two epochs of seven batches, three points each, of 3, 2 and 2 batches."""
     points = [3, 5, 7, 10, 12, 14]
     recalls = {
-        f"{direction}/{name}": [(7, value), (14, recall(20)[direction][name])]
+        f"{direction}/{name}": [(0, recall(0)[direction][name]), (7, value), (14, recall(20)[direction][name])]
         for direction, values in recall(10).items()
         for name, value in values.items()
     }
@@ -47,7 +47,8 @@ def test_three_tables_for_plots(tmp_path, history):
     write_curves(tmp_path, history)
     assert tsv(tmp_path / "loss.tsv")[3] == {"step": "10", "loss": "3"}
     assert tsv(tmp_path / "learning_rate.tsv")[-1] == {"step": "14", "learning_rate": "0.014"}
-    last = tsv(tmp_path / "recall.tsv")[1]
+    first, *_, last = tsv(tmp_path / "recall.tsv")
+    assert (first["epoch"], first["caption_to_image_r10"]) == ("0", "10")
     assert last["epoch"] == "2"
     assert (last["caption_to_image_r10"], last["image_to_caption_r5"]) == ("30", "75")
 
@@ -60,8 +61,9 @@ def test_a_folder_as_dvclive_has_it(tmp_path, history):
     recalls = {f"dev/{direction}/r{k}.tsv" for direction in DIRECTIONS for k in (1, 5, 10)}
     assert set(series) == {"train/loss.tsv", "train/learning_rate.tsv"} | recalls
     for name, rows in series.items():
-        assert [list(row) for row in rows] == [["step", Path(name).stem]] * 2
-        assert [row["step"] for row in rows] == ["1", "2"]
+        steps = ["0", "1", "2"] if name in recalls else ["1", "2"]
+        assert [list(row) for row in rows] == [["step", Path(name).stem]] * len(steps)
+        assert [row["step"] for row in rows] == steps
     # The mean over an epoch's batches, not over its points.
     assert [float(row["loss"]) for row in series["train/loss.tsv"]] == pytest.approx([30 / 7, 12 / 7], rel=1e-5)
     assert [row["learning_rate"] for row in series["train/learning_rate.tsv"]] == ["0.007", "0.014"]
@@ -73,6 +75,14 @@ def test_a_folder_as_dvclive_has_it(tmp_path, history):
         for part in name.removesuffix(".tsv").split("/"):
             value = value[part]
         assert value == pytest.approx(float(rows[-1][Path(name).stem]), rel=1e-5)
+
+
+def test_a_run_before_its_first_epoch_has_recall_alone(tmp_path, history):
+    untrained = {name: points[:1] for name, points in history.curves["recall"].items()}
+    write_curves(tmp_path, Progress(0, {"recall": untrained}))
+    assert [row["epoch"] for row in tsv(tmp_path / "recall.tsv")] == ["0"]
+    assert (tmp_path / "loss.tsv").read_text() == "step\tloss\n"
+    assert json.loads((tmp_path / "dvclive/metrics.json").read_text()).keys() == {"dev", "step"}
 
 
 def test_the_same_history_gives_the_same_bytes(tmp_path, history):

@@ -36,11 +36,18 @@ def pairs() -> Pairs:
     return spelled(5)
 
 
-def run(pairs: Pairs, kept: list[int] | None = None, **change: object) -> list[int]:
+def run(pairs: Pairs, kept: list[int] | None = None, dev: Pairs | None = None, **change: object) -> list[int]:
     """Train; the epochs whose snapshots were kept also go into ``kept``, which outlives an error."""
     kept = [] if kept is None else kept
     settings = TrainSettings(**{**SETTINGS.model_dump(), **change})
-    train(settings, pairs, pairs, tokens=TOKENS, device=torch.device("cpu"), keep=lambda epoch, _: kept.append(epoch))
+    train(
+        settings,
+        pairs,
+        dev or pairs,
+        tokens=TOKENS,
+        device=torch.device("cpu"),
+        keep=lambda epoch, _: kept.append(epoch),
+    )
     return kept
 
 
@@ -83,7 +90,8 @@ def test_a_rate_that_makes_it_explode_stops_it(pairs, loss, rate):
     assert float(found[3]) == rate
 
 
-def test_run_that_explodes_is_stopped_and_keeps_its_snapshots(pairs, monkeypatch):
+def explode(monkeypatch):
+    """Let the learning rate be 10,000 from batch 60 on."""
     real = loop.learning_rate
 
     def rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
@@ -91,10 +99,21 @@ def test_run_that_explodes_is_stopped_and_keeps_its_snapshots(pairs, monkeypatch
 
     monkeypatch.setattr(loop, "learning_rate", rate)
     monkeypatch.setattr(divergence, "LOOK", 10)
+
+
+def test_run_that_explodes_is_stopped_and_keeps_its_snapshots(pairs, monkeypatch):
+    explode(monkeypatch)
     kept: list[int] = []
     with pytest.raises(TrainingError, match=r"explodes: .*it was 0\.\d\d times that; batch \d+"):
         run(pairs, kept)
     assert kept[0] == 4
+
+
+def test_range_test_goes_on_where_the_loss_explodes(pairs, monkeypatch):
+    explode(monkeypatch)
+    assert run(pairs, schedule="range", rate_min=0.005, rate_max=0.02) == [4, 8]
+    with pytest.raises(TrainingError, match="explodes"):
+        run(pairs, schedule="cosine", rate_min=0.005, rate_max=0.02)
 
 
 def test_picture_of_nan_stops_the_run_within_the_epoch(pairs, monkeypatch):
@@ -112,14 +131,16 @@ def test_picture_of_nan_stops_the_run_within_the_epoch(pairs, monkeypatch):
     with pytest.raises(
         TrainingError, match=r"the loss is not finite at batch 5 \(epoch 1\), learning rate .*\(captions\)"
     ):
-        run(pairs)
+        run(Pairs(**{**pairs.__dict__, "features": pairs.features.copy()}))
     assert done == 6  # of the epoch's ten
 
 
 def test_loss_of_nan_is_reported_with_the_norms_before(pairs):
-    broken = Pairs(**{**pairs.__dict__, "features": pairs.features * np.float32(1e30)})
-    with pytest.raises(TrainingError, match=r"not finite at batch \d+ .*gradient norms of the batch before: "):
-        run(broken, loss="infonce", rate_max=1e30, rate_min=1e29, clip_images=0.5)
+    features = pairs.features.copy()
+    features[3, 2] = np.inf
+    broken = Pairs(**{**pairs.__dict__, "features": features})
+    with pytest.raises(TrainingError, match=r"loss is not finite at batch \d+ .*gradient norms of the batch before: "):
+        run(broken, dev=pairs, loss="infonce")
 
 
 # The rule by itself

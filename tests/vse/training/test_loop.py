@@ -56,6 +56,16 @@ def test_run_learns_and_keeps_a_snapshot_each_cycle(pairs):
     )
 
 
+def test_every_kept_epoch_has_its_recall_and_the_untrained_encoders_are_epoch_0(pairs):
+    short = SETTINGS.model_copy(update={"epochs": 4, "snapshots": "epoch"})
+    kept, done = run(short, pairs)
+    assert list(kept) == list(done.recall) == [0, 1, 2, 3, 4]
+    start = CaptionTask(short, pairs, TOKENS, torch.device("cpu")).encoders
+    assert all(torch.equal(value, kept[0][name]) for name, value in start.state_dict().items())
+    assert done.recall[0] == validate(start, pairs, "cosine")
+    assert done.recall[0]["caption_to_image"]["r10"] < done.recall[4]["caption_to_image"]["r10"]
+
+
 def test_the_same_parameters_give_the_same_weights_and_another_seed_others(pairs):
     short = SETTINGS.model_copy(update={"epochs": 4})
     one, _ = run(short, pairs)
@@ -141,7 +151,7 @@ def test_loss_of_nan_stops_the_training(pairs):
     broken[3, 2] = np.inf
     wrong = Pairs(**{**pairs.__dict__, "features": broken})
     with pytest.raises(TrainingError, match=r"the loss is not finite at batch \d+ \(epoch 1\), learning rate"):
-        run(SETTINGS, wrong)
+        train(SETTINGS, wrong, pairs, tokens=TOKENS, device=torch.device("cpu"))
 
 
 def test_copies_of_a_picture_are_no_mismatches():

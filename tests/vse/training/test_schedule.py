@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sightword.vse.training.schedule import cosine_rate, cyclic_rate, learning_rate
+from sightword.vse.training.schedule import cosine_rate, cyclic_rate, learning_rate, range_rate
 from sightword.vse.training.settings import TrainSettings
 
 
@@ -43,6 +43,14 @@ def test_a_cosine_rises_in_proportion_and_falls_to_the_end():
     assert rates[25:] == pytest.approx([1e-5 + 0.99e-3 * 0.5 * (1 + math.cos(math.pi * s / 75)) for s in range(75)])
     assert rates[25:] == sorted(rates[25:], reverse=True)
     assert cosine_rate(0, 10, 0.0, 1e-5, 1e-3) == 1e-3
+
+
+def test_a_range_test_rises_from_the_lowest_to_the_highest_rate_by_equal_factors():
+    settings = TrainSettings(schedule="range", rate_min=1e-6, rate_max=1e-1, epochs=3, cycle=3)
+    rates = [learning_rate(settings, step, 17) for step in range(3 * 17)]
+    assert (rates[0], rates[-1]) == pytest.approx((1e-6, 1e-1))
+    assert [math.log10(rate) for rate in rates] == pytest.approx([-6 + 5 * step / 50 for step in range(51)])
+    assert range_rate(0, 1, 1e-6, 1e-1) == 1e-6
 
 
 def test_the_lower_rate_does_not_matter_where_it_is_not_used():
