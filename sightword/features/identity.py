@@ -9,6 +9,7 @@ from typing import Any
 
 from sightword.errors import FeaturesError
 from sightword.features.settings import Crops, FeaturesSettings
+from sightword.images.settings import Size
 from sightword.io.files import canonical_json
 from sightword.storage.kinds import KindIdentity
 
@@ -21,8 +22,8 @@ so that old features are not mixed with new features. ``-plain`` follows on a CP
 class Transform:
     """How a picture is resized, cropped and normalised, and how the network's output is processed."""
 
-    resize: int
-    """The smaller side, in pixels."""
+    resize: Size
+    """The smaller side, in pixels; or height and width, where the proportions are not kept."""
     interpolation: str
     exif: bool
     crops: Crops
@@ -34,8 +35,9 @@ class Transform:
     l2: bool
 
     def __post_init__(self) -> None:
-        if self.resize < self.crop:
-            what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}"
+        side = self.resize if isinstance(self.resize, int) else min(self.resize)
+        if side < self.crop:
+            what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {side}"
             raise FeaturesError(what, expected="features.crop no larger than resize.side")
 
     def as_json(self) -> str:
