@@ -11,6 +11,7 @@ from sightword.errors import FeaturesError
 from sightword.features.settings import Crops, FeaturesSettings
 from sightword.images.settings import Size
 from sightword.io.files import canonical_json
+from sightword.messages import quote
 from sightword.storage.kinds import KindIdentity
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
@@ -35,7 +36,11 @@ class Transform:
     l2: bool
 
     def __post_init__(self) -> None:
-        side = self.resize if isinstance(self.resize, int) else min(self.resize)
+        sides = [self.resize] * 2 if isinstance(self.resize, int) else self.resize
+        if len(sides) != 2 or sides[0] != sides[1]:
+            what = f"pictures were resized to {quote(self.resize)}"
+            raise FeaturesError(what, expected="a number, the smaller side; or height and width, both the same")
+        side = sides[0]
         if side < self.crop:
             what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {side}"
             raise FeaturesError(what, expected="features.crop no larger than resize.side")
