@@ -17,7 +17,7 @@ RESIZED = Path("data/resized")
 
 
 def work(settings: ResizeSettings) -> None:
-    """Decode the pictures, scale their smaller sides, and keep them without loss in a few shards."""
+    """Decode the pictures, scale them, and keep them without loss in a few shards."""
     from sightword import machine
     from sightword.cluster.opening import opened_map
     from sightword.images.resized import corpus_sources, write_resized

@@ -135,7 +135,7 @@ class Pictures:
             width, height = rng.choice(world.sizes)
             drawn = (round(width * side / _FULL), round(height * side / _FULL))
             picture = draw_scene(scene, drawn, world, rng)
-            small = resize(picture, side=side, interpolation="lanczos", max_pixels=10_000_000)
+            small = resize(picture, size=side, interpolation="lanczos", max_pixels=10_000_000)
             self.pixels.append(torch.from_numpy(np.array(small)))
             for name, found in properties(scene, world).items():
                 for value in found:

@@ -142,7 +142,7 @@ def _print_kind(kind: Kind) -> None:
         print("  embeddings for search, by the encoder {encoder:.12}, on {device}".format(**identity))
     elif identity:
         network = "{backbone} {feature_point}, weights {weights_sha256:.12}, {precision}, {kernel}"
-        pixels = "smaller side {resize} ({interpolation}), {crops} crop(s) of {crop}"
+        pixels = "size {resize} ({interpolation}), {crops} crop(s) of {crop}"
         after = [f", {name}" for name in ("ReLU", "L2") if transform[name.lower()]]
         print(f"  {network.format(**identity)}\n  {pixels.format(**transform)}{''.join(after)}")
     noun = "embeddings" if "embeddings" in identity else "features"

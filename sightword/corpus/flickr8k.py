@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import field_validator
+
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, refuse_other_forms
 from sightword.corpus.settings import CorpusSettings
@@ -17,6 +19,7 @@ from sightword.messages import quote
 
 CAPTIONS = "Flickr8k.token.txt"
 LISTS = {"train": "Flickr_8k.trainImages.txt", "dev": "Flickr_8k.devImages.txt", "test": "Flickr_8k.testImages.txt"}
+_CHOICES = Path(__file__).parent / "lists"
 _TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{train,dev,test}Images.txt."
 
 
@@ -29,13 +32,28 @@ class Flickr8k(CorpusSettings):
 
     format: Literal["flickr8k"] = "flickr8k"
     """Flickr8k.token.txt and the three lists of the official split."""
+    only: str | None = None
+    """A list of names in ``sightword/corpus/lists``, such as flickr8k-part; all other pictures are left out as being in
+    no split. null takes all."""
+
+    @field_validator("only")
+    @classmethod
+    def _is_a_list(cls, only: str | None) -> str | None:
+        lists = sorted(path.stem for path in _CHOICES.glob("*.txt"))
+        if only is not None and only not in lists:
+            raise ValueError(f"there is no list {quote(only)}; expected one of {', '.join(lists)}, or null")
+        return only
 
     def files(self) -> list[str]:
         """Return the names of the four files."""
         return [CAPTIONS, *LISTS.values()]
 
     def read(self, _listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
-        """Read the four files; CorpusError if one is missing, empty or not UTF-8, or a line has another form."""
+        """Read the four files; CorpusError if one is missing, empty or not UTF-8, or a line has another form.
+
+        A picture outside of the list ``only`` is in no split.
+        """
+        only = self.only and frozenset((_CHOICES / f"{self.only}.txt").read_text(encoding="utf-8").split())
         numbered: list[tuple[int, Caption]] = []
         for line, where in _lines(self.folder / CAPTIONS, "captions, in lines name.jpg#0<TAB>caption"):
             head, tab, text = line.partition("\t")
@@ -51,7 +69,7 @@ class Flickr8k(CorpusSettings):
         for split, file in LISTS.items():
             for line, where in _lines(self.folder / file, "names, one picture's file name a line"):
                 name = check_path(line.strip(), where)
-                images.append(Image(name, name, split, where))
+                images.append(Image(name, name, split if only is None or name in only else None, where))
         listed = Names(image.image_id for image in images)
         names = {name: listed.match(name) for name in dict.fromkeys(caption.image_id for caption in captions)}
         others = [name for name, known in names.items() if known is None]

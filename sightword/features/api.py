@@ -22,7 +22,7 @@ from sightword.features.tables.table import Array
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, hash_file, resize_to_array
-from sightword.images.settings import Interpolation, ResizeSettings
+from sightword.images.settings import Fit, Interpolation, ResizeSettings
 from sightword.io.files import Pathish
 from sightword.settings import Settings
 from sightword.storage.store import Store
@@ -41,6 +41,7 @@ def extract(
     weights_sha256: str = "",
     weights_seed: int = 0,
     resize: int = 256,
+    fit: Fit = "keep",
     interpolation: Interpolation = "lanczos",
     exif: bool = False,
     crops: Crops = "ten",
@@ -69,6 +70,7 @@ def extract(
         weights_sha256: the expected sha256 of the weights, in hex; empty: not compared.
         weights_seed: the seed of random weights.
         resize: the smaller side, in pixels.
+        fit: ``keep`` the proportions, or ``squash`` both sides to ``resize``.
         interpolation: the name of Pillow's filter.
         exif: rotate the pictures by their EXIF orientation.
         crops: ``ten``, ``five`` or ``one``.
@@ -107,7 +109,9 @@ def extract(
     ):
         if not fits:
             raise FeaturesError(f"{name} is {value!r}", expected=expected)
-    resizing = _checked(ResizeSettings, side=resize, interpolation=interpolation, exif=exif, max_pixels=max_pixels)
+    resizing = _checked(
+        ResizeSettings, side=resize, fit=fit, interpolation=interpolation, exif=exif, max_pixels=max_pixels
+    )
     settings = _checked(
         FeaturesSettings,
         backbone=backbone,
@@ -125,7 +129,7 @@ def extract(
     name = weights if isinstance(weights, str) else str(Path(weights).absolute())
     extraction = Extraction(
         settings.model_copy(update={"weights": name, "weights_sha256": weights_sha256, "inputs": "."}),
-        {"resize": resizing.side, "interpolation": resizing.interpolation, "exif": resizing.exif},
+        resizing.transform,
         device=devices.choose(machine.current().device if device is None else str(device)),
         store=None if store is None else Store(store),
     )

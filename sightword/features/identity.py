@@ -9,7 +9,9 @@ from typing import Any
 
 from sightword.errors import FeaturesError
 from sightword.features.settings import Crops, FeaturesSettings
+from sightword.images.settings import Size
 from sightword.io.files import canonical_json
+from sightword.messages import quote
 from sightword.storage.kinds import KindIdentity
 
 KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
@@ -21,8 +23,8 @@ so that old features are not mixed with new features. ``-plain`` follows on a CP
 class Transform:
     """How a picture is resized, cropped and normalised, and how the network's output is processed."""
 
-    resize: int
-    """The smaller side, in pixels."""
+    resize: Size
+    """The smaller side, in pixels; or height and width, where the proportions are not kept."""
     interpolation: str
     exif: bool
     crops: Crops
@@ -34,8 +36,13 @@ class Transform:
     l2: bool
 
     def __post_init__(self) -> None:
-        if self.resize < self.crop:
-            what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {self.resize}"
+        sides = [self.resize] * 2 if isinstance(self.resize, int) else self.resize
+        if len(sides) != 2 or sides[0] != sides[1]:
+            what = f"pictures were resized to {quote(self.resize)}"
+            raise FeaturesError(what, expected="a number, the smaller side; or height and width, both the same")
+        side = sides[0]
+        if side < self.crop:
+            what = f"crops of {self.crop} pixels do not fit into pictures whose smaller side is {side}"
             raise FeaturesError(what, expected="features.crop no larger than resize.side")
 
     def as_json(self) -> str:

@@ -56,7 +56,7 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
         data = read_file(source.path, max_pixels=settings.max_pixels)
         picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
         kind, largest = settings.interpolation, settings.max_pixels
-        picture = resize(picture, side=settings.side, interpolation=kind, max_pixels=largest)
+        picture = resize(picture, size=settings.size, interpolation=kind, max_pixels=largest)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
     sha256 = hashlib.sha256(data).hexdigest()
@@ -105,7 +105,6 @@ def write_resized(
     if all(source.path is None for source in sources):
         sources = []
     _check_present(sources, settings)
-    transform = {"resize": settings.side, "interpolation": settings.interpolation, "exif": settings.exif}
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
     mapped = mapped or functools.partial(ordered_map, workers=workers)
     results = mapped(functools.partial(resize_file, settings=settings), ordered, chunk=8)
@@ -114,9 +113,11 @@ def write_resized(
     good = _without_rejects(bar, rejects)
     by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
     with atomic_folder(folder) as temporary:
-        written = {shard: write_shard(shard_path(temporary, shard), rows, transform) for shard, rows in by_shard}
+        written = {
+            shard: write_shard(shard_path(temporary, shard), rows, settings.transform) for shard, rows in by_shard
+        }
         for shard in {*range(settings.shards)}.difference(written):
-            write_shard(shard_path(temporary, shard), [], transform)
+            write_shard(shard_path(temporary, shard), [], settings.transform)
         _check_count(rejects, settings)
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))

@@ -64,10 +64,9 @@ def read_collection(
         todo = "Search a collection whose features exist: --features FILE."
         raise SearchError(network.obstacle, where=folder, todo=todo)
     transform = replace(network.transform, exif=True)
-    resized = {"resize": transform.resize, "interpolation": transform.interpolation, "exif": transform.exif}
-    extraction = Extraction(_settings(network), resized, device=device, store=store)
+    resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
+    extraction = Extraction(_settings(network), resizing.transform, device=device, store=store)
     network.check(extraction.identity.weights_sha256)
-    resizing = ResizeSettings(side=transform.resize, interpolation=_any(transform.interpolation), exif=True)
     workers = min(workers, len(sources) // PICTURES_A_WORKER)
     rejected: dict[str, str] = {}
     sha256 = {}

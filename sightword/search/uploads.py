@@ -92,7 +92,7 @@ class UploadedPictures:
             kind: Any = made.interpolation  # a name of Pillow's
             try:
                 picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
-                small = resize(picture, side=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
+                small = resize(picture, size=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
             except RejectError as error:
                 raise SearchError(f"the picture cannot be used: {error.detail}") from None
             found: Floats = next(iter(extractor.run([np.array(small)])))

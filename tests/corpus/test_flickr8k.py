@@ -127,6 +127,29 @@ def test_the_real_pictures_at_hand_are_kept_when_pictures_are_required(real_data
     assert len(corpus.captions) == 1500
 
 
+def test_the_list_of_the_part_draws_the_same_photographs_from_the_whole_corpus(real_data: Path) -> None:
+    values = {"path": str(real_data / "flickr8k"), "pictures": str(real_data / "flickr8k/images")}
+    whole = read_corpus(CorpusSettings(only="flickr8k-part", require_pictures=False, **values))
+    there = read(real_data / "flickr8k", require=True)
+    assert whole.counts() == {"train": 200, "dev": 50, "test": 50}
+    assert whole.images == there.images
+    assert whole.captions == there.captions
+
+
+def test_pictures_outside_of_the_list_are_in_no_split(tmp_path: Path) -> None:
+    listed = "1000268201_693b08cb0e.jpg"
+    write(tmp_path, train=f"a.jpg\n{listed}\n", token=CAPTIONS + f"{listed}#0\tTwo dogs .\n")
+    values = {"path": str(tmp_path), "pictures": str(tmp_path / "images"), "require_pictures": False}
+    corpus = read_corpus(CorpusSettings(only="flickr8k-part", **values))
+    assert [(image.image_id, image.split) for image in corpus.images] == [(listed, "train")]
+    assert ("picture", "a.jpg", "in no split") in {(row.kind, row.item, row.reason) for row in corpus.dropped}
+
+
+def test_an_unknown_list_is_named_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no list 'flickr8k-par'; expected one of flickr8k-part, or null"):
+        CorpusSettings(only="flickr8k-par")
+
+
 def test_names_of_lists_and_captions_may_be_in_two_unicode_forms(tmp_path: Path) -> None:
     write(tmp_path, token="caf\u00e9.jpg#0\tA cup .\nb.jpg#0\tB .\nc.jpg.1#0\tC .\n", train="cafe\u0301.jpg\n")
     corpus = read(tmp_path)

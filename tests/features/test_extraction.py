@@ -77,6 +77,20 @@ def test_the_function_gives_the_numbers_that_the_stage_stores(tmp_path, sources)
     assert '"resize":56' in stored.attributes["transform"]
 
 
+def test_a_squashed_picture_has_the_features_of_its_square_copy(tmp_path, sources) -> None:
+    squares = []
+    for source in sources:
+        squares.append(tmp_path / f"square-{source.image_id}.png")
+        with Image.open(source.path) as picture:
+            picture.resize((56, 56), Image.Resampling.BILINEAR).save(squares[-1])
+    options = {"weights_seed": 1, "resize": 56, "crop": 48}
+    paths = [source.path for source in sources]
+    found = extract(paths, "squeezenet1_1", "random", fit="squash", interpolation="bilinear", **options)
+    assert np.array_equal(found, extract(squares, "squeezenet1_1", "random", **options))
+    kept = extract(paths, "squeezenet1_1", "random", interpolation="bilinear", **options)
+    assert not np.array_equal(found[1:], kept[1:])  # the first picture is square
+
+
 def test_company_does_not_change_a_feature(tmp_path, sources, monkeypatch) -> None:
     together = run(tmp_path, sources)
     paths = [source.path for source in sources]

@@ -6,6 +6,9 @@ import dataclasses
 import hashlib
 import json
 
+import pytest
+
+from sightword.errors import FeaturesError
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 
@@ -62,3 +65,9 @@ def test_each_ingredient_is_in_the_key() -> None:
     pictures = ["a" * 64, "b" * 64]
     assert len({kind.key(picture) for kind in kinds for picture in pictures}) == 2 * len(kinds)
     assert dataclasses.replace(KIND).key("a" * 64) == KIND.key("a" * 64)
+
+
+@pytest.mark.parametrize("resize", [[256], [256, 224], "256"])
+def test_a_size_that_is_neither_a_side_nor_a_square_is_refused(resize: object) -> None:
+    with pytest.raises(FeaturesError, match="pictures were resized to"):
+        dataclasses.replace(TRANSFORM, resize=resize)

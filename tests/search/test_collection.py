@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from search_world import EVIL
+from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
+from sightword import extract
 from sightword.errors import SearchError
 from sightword.features.extractor import Extractor
 from sightword.images import resized
@@ -59,6 +61,17 @@ def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(wor
     again = read(world, folder, tmp_path / "store")
     assert again.image_ids == found.image_ids
     assert np.array_equal(again.features, found.features)
+
+
+def test_pictures_are_squashed_where_the_network_saw_squashed_pictures(world, folder, tmp_path):
+    attributes = world.encoder().notes["features"]
+    squashed = json.dumps(json.loads(attributes["transform"]) | {"resize": [SIDE, SIDE]})
+    network = NamedNetwork({**attributes, "transform": squashed})
+    found = read_collection(folder, network, device=torch.device("cpu"), store=Store(tmp_path / "store"))
+    options = {"weights_seed": SEED, "resize": SIDE, "crop": CROP, "crops": "one"}
+    paths = [folder / image_id for image_id in found.image_ids]
+    assert np.array_equal(found.features, extract(paths, BACKBONE, "random", fit="squash", **options))
+    assert not np.array_equal(found.features, extract(paths, BACKBONE, "random", **options))
 
 
 def test_files_that_come_change_and_go_are_followed(world, folder, tmp_path):
