@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,7 @@ from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.split import split
 from sightword.hypernyms.data.wordnet import read_wordnet
 from sightword.hypernyms.training import task as training
+from sightword.hypernyms.training.concepts import Concepts
 from sightword.hypernyms.training.energies import ENERGIES, Cone
 from sightword.hypernyms.training.lazy_adam import Adam, LazyAdam
 from sightword.hypernyms.training.settings import EmbedSettings
@@ -301,3 +304,16 @@ def test_training_ends_when_patience_is_over(prepared):
     done = small_run(prepared, patient).progress
     assert (done.best_step, done.steps, len(done.curves["dev"]["accuracy"])) == (50, 200, 5)
     assert small_run(prepared, patient.model_copy(update={"patience": 0, "epochs": 1})).progress.steps == 673
+
+
+@pytest.mark.parametrize("name", sorted(ENERGIES))
+def test_saved_concepts_of_each_energy_are_read_again(name: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    energy = ENERGIES[name](4)
+    settings = {"energy": name, "dimension": 4, "margin": 1.0, "slack": 0.0}
+    vectors, weights = energy.start(3, 0.3, random), energy.weights(random)
+    kept = Concepts(["a.n.01", "b.n.01", "c.n.01"], ["a", "b", "c"], vectors, weights, 0.5, settings)
+    (tmp_path / "concepts").mkdir()
+    kept.save(tmp_path / "concepts")
+    pairs = [("a.n.01", "b.n.01"), ("c.n.01", "a.n.01")]
+    assert np.array_equal(Concepts.load(tmp_path / "concepts").energy(pairs), kept.energy(pairs))

@@ -71,7 +71,7 @@ class Concepts:
         about, names = FORMAT.read(place)
         FORMAT.require(names, _WEIGHTS, where=place)
         with FORMAT.checked(place / FORMAT.description):
-            settings = {
+            settings: dict[str, Any] = {
                 "energy": entry(about, "energy", str),
                 "dimension": entry(about, "dimension", int),
                 "margin": entry(about, "margin", float),
@@ -82,7 +82,7 @@ class Concepts:
             tensors = _tensors(place / _WEIGHTS)
             vectors = tensors.pop("vectors")
             ids, words, threshold = texts(about, "names"), texts(about, "words"), entry(about, "threshold", float)
-            shape = (len(ids), settings["dimension"])
+            shape = (len(ids), settings["dimension"] * ENERGIES[settings["energy"]].vectors)
             if vectors.shape != shape or len(words) != len(ids):
                 what = f"{len(ids)} names, {len(words)} words and vectors of the shape {vectors.shape}"
                 raise ValueError(f"{what} do not belong together")

@@ -41,6 +41,8 @@ class Energy:
     slack: float = 0.0
     nonnegative = False
     """Whether the vectors are clamped at zero."""
+    vectors = 1
+    """The vectors of a concept, side by side: two for a gaussian and a box."""
 
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
         """Return the initial (concepts, width) vectors, float32."""
@@ -157,6 +159,8 @@ class Gaussian(Energy):
     Wilson 2018, section 3); a vector has the means, then the logarithms of the variances.
     """
 
+    vectors = 2
+
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
         """As :meth:`Energy.start`; all variances begin at 1."""
         means = init * random.standard_normal((concepts, self.dimension), np.float32)
@@ -174,6 +178,8 @@ class Box(Energy):
     P(hypernym | hyponym). A vector has the lower corners, then the sides before softplus. The loss is the binary
     cross-entropy.
     """
+
+    vectors = 2
 
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
         """As :meth:`Energy.start`; lower corners within 0 and ``init``, sides of about 1."""
