@@ -20,7 +20,8 @@ def flickr8k(project) -> Path:
 
     path = project.folder / "params.yaml"
     values = YAML(typ="safe", pure=True).load(path.read_text())
-    values["corpus"] |= {"format": "flickr8k", "path": "data/raw/flickr8k", "pictures": "data/raw/flickr8k/images"}
+    path_of = {"path": "data/raw/flickr8k", "pictures": "data/raw/flickr8k/images"}
+    values["corpus"] |= path_of | {"format": "flickr8k", "only": None}
     values["semantics"]["data"] = values["epochs"]["data"] = values["select"]["data"] = "data/raw/senteval"
     with path.open("w") as stream:
         YAML().dump(values, stream)
@@ -76,6 +77,7 @@ def test_names_and_links_that_dvc_stops_at(project) -> None:
 
 def test_which_table_is_meant(project) -> None:
     folder = flickr8k(project)
+    project.edit("params.yaml", "  only:\n", "")
     project.edit("params.yaml", "format: flickr8k", "format: table\n  file: null")
     (folder / "images").mkdir(parents=True)
     (folder / "images/a.jpg").write_text("x")
