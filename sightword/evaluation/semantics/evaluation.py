@@ -78,7 +78,8 @@ def evaluate(
         classifier: SentEval's logistic regression in PyTorch (its default) or scikit-learn's.
         kfold: folds of the cross-validations.
         missing: "skip" leaves out tasks with missing files and lists them under ``skipped``.
-        controls: by name other encoders, evaluated in the same way, or :class:`TfIdf`, evaluated by its cosines.
+        controls: by name other encoders, evaluated in the same way but for the trained head, or :class:`TfIdf`,
+            evaluated by its cosines.
         progress: show a progress bar on a terminal.
 
     Returns:
@@ -108,6 +109,7 @@ def evaluate(
     if skipped:
         found["skipped"] = skipped
     if controls:
+        how = how._replace(trained_head=False)
         entries = {name: brief(_evaluated(control, read, None, how)) for name, control in controls.items()}
         by_chance = {task.name: chance(task) for task in read if isinstance(task, ClassificationTask)}
         found["controls"] = entries | ({"chance": by_chance} if by_chance else {})

@@ -54,7 +54,8 @@ def choose(
 ) -> Choice:
     """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.3).
 
-    Untrained encoders (epoch 0) are never chosen. Of two equally good snapshots the later one is chosen.
+    Untrained encoders (epoch 0) are never chosen; counted n-grams, without a side of pictures, have no other epoch. Of
+    two equally good snapshots the later one is chosen.
 
     Args:
         snapshots: the snapshots to choose from.
@@ -70,7 +71,8 @@ def choose(
         EncoderError: an encoder does not fit beside the ensemble.
     """
     cycle = snapshots.training["cycle"] if settings.candidates == "cycle" else 1
-    epochs = [epoch for epoch in snapshots.epochs if epoch and epoch % cycle == 0]
+    first = 1 if snapshots.features_width else 0
+    epochs = [epoch for epoch in snapshots.epochs if epoch >= first and epoch % cycle == 0]
     if len(epochs) < settings.members:
         raise TrainingError(
             f"select.members = {settings.members} snapshots are wanted, there are {len(epochs)} to choose from",

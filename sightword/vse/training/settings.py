@@ -67,7 +67,8 @@ class TrainSettings(ModelSettings):
     schedule: Literal["cyclic", "step", "cosine", "range"] = "cyclic"
     """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in steps (VSE++); rises to
     ``rate_max`` and falls to ``rate_min`` along one ``cosine`` over the whole run (CLIP); or rises from ``rate_min`` to
-    ``rate_max`` by equal factors, the ``range`` test of Smith (2017), which goes on where the loss explodes."""
+    ``rate_max`` by equal factors, the ``range`` test of Smith (2017), which goes on where the loss explodes or
+    does not fall."""
     cycle: int = Field(4, ge=1)
     """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With another
     schedule the epochs from one snapshot to the next."""

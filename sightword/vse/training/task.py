@@ -207,7 +207,7 @@ class CaptionTask(Task[TrainSettings]):
         )
         notes = self.progress.notes
         notes["stuck"] = notes.get("stuck", 0) + 1 if flat and at_chance(rank, len(self.dev.image_ids)) else 0
-        if notes["stuck"] >= EPOCHS:
+        if notes["stuck"] >= EPOCHS and settings.schedule != "range":  # its first rates are too low to learn
             raise stuck(epoch, rank)
         if settings.snapshots == "epoch" or (epoch and epoch % settings.cycle == 0):
             self.keep(epoch, self.averaging.result)
