@@ -89,7 +89,7 @@ def main() -> None:
         result = stage.work(settings, **given)
         if recorder:
             recorder.check_unchanged(kept=callable(result))
-        _finish(name, result, recorder, entering.scorings if entering else ())
+        _finish(name, result, recorder, entering.scorings if entering else None)
     except SightwordError as error:
         _fail(name, error, debug=arguments.verbose > 1)
     except OSError as error:
@@ -158,7 +158,7 @@ def _with_items(name: str, items: Mapping[str, object]) -> str:
 
 
 def _finish(
-    name: str, result: Notes | Cleanup | None, recorder: Recorder | None, scorings: Sequence[Scoring] = ()
+    name: str, result: Notes | Cleanup | None, recorder: Recorder | None, scorings: Sequence[Scoring] | None = None
 ) -> None:
     """Write the facts, then clean up. Nothing here fails the run: DVC would delete the outputs."""
     kept = recorder is None or recorder.finish(None if callable(result) else result, scorings) is not None

@@ -81,7 +81,7 @@ class Recorder:
                 + finished,
             )
 
-    def finish(self, notes: Mapping[str, Any] | None = None, scorings: Sequence[Scoring] = ()) -> Path | None:
+    def finish(self, notes: Mapping[str, Any] | None = None, scorings: Sequence[Scoring] | None = None) -> Path | None:
         """Write the facts, the stage's own notes, such as its weights, and its scorings, once the outputs are in place.
 
         Returns:
@@ -92,7 +92,7 @@ class Recorder:
             ran, outs = _own_entry(self._stage, self._project)
             key = entry_key(self._stage, **ran)
             facts = {**self._facts(seconds, notes or {}), "entry": key, "ran": ran, "outs": outs}
-            if scorings:
+            if scorings is not None:
                 facts[SCORINGS] = [asdict(one) for one in scorings]
             text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.

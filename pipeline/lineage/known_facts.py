@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.lineage.lock import Artefact, Entry, entry_key, hashes, outs_key
 from pipeline.pipelines import stage_of
+from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Scoring
 from sightword.machine import current
 
@@ -21,7 +22,7 @@ RUNS = "runs"
 """The folder, in a project and in a store."""
 SCHEMA = 4
 SCORINGS = "scorings"
-"""The entries of the ledger that a run made; absent where it made none."""
+"""The entries of the ledger that a run made; empty where it scored no test split, absent where its stage never does."""
 
 
 class KnownFacts:
@@ -42,12 +43,14 @@ class KnownFacts:
             if facts["stage"] == entry.name and (facts["entry"] == entry.key or facts["outs"].items() & outs):
                 yield path, facts
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (facts for _, facts in self._files.values())
+
     def scorings(self) -> Iterator[tuple[str, str, Scoring]]:
         """Yield each scoring, with the address of the stage and the time at which the run started."""
-        for _, facts in self._files.values():
-            for one in facts.get(SCORINGS, ()):
-                with contextlib.suppress(TypeError):  # facts of another version
-                    yield stage_of(facts["stage"]), facts["started"], Scoring(**one)
+        for facts in self:
+            for one in scorings_of(facts) or ():
+                yield stage_of(facts["stage"]), facts["started"], one
 
     def __bool__(self) -> bool:
         return bool(self._files)
@@ -66,6 +69,17 @@ class KnownFacts:
         for why, (first, *more) in unused.items():
             log.warning("%s%s: %s", first, f" and {len(more)} more" if more else "", why)
         return found
+
+
+def scorings_of(facts: Mapping[str, Any]) -> list[Scoring] | None:
+    """Return the scorings in the facts of a run; None where the facts tell of none, not even of an empty list."""
+    if not isinstance(facts.get(SCORINGS), list):
+        return None
+    found = []
+    for one in facts[SCORINGS]:
+        with contextlib.suppress(TypeError):  # edited, or of another version
+            found.append(Scoring(**one))
+    return list(filter(ledger.is_whole, found))
 
 
 def _read(path: Path) -> tuple[dict[str, Any] | None, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.lineage import documents
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.lineage.known_facts import RUNS, KnownFacts
+from pipeline.lineage.known_facts import RUNS, KnownFacts, scorings_of
 from pipeline.lineage.lock import within
 from pipeline.pipelines import Pipeline, folder_of, full_name, parameter, pipelines, project_of, stage_of
 from sightword.errors import LineageError
@@ -46,8 +46,18 @@ class Entering:
         own = [replace(one, recipe=recipe, stage=stage) for one in scorings]
         self.scorings += own
         runs = Path(os.environ.get("DVC_ROOT") or Path.cwd()) / RUNS
-        known = KnownFacts([runs]).scorings()
-        return ledger.add(place, [*(one for at, _, one in known if folder_of(at) == self._pipeline.folder), *own])
+        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *own])
+
+
+def keep(facts: KnownFacts, project: Path) -> None:
+    """Add the scorings of known runs to the ledgers of a project; a ledger without a new one stays as it is."""
+    for pipeline in pipelines(project):
+        if scorings := _of_pipeline(facts, pipeline):
+            ledger.add(project / pipeline.ledger, scorings)
+
+
+def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
+    return [one for at, _, one in facts.scorings() if folder_of(at) == pipeline.folder]
 
 
 def recipe_hash(entry: str, params: Pathish) -> str:
@@ -116,8 +126,8 @@ def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts
     """Return the counts of the splits that some stages scored, over the ledgers of a project and the known facts.
 
     Args:
-        stages: the facts of the run of each stage, by its address with the item of a matrix; None where they are not
-            known: then each split counts that the ledger has of the stage.
+        stages: the facts of the run of each stage, by its address with the item of a matrix. Without facts, or where
+            they tell nothing of scorings, each split counts that the ledger has of the stage.
         project: the folder with the ledgers.
         facts: the facts of runs that are counted.
 
@@ -132,8 +142,9 @@ def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts
     found = []
     for entry, run in stages.items():
         address = stage_of(entry)
-        own = [Scoring(**one) for one in run.get("scorings", ())] if run else []
-        shown = own or [one for at, one in entered if at == address]
+        told = scorings_of(run) if run else None
+        own = told or []
+        shown = [one for at, one in entered if at == address] if told is None else told
         for key in dict.fromkeys((one.split, one.of, one.items, one.rows) for one in shown):
             same = {known: when for known, when in entered.items() if (known[1].of, known[1].rows) == (key[1], key[3])}
             dates = sorted(when for when in same.values() if when)

@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from sightword.errors import FileFormatError
-from sightword.io.files import Pathish, canonical_json, sha256_file, write_text
+from sightword.io.files import Pathish, canonical_json, read_text, sha256_file, write_text
 from sightword.io.saved import SUMS
 from sightword.io.tables import cells
 from sightword.messages import and_more, plural, quote
@@ -103,6 +103,13 @@ def scored(split: str, of: str, rows: Collection[Sequence[object]], encoder: str
     return [] if split in OPEN else [Scoring(split, of, len(rows), digest(rows), encoder)]
 
 
+def is_whole(scoring: Scoring) -> bool:
+    """Return whether each value of a scoring has the type and the form of its column."""
+    values = {name: getattr(scoring, name) for name in _CELLS}
+    typed = all(type(value) is (int if name == "items" else str) for name, value in values.items())
+    return typed and all(re.fullmatch(pattern, str(values[name])) for name, (pattern, _) in _CELLS.items())
+
+
 def alone(scorings: Sequence[Scoring]) -> Sequence[Scoring]:
     """Return scorings as if nothing else were known, and keep none: for a stage that runs outside of a project."""
     return scorings
@@ -141,7 +148,8 @@ def read(path: Pathish) -> list[Scoring]:
 def add(path: Pathish, scorings: Iterable[Scoring]) -> list[Scoring]:
     """Add scorings to a ledger, which is made where it is missing, and return all in it, sorted.
 
-    The file changes whole or not at all, and only by a new scoring; several processes may add to it at once.
+    The file changes whole or not at all, and only by a new scoring or to be in order, as after a merge of git; several
+    processes may add to it at once.
 
     Raises:
         FileFormatError: the ledger was edited or damaged; it stays as it is.
@@ -150,9 +158,8 @@ def add(path: Pathish, scorings: Iterable[Scoring]) -> list[Scoring]:
     place = Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     with _locked(place.parent):
-        before = read(place)
-        found = sorted({*before, *scorings})
-        if found != before or not place.exists():
+        found = sorted({*read(place), *scorings})
+        if not place.exists() or read_text(place) != text(found):
             write_text(place, text(found))
     return found
 

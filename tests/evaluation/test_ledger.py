@@ -67,6 +67,16 @@ def test_missing_ledger_is_made_and_the_same_scoring_again_leaves_the_file_alone
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
 
 
+def test_lines_that_a_merge_left_out_of_order_or_twice_are_in_order_after_the_next_stage(tmp_path: Path) -> None:
+    place = tmp_path / "scorings.csv"
+    ledger.add(place, [scoring(1), scoring(2)])
+    whole = place.read_text()
+    header, first, second = whole.splitlines(keepends=True)
+    place.write_text(header + second + first + second)
+    ledger.add(place, [scoring(2)])
+    assert place.read_text() == whole
+
+
 ROW = "test,pictures,5,aaaaaaaaaaaaaaaa,bbbbbbbbbbbbbbbb,,retrieval\n"
 
 

@@ -105,6 +105,25 @@ def test_damaged_ledger_stops_the_stage_before_it_writes(project: Path) -> None:
     assert Path("metrics/scorings.csv").read_text() == "no ledger\n"
 
 
+def test_scorings_of_edited_facts_are_left_out_and_the_others_stay(project: Path) -> None:
+    whole = scoring(1, stage="retrieval")
+    wrong = [dataclasses.replace(whole, **one) for one in ({"items": "5"}, {"rows": "x"}, {"split": None})]  # type: ignore[arg-type]
+    facts = keep_facts(project / RUNS, "retrieval", "2026-01-02T00:00:00+00:00", *wrong, whole)
+    (found,) = tallies({"retrieval": facts}, project, KnownFacts([project / RUNS]))
+    assert (found.rows, found.scorings) == ("a" * 16, 1)
+    own = Entering(Pipeline(project), "retrieval", "params.yaml")([scoring(2)])
+    assert [one.encoder[-1] for one in own] == ["1", "2"]
+    assert ledger.read("metrics/scorings.csv") == own
+
+
+def test_run_that_scored_no_test_split_has_no_counts_of_the_runs_that_did(project: Path) -> None:
+    ledger.add("metrics/scorings.csv", [scoring(1, stage="retrieval")])
+    on_dev = keep_facts(project / RUNS, "retrieval", "2026-01-02T00:00:00+00:00")
+    assert tallies({"retrieval": on_dev}, project, KnownFacts([project / RUNS])) == []
+    without = {name: value for name, value in on_dev.items() if name != "scorings"}
+    assert [one.scorings for one in tallies({"retrieval": without}, project, KnownFacts([]))] == [1]
+
+
 def test_tallies_count_over_ledgers_and_facts_and_place_a_run_by_its_time(project: Path, tmp_path: Path) -> None:
     """Of five scorings one is in the ledger alone, two in facts alone, and one is of another split."""
     runs, store = project / RUNS, project / "store"
