@@ -34,7 +34,10 @@ from sightword.statistics.inference import holm, pearson
 Doubles = NDArray[np.float64]
 Key = tuple[str, str]
 SAMPLES = 10_000
-SOURCE = "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes features like them"
+SOURCE = (
+    "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes "
+    "features like them"
+)
 PRIVATE = {f"data/raw/features/features_densenet169.{end}": SOURCE for end in ("npy", "txt")}
 
 

@@ -48,7 +48,7 @@ class TfIdf:
         distinct = sorted(set(sentences))
         self._row = {sentence: row for row, sentence in enumerate(distinct)}
         # TfidfVectorizer knows no n-gram that the captions lack. Those of the captions alone are in no cosine.
-        counter = CountVectorizer(analyzer="char", ngram_range=SIZES, preprocessor=" {} ".format)
+        counter = CountVectorizer(analyzer="char", ngram_range=SIZES, preprocessor=_framed)
         counts = counter.fit_transform(distinct)
         having = np.zeros(counts.shape[1], np.int64)
         total = len(self._captions)
@@ -66,3 +66,7 @@ class TfIdf:
         norms = np.sqrt(one * other)
         found: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
         return found
+
+
+def _framed(text: str) -> str:
+    return f" {' '.join(text.split())} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -14,13 +15,11 @@ from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.tfidf import TfIdf
 
-TEXT = st.text("ab. Aü", max_size=8)
+TEXT = st.text("ab. Aü\t\u3000", max_size=8)
 
 
 def grams(text: str) -> Counter[str]:
-    framed = " " + text + " "
-    while "  " in framed:
-        framed = framed.replace("  ", " ")
+    framed = re.sub(r"\s+", " ", " " + text + " ")
     return Counter(framed[start : start + size] for size in (2, 3, 4) for start in range(len(framed) - size + 1))
 
 
