@@ -178,7 +178,7 @@ def scoring(project):
     project.edit("dvc.yaml", "  score:\n", SUMMARY)
     project.write(
         "stages/summary.py",
-        "from sightword.settings import Settings\n\nclass SETTINGS(Settings):\n    '''Names.'''\n    title: str = 'x'\n",
+        "from sightword.settings import Settings\n\nclass SETTINGS(Settings):\n    '''N.'''\n    title: str = 'x'\n",
     )
     project.do("sightword", "recipe", "plain", "--force")
     project.write(LEDGER, "split,of,items,rows,encoder,recipe,stage\n")
