@@ -34,7 +34,7 @@ class StandIn:
     """Encodes captions as the picture they name, with some noise."""
 
     similarity_name = "cosine"
-    width = PICTURES
+    width = features_width = PICTURES
 
     @classmethod
     def load(cls, folder, *, device):
