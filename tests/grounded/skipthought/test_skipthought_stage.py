@@ -44,7 +44,7 @@ def test_a_killed_stage_ends_with_the_same_files(project, tmp_path, monkeypatch)
     assert (metrics["steps"], metrics["tokens"], metrics["objective"]) == (12, 20, "skipthought")
     assert metrics["held_out_perplexity"] == pytest.approx(np.exp(metrics["held_out_loss"]), rel=1e-4)
     table = (project / "plots/grounded/skipthought/held_out.tsv").read_text().splitlines()
-    assert [line.split("\t")[0] for line in table] == ["batch", "5", "10", "12"]
+    assert [line.split("\t")[0] for line in table] == ["batch", "0", "5", "10", "12"]
     assert not list((tmp_path / "scratch/skipthought").glob("*/"))
 
     step = training.TextTask.step
