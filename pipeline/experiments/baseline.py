@@ -120,7 +120,7 @@ class Baseline:
         self._check_tracked(inputs, tracked)
         self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
         if not committed:
-            self.check_committed([path for path in inputs if Path(path).name != LEDGER])
+            self.check_committed(inputs, todo="Commit them, or leave them out with --committed.")
 
     def inputs(self, runs: Sequence[Trial]) -> list[str]:
         """Return what the stages of some runs, and those that feed them, read and no stage writes."""
@@ -151,16 +151,16 @@ class Baseline:
                 todo=f"Run {add} and `git commit`." if there else "Put the data in its place, `dvc add` and commit it.",
             )
 
-    def check_committed(self, inputs: Collection[str]) -> None:
-        """Check that no change of an input waits for a commit; SweepError otherwise."""
+    def check_committed(self, inputs: Collection[str], *, todo: str = "Commit them.") -> None:
+        """Check that no change of an input waits for a commit, but for new scorings; SweepError otherwise."""
         status = git(self.project, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".")
         paths = [line[3:].removeprefix(self.below) for line in status.split("\0") if line]
-        if changed := [path for path in paths if _matters(path, inputs)]:
+        if changed := [path for path in paths if Path(path).name != LEDGER and _matters(path, inputs)]:
             raise SweepError(
-                "these changes are in no commit, and experiments start from the last one:\n  "
+                "these changes are in no commit, and the run starts from the last one:\n  "
                 + and_more(changed, SHOWN, between="\n  "),
                 where=self.project,
-                todo="\nCommit them, or leave them out with --committed.",
+                todo=f"\n{todo}",
             )
 
     def _check_beside(self, names: Collection[str], tracked: Collection[str]) -> None:

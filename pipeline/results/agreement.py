@@ -35,6 +35,11 @@ class Difference(NamedTuple):
             return True
         return self.low is not None and self.high is not None and not self.low <= self.again <= self.high
 
+    @property
+    def judged(self) -> bool:
+        """Whether anything is known of how far the score may differ."""
+        return self.again is None or self.low is not None
+
 
 def compare(row: Row, run: Run, again: Mapping[str, Score], *, equal: bool) -> list[Difference]:
     """Return the scores of a run that differ when made again, those beyond their bounds first, then the largest.

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.lineage.lock import within
 from pipeline.lineage.repository import Repository
 from pipeline.results.origins import RAW, covers, fetched_by
-from pipeline.results.recognition import overridden
+from pipeline.results.recognition import further, overridden
 from pipeline.results.records import FOLDER, Row
 from sightword.errors import ParamsError
 from sightword.messages import SENTENCE, and_more, flat, short
@@ -34,11 +34,12 @@ def faults(project: Path, rows: Mapping[str, Row]) -> list[str]:
         if row.recipe is None:
             continue
         try:
-            values = overridden(row.recipe, row.overrides, project).values
+            wholes = [overridden(row.recipe, row.overrides, project), *further(row.overrides, project)]
         except ParamsError as error:
             found.append(f"{where}: {short(' '.join(str(error).split()), SENTENCE)}")
             continue
-        if untold := [name for name, paths in _private(values, tracked).items() if not _told(name, paths, row.private)]:
+        private = {name: paths for one in wholes for name, paths in _private(one.values, tracked).items()}
+        if untold := [name for name, paths in private.items() if not _told(name, paths, row.private)]:
             found.append(f"{where}: private says nothing of {and_more(untold)}, which neither git nor `fetch` has")
     return found
 

@@ -76,7 +76,7 @@ class Row(Settings):
     topic: str
     name: str
     recipe: str | None
-    """A recipe or grid of the project; None where none makes the row, which the note then explains."""
+    """A recipe of the project; None where none makes the row, which the note then explains."""
     overrides: dict[str, Any] = Field(default={})
     """The parameters that differ from the recipe's, by full name, without seeds and titles.
 

@@ -21,11 +21,13 @@ from pipeline import systems
 from pipeline.experiments.baseline import Baseline, find_baseline
 from pipeline.experiments.clones import DVC, Clone
 from pipeline.experiments.plan import Trial
+from pipeline.experiments.results import METRICS
 from pipeline.experiments.runner import environment_of
 from pipeline.experiments.slots import choose
+from pipeline.lineage import scorings
 from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.known_facts import RUNS
-from pipeline.lineage.lock import is_code
+from pipeline.lineage.known_facts import RUNS, KnownFacts
+from pipeline.lineage.lock import is_code, within
 from pipeline.lineage.workspace import Workspace
 from pipeline.params.overlay import Whole
 from pipeline.pipelines import expanded, parameter
@@ -88,7 +90,7 @@ def prepare(project: Path, row: Row, seed: int | None = None) -> Prepared:
         params = {name: section.model_dump() for name, section in one.sections.items()}
         needed |= {*replace(baseline, folder=one.pipeline.folder).inputs([Trial(row.name, {}, {}, params)])}
     baseline.check_committed(needed)
-    data = {path for path in needed if not is_code(path)}
+    data = {path for path in needed if not is_code(path) and not within(path, METRICS)}
     notes = _check_data(project, row, dict.fromkeys(row.private, "") | (run.inputs or dict.fromkeys(sorted(data), "")))
     texts = {one.pipeline.params: json.dumps(one.values, indent=1) for one in wholes}
     inputs = sorted(path for path in {*data, *run.inputs} if (project / path).exists())
@@ -137,6 +139,8 @@ def _metrics(whole: Whole, row: Row, run: Run) -> dict[str, str]:
 def rerun(prepared: Prepared) -> Again:
     """Make a run again; the output of DVC and the stages goes to standard error.
 
+    The ledgers of the project get the scorings of the run that they lack, also when the run fails later.
+
     Raises:
         LineageError: a stage fails.
         SetupError: the machine's settings are wrong.
@@ -160,12 +164,14 @@ def rerun(prepared: Prepared) -> Again:
         options = ("--force", "--no-run-cache", "--no-commit")
         command = [*DVC, "repro", *options, *dict.fromkeys(prepared.files.values())]
         done = subprocess.run(command, cwd=clone.project, env=environment, stdout=sys.stderr, check=False)  # noqa: S603 - DVC, with stages of this project
+        facts = KnownFacts([clone.project / RUNS])
+        scorings.keep(facts, baseline.project)
         if done.returncode:
             what = f"the run failed (dvc repro: exit code {done.returncode})"
             raise LineageError(what, where=baseline.pipeline.dvc_yaml)
         scores = read_scores({path: (clone.project / path).read_bytes() for path in prepared.files})
-        facts = [json.loads(path.read_bytes()) for path in (clone.project / RUNS).glob("*.json")]
-    return Again(scores, {machine_of(one) for one in facts} == {run.processor})
+        machines = set(map(machine_of, facts))
+    return Again(scores, machines == {run.processor})
 
 
 def _link(paths: Iterable[str], project: Path, clone: Path) -> None:

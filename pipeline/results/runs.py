@@ -69,9 +69,10 @@ class FinishedRun:
 
     @cached_property
     def inputs(self) -> list[Artefact]:
-        """The data that no stage made."""
+        """The data that no stage made, without the ledgers, which grow beside the metrics."""
         deps = {dep.path: dep for entry in self.chain for dep in entry.deps}
-        return [deps[path] for path in sorted(deps) if not is_code(path) and not self.then.lock.made(path)]
+        raw = [path for path in sorted(deps) if not is_code(path) and not within(path, METRICS)]
+        return [deps[path] for path in raw if not self.then.lock.made(path)]
 
     @property
     def outputs(self) -> list[Artefact]:

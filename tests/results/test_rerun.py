@@ -149,3 +149,59 @@ def test_stage_that_fails_is_an_error_without_a_traceback(with_row):
     assert "broken" in messages
     assert "dvc.yaml: the run failed (dvc repro: exit code " in messages
     assert "Traceback" not in messages
+
+
+LEDGER = "metrics/scorings.csv"
+SCORING = """\
+SCORES = True
+
+def work(settings, *, enter):
+    '''Score.'''
+    from sightword.evaluation.ledger import Scoring
+    weight = Path("models/encoder/weight").read_text()
+    enter([Scoring("test", "pictures", 5, "a" * 16, weight.replace(".", "").rjust(16, "0"))])
+"""
+SUMMARY = """\
+  summary:
+    cmd: cp metrics/score.json metrics/summary.json
+    deps: [metrics/score.json, metrics/scorings.csv]
+    plots:
+      - metrics/summary.json: {cache: false}
+  score:
+"""
+NAMES = """\
+from sightword.settings import Settings
+
+class SETTINGS(Settings):
+    '''Names.'''
+    title: str = "x"
+"""
+
+
+@pytest.fixture
+def scoring(project):
+    """A project whose score enters a scoring in the ledger, on which a summary of numbers depends."""
+    project.edit("stages/score.py", "def work(settings):\n    '''Score.'''\n", SCORING)
+    project.edit("dvc.yaml", "  score:\n", SUMMARY)
+    project.write("stages/summary.py", NAMES)
+    project.do("sightword", "recipe", "plain", "--force")
+    project.write(LEDGER, "split,of,items,rows,encoder,recipe,stage\n")
+    project.commit("a ledger")
+    project.do("dvc", "repro", "-q")
+    return project
+
+
+def test_ledger_is_no_input_of_a_row_and_grows_by_a_run_made_again_on_another_encoder(scoring):
+    assert len((scoring.folder / LEDGER).read_text().splitlines()) == 2
+    scoring.add("toys/plain")  # with a new scoring that is in no commit
+    assert [*scoring.row("toys/plain")["runs"][0]["inputs"]] == ["data/raw/numbers"]
+    entered = (scoring.folder / LEDGER).read_text()
+    assert check(scoring)[0] == 0
+    assert (scoring.folder / LEDGER).read_text() == entered
+    scoring.write("data/raw/numbers/two.txt", "2\n")
+    scoring.do("git", "add", "data")
+    scoring.do("git", "commit", "-qm", "other data")
+    assert check(scoring)[0] == 1
+    (first, second) = (scoring.folder / LEDGER).read_text().splitlines()[1:]
+    assert f"{first}\n" in entered
+    assert first.split(",")[4] != second.split(",")[4]
