@@ -169,6 +169,13 @@ SUMMARY = """\
       - metrics/summary.json: {cache: false}
   score:
 """
+NAMES = """\
+from sightword.settings import Settings
+
+class SETTINGS(Settings):
+    '''Names.'''
+    title: str = "x"
+"""
 
 
 @pytest.fixture
@@ -176,10 +183,7 @@ def scoring(project):
     """A project whose score enters a scoring in the ledger, on which a summary of numbers depends."""
     project.edit("stages/score.py", "def work(settings):\n    '''Score.'''\n", SCORING)
     project.edit("dvc.yaml", "  score:\n", SUMMARY)
-    project.write(
-        "stages/summary.py",
-        "from sightword.settings import Settings\n\nclass SETTINGS(Settings):\n    '''N.'''\n    title: str = 'x'\n",
-    )
+    project.write("stages/summary.py", NAMES)
     project.do("sightword", "recipe", "plain", "--force")
     project.write(LEDGER, "split,of,items,rows,encoder,recipe,stage\n")
     project.commit("a ledger")
