@@ -13,6 +13,7 @@ from visible_text import check_text
 from pipeline.pipelines import Pipeline
 from sightword.corpus.sample.scene import scenes_of
 from sightword.corpus.sample.world import load_world
+from sightword.features.tables.origin import DEMONSTRATION
 
 NAMES = list(Pipeline(Path(__file__).parents[1]).stages)
 DIRECTIONS = ("caption_to_image", "image_to_caption")
@@ -145,4 +146,4 @@ def test_real_photographs_captions_and_sts_files(repository, tmp_path, real_data
     semantics = read(checkout, "metrics/semantics.json")
     assert set(semantics["STS15"]) >= {"answers-forums", "images", "mean", "weighted_mean", "all"}
     assert semantics["STS15"]["images"]["pairs"] == 750
-    assert "random weights" not in (checkout.folder / "report/index.html").read_text()
+    assert DEMONSTRATION not in (checkout.folder / "report/index.html").read_text()
