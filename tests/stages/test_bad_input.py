@@ -50,7 +50,7 @@ def change(folder, **values):
 
 def corpus(folder, form, **own):
     paths = {"path": str(RAW), "pictures": str(RAW / "pictures")}
-    change(folder, corpus={"format": form, **paths, "require_pictures": True, **own})
+    change(folder, corpus={"format": form, **paths, "require_pictures": True, "seal": 0, **own})
 
 
 def contents(folder):
@@ -82,7 +82,7 @@ def missing_folder(folder):
 
 
 def flickr8k(folder, text):
-    corpus(folder, "flickr8k")
+    corpus(folder, "flickr8k", only=None)
     (folder / RAW / "Flickr8k.token.txt").write_text(text)
     for number, split in enumerate(("train", "dev", "test")):
         (folder / RAW / f"Flickr_8k.{split}Images.txt").write_text(f"{number}.png\n")
