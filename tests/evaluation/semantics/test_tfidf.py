@@ -64,7 +64,10 @@ def test_no_caption_is_refused() -> None:
 def test_controls_stand_beside_the_scores_of_each_task(data, bag_encoder) -> None:
     captions = ["a red dog runs", "the man sits on the park", "a blue ball"]
     tasks = ["STSOwn", "SICKRelatedness"]
-    other = lambda sentences: bag_encoder([sentence[:6] for sentence in sentences])  # noqa: E731
+
+    def other(sentences):
+        return bag_encoder([sentence[:6] for sentence in sentences])
+
     found = evaluate(bag_encoder, tasks, data, controls={"tfidf": TfIdf(captions), "untrained": other})
     plain, alone = evaluate(bag_encoder, tasks, data), evaluate(other, tasks, data)
     assert {name: found[name] for name in tasks} == plain.metrics
