@@ -69,7 +69,8 @@ def test_runs_of_several_seeds_give_mean_and_deviation_of_all_seeds(values):
 
 def test_mean_without_a_known_deviation_has_none():
     found = pooled(row({"key": 1.0}, {"key": 2.0}, seeds=[[0, 1], [2]]), "key")
-    assert found is not None and found.sd is None
+    assert found is not None
+    assert found.sd is None
     assert pooled(row({"key": 1.0}), "other") is None
 
 
