@@ -88,12 +88,11 @@ def run_training(disk: Path, scratch: Path) -> None:
     fill(disk, 60_000)
     # Half-done work lies on the same disk, and then on one with room.
     here = str(disk / "scratch")
-    refused("train", here, "models/snapshots plots/train", SIGHTWORD_SCRATCH=here)
+    outputs = "--force models/snapshots plots/train"  # the curves begin with the untrained encoders
+    refused("train", here, outputs, SIGHTWORD_SCRATCH=here)
     assert not list(Path(here).rglob("*.tmp"))
     shutil.rmtree(here)
-    refused(
-        "train", "models/snapshots/epoch-001", "--force models/snapshots plots/train", SIGHTWORD_SCRATCH=str(scratch)
-    )
+    refused("train", "models/snapshots/epoch-001", outputs, SIGHTWORD_SCRATCH=str(scratch))
     with_room("train", SIGHTWORD_SCRATCH=str(scratch))
     fill(disk, 60_000)
     refused("select", "models/encoder/part-1", "models/encoder")
