@@ -107,7 +107,8 @@ def test_damaged_ledger_stops_the_stage_before_it_writes(project: Path) -> None:
 
 def test_scorings_of_edited_facts_are_left_out_and_the_others_stay(project: Path) -> None:
     whole = scoring(1, stage="retrieval")
-    wrong = [dataclasses.replace(whole, **one) for one in ({"items": "5"}, {"rows": "x"}, {"split": None})]  # type: ignore[arg-type]
+    damage: list[dict[str, Any]] = [{"items": "5"}, {"rows": "x"}, {"split": None}]
+    wrong = [dataclasses.replace(whole, **one) for one in damage]
     facts = keep_facts(project / RUNS, "retrieval", "2026-01-02T00:00:00+00:00", *wrong, whole)
     (found,) = tallies({"retrieval": facts}, project, KnownFacts([project / RUNS]))
     assert (found.rows, found.scorings) == ("a" * 16, 1)

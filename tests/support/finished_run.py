@@ -299,3 +299,7 @@ def table(path: Path, names: list[str], rows: list[tuple[object, ...]]) -> None:
 def size(data: bytes) -> tuple[int, int]:
     with Image.open(io.BytesIO(data)) as picture:
         return picture.size
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))

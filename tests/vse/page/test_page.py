@@ -6,13 +6,12 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from finished_run import write_encoder, write_run
+from finished_run import change, write_encoder, write_run
 from sums import renew
 
 from sightword.errors import FileFormatError
@@ -87,10 +86,6 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of the run that nothing is wrong with."""
     folder = tmp_path_factory.mktemp("run")
     return make(write_run(folder), folder)
-
-
-def change(path: Path, **values: object) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
 def test_the_page_needs_no_other_file(text: str) -> None:
@@ -401,45 +396,6 @@ def test_each_table_names_its_file_and_the_command_for_its_history(text: str, ru
     ):
         assert words.count(f"sightword audit {what}") == 2
     assert words.count("sightword audit plots/train/loss.tsv") == 2
-
-
-def test_snapshots_are_marked_in_steps_and_epochs(text: str, run_folder: RunFiles) -> None:
-    from sightword.report.inputs import read_run
-    from sightword.vse.page.curves import snapshots
-    from sightword.vse.page.plots import Marks
-
-    marks = snapshots(read_run(run_folder))
-    assert marks == Marks([4.0, 8.0], [8.0, 4.0])
-    assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
-    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
-    assert snapshots(read_run(run_folder)).kept == ()
-
-
-def test_every_kept_epoch_is_marked_and_the_untrained_encoders_too(run_folder: RunFiles) -> None:
-    from sightword.report.inputs import read_run
-    from sightword.vse.page.curves import snapshots
-
-    change(run_folder.metrics / "train.json", snapshots=9)
-    run = read_run(run_folder)
-    run = replace(run, description={**run.description, "training": {**run.training, "snapshots": "epoch"}})
-    assert snapshots(run).kept == list(range(9))
-
-
-def test_loss_is_drawn_over_the_rates_of_a_range_test_alone(run_folder: RunFiles) -> None:
-    from sightword.report.inputs import read_run
-    from sightword.vse.page.curves import draw
-
-    rates = [f"{step}\t{1e-6 * 1.02**step}" for step in range(1, 401)]
-    (run_folder.plots / "train/learning_rate.tsv").write_text("\n".join(["step\tlearning_rate", *rates]) + "\n")
-    run = read_run(run_folder)
-    assert "Loss over the learning rate" not in dict(draw(run))
-    drawing = dict(
-        draw(replace(run, description={**run.description, "training": {**run.training, "schedule": "range"}}))
-    )["Loss over the learning rate"]
-    losses = [float(line.split("\t")[1]) for line in (run_folder.plots / "train/loss.tsv").read_text().splitlines()[1:]]
-    best = losses.index(min(losses)) + 1
-    assert f"{min(losses):.3g}, at the rate {1e-6 * 1.02**best:.3g}" in drawing.title
-    assert drawing.figure.axes[0].get_xscale() == "log"
 
 
 def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path) -> None:

@@ -108,12 +108,18 @@ def test_tables_have_equal_rows_and_the_same_choice_gives_the_same_bytes():
     assert not text.endswith("\n\n")
 
 
-def test_the_stage_writes_it_beside_the_encoder_the_same_each_time(tmp_path, monkeypatch):
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A folder with small tables of captions and features."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
     monkeypatch.setenv("SIGHTWORD_THREADS", "1")
     write_corpus()
     write_pictures()
+
+
+@pytest.mark.usefixtures("small")
+def test_the_stage_writes_it_beside_the_encoder_the_same_each_time():
     train.work(TrainSettings(embedding=4, hidden=3, attention=4, batch=4, epochs=2, cycle=1))
     texts = []
     for _ in range(2):
@@ -134,12 +140,8 @@ def test_the_stage_writes_it_beside_the_encoder_the_same_each_time(tmp_path, mon
     assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (12,)
 
 
-def test_choice_by_sentence_similarity_reads_the_dev_part_alone_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
-    write_corpus()
-    write_pictures()
+@pytest.mark.usefixtures("small")
+def test_choice_by_sentence_similarity_reads_the_dev_part_alone_and_says_so():
     train.work(TrainSettings(embedding=4, hidden=3, attention=4, batch=4, epochs=2, cycle=1, snapshots="epoch"))
     settings = SelectSettings(members=1, criterion="stsb_dev", data="pairs")
     with pytest.raises(SemanticsError, match=r"sts-dev\.csv: does not exist"):
