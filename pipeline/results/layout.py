@@ -23,7 +23,7 @@ class Column(Settings):
     """One column."""
 
     title: str
-    cell: str
+    cell: str = ""
     """The text of a cell, with names of scores in braces; of several with ``|`` between them the first known one.
     With ``*`` or ``?`` a name stands for the mean of all scores that it matches."""
     factor: float = 1.0
@@ -38,21 +38,32 @@ class Column(Settings):
     """The row of ``results/`` that the column shows, where the lines of the table name none."""
 
 
-class Line(Settings):
-    """One line, or with ``each`` one for each item."""
+class Source(Settings):
+    """What a line or a cell shows: a row of ``results/`` or a published one."""
 
-    label: str
     result: str | None = None
     """The row of ``results/``, as ``topic/name``."""
     published: dict[str, str] = Field(default={})
     """The published row instead: the system, or ``system | setting``, by the file of published scores."""
-    each: list[str | int] = Field(default=[])
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> Line:
+    def _has_one_source(self) -> Source:
         if self.result is not None and self.published:
             raise ValueError("expected result or published, not both")
         return self
+
+
+class Line(Source):
+    """One line, or with ``each`` one for each item."""
+
+    label: str
+    each: list[str | int] = Field(default=[])
+    cell: str | None = None
+    """The text of the line's cells, instead of that of the columns."""
+    factor: float | None = None
+    """What the line's scores are multiplied by, instead of the factor of the columns."""
+    sources: list[Source] = Field(default=[])
+    """One source for each column, for a line that shows one score of several rows."""
 
 
 class Table(Settings):
@@ -67,6 +78,13 @@ class Table(Settings):
     """The row of ``results/`` of all lines that name none, whose marks stand at the head."""
     marks: bool = True
     """Mark the rows; false for an extract of another table, which has the marks."""
+
+    @model_validator(mode="after")
+    def _has_a_source_a_column(self) -> Table:
+        for line in self.rows:
+            if line.sources and len(line.sources) != len(self.columns):
+                raise ValueError(f"{line.label[:80]}: {len(line.sources)} sources for {len(self.columns)} columns")
+        return self
 
 
 class Layout(Settings):
@@ -96,6 +114,7 @@ def load(project: Path) -> Layout:
 def shown(table: Table, layout: Layout) -> set[str]:
     """Return the rows of ``results/`` that a table names; of a repeated line, one for each item."""
     columns = [layout.columns.get(one) if isinstance(one, str) else one for one in table.columns]
-    names = [table.result, *(one.result for one in columns if one), *(line.result for line in table.rows)]
+    own = [one.result for line in table.rows for one in (line, *line.sources)]
+    names = [table.result, *(one.result for one in columns if one), *own]
     items = [str(item) for line in table.rows for item in line.each] or [""]
     return {name.replace(EACH, item) for name in names if name is not None for item in items}

@@ -87,10 +87,16 @@ def _entailment(rows: list[PublishedRow]) -> dict[str, Score]:
     }
 
 
+def _structure(rows: list[PublishedRow]) -> dict[str, Score]:
+    """Return the scores as fractions, as ``published.NAME``."""
+    return {f"published.{name}": Score(value=value / 100) for row in rows for name, value in row.scores.items()}
+
+
 _READERS: Mapping[str, Callable[[list[PublishedRow]], dict[str, Score]]] = {
     "retrieval": _retrieval,
     "semantics": _semantics,
     "sentences": _sentences,
     "hypernyms": _hypernyms,
     "entailment": _entailment,
+    "structure": _structure,
 }

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from pipeline.results.layout import EACH, FILE, Column, Layout
+from pipeline.results.layout import EACH, FILE, Column, Layout, Source
 from pipeline.results.marks import Legend
 from pipeline.results.published_rows import PublishedScores, published_scores
 from pipeline.results.records import Row, Run, Score
@@ -50,16 +50,25 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
     titles = [one.title + legend.marks(_row(one.result, "", rows, where)) for one in columns]
     body = []
     for line, item in places:
-        own = published_scores(line.published, where=where) if line.published else _row(line.result, item, rows, where)
+        own = _source(line, item, rows, where)
         below = own or _row(table.result, item, rows, where)
         sources = [below or _row(one.result, item, rows, where) for one in columns]
         repeated = [source for one, source in zip(columns, sources, strict=True) if EACH in (one.result or "")]
+        if line.sources:
+            sources = repeated = [_source(one, item, rows, where) for one in line.sources]
         label = line.label.replace(EACH, item) + legend.marks(own, *repeated)
-        body.append([label, *(_cell(one, source, item) for one, source in zip(columns, sources, strict=True))])
+        own_text = {name: value for name in ("cell", "factor") if (value := getattr(line, name)) is not None}
+        cells = [one.model_copy(update=own_text) for one in columns]
+        body.append([label, *(_cell(one, source, item) for one, source in zip(cells, sources, strict=True))])
     _refuse_empty([[head, *titles], *body], where)
     lines = [f"| {' | '.join(cells)} |" for cells in [[head, *titles], *body]]
     rule = "|" + "---|" * (len(columns) + 1)
     return "\n".join([lines[0], rule, *lines[1:], *legend.lines()])
+
+
+def _source(one: Source, item: str, rows: Mapping[str, Row], where: str) -> Row | PublishedScores | None:
+    """Return the row that a line or a cell shows; None where a line names none."""
+    return published_scores(one.published, where=where) if one.published else _row(one.result, item, rows, where)
 
 
 def _column(one: str | Column, layout: Layout, where: str) -> Column:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pipeline.results.layout import FILE, Layout, load, shown
 from pipeline.results.marks import EARLIER
@@ -144,6 +145,22 @@ def test_published_line_has_the_scores_of_the_file():
         f"{statistics.fmean(subtasks):.1f}",
         f"{sick}",
     ]
+
+
+def test_line_of_sources_shows_one_score_of_a_row_in_each_column():
+    rows = {"a/own": row({"sts": 0.5}), "a/best": row({"sts": 0.25}, private={"data/raw/a.npy": "made in secret"})}
+    places = [{"published": {"structure": "C_id + P_id"}}, {"result": "a/own"}, {"result": "a/best"}, {}]
+    line = {"label": "STS", "cell": "{sts|published.stsb}", "factor": 100, "sources": places}
+    columns = tuple({"title": name} for name in ("published", "own", "best", "none"))
+    other = {"label": "other", "cell": "{sts}", "sources": [{}, {}, {}, {"result": "a/own"}]}
+    table = layout(line, other, columns=columns)
+    found, last = cells(markdown("t", table, rows))
+    (paper,) = [one for one in published("structure") if one.system == "C_id + P_id"]
+    assert found == ["STS †", f"{paper.scores['stsb']:.1f}", "50.0", "25.0", "–"]
+    assert last == ["other", "–", "–", "–", "0.5"]
+    assert shown(table.tables["t"], table) == {"a/own", "a/best"}
+    with pytest.raises(ValidationError, match="STS: 4 sources for 2 columns"):
+        layout(line, columns=columns[:2])
 
 
 def test_published_hypernyms_of_several_settings_are_told_apart():
