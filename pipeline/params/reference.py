@@ -23,10 +23,9 @@ from sightword.settings import Settings
 INTRODUCTION = """\
 # Parameters
 
-Every entry of each `params.yaml`: accepted values unless the meaning lists them, the published value, the meaning.
-The file must have all entries; `sightword recipe NAME` writes it whole, and a [recipe](training.md#recipes) has only
-what differs. `sightword params --explain train.margin` prints one entry. `make docs` makes this page from the typed
-settings."""
+Every entry of each `params.yaml` with its published value, its choices and its meaning; `sightword params --explain
+train.margin` adds the limits of numbers. The file must have all entries; `sightword recipe NAME` writes it whole, and a
+[recipe](training.md#recipes) has only what differs. `make docs` makes this page from the typed settings."""
 
 
 class Parameter(NamedTuple):
@@ -105,13 +104,11 @@ def explain(wanted: str) -> list[Parameter]:
 def _entry(one: Parameter, section: str, told: dict[str, str]) -> str:
     """Return a line of the page; ``told`` has the first parameter of each meaning, which later ones refer to."""
     choices = [word for word in one.accepted.split(" or ") if word.startswith("`")]
-    listed = choices and len(choices) == one.accepted.count("`") / 2 and all(word in one.text for word in choices)
-    plain_to_see = listed or one.accepted in ("true or false", "text", "text, not empty")
-    accepted = "" if plain_to_see else f"{one.accepted}; "
+    unsaid = "" if all(word in one.text for word in choices) else f"{' or '.join(choices)}; "
     first = told.setdefault(one.text, one.name)
     text = one.text if first == one.name else f"As `{first}`."
     name = one.name.removeprefix(f"{section}.")
-    return f"- **`{name}`** {accepted}`{spelt(one.default)}`. {_plain_stars(text)}"
+    return f"- **`{name}`** {unsaid}`{spelt(one.default)}`. {_plain_stars(text)}"
 
 
 def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:
