@@ -73,17 +73,6 @@ def test_tables_of_scale_equal_those_of_the_figures(repository):
     assert tables in (repository / "docs/lab.md").read_text(), "run `python -m tools.scale_tables`"
 
 
-def test_scores_of_the_readme_are_rows_of_the_main_table_of_results(repository):
-    def scores(text):
-        lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-        return [tuple(cell.split(" ")[0] for cell in cells[1:4]) for cells in lines[1:]]
-
-    main = (repository / "docs/results.md").read_text().split("<!-- table: main -->")[1].split("<!-- end -->")[0]
-    own = re.search(r"^\| on Flickr8k.*?\n\n", (repository / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert 5 <= len(scores(own[0])) <= 6
-    assert set(scores(own[0])) <= set(scores(main))
-
-
 @pytest.mark.full
 def test_documentation_is_built_without_a_warning(repository, tmp_path):
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", str(tmp_path)]
