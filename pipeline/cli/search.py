@@ -100,6 +100,7 @@ def _search(arguments: argparse.Namespace) -> int:
     if arguments.serve:
         return _serve(arguments)
     searcher, uploads = _open(arguments)
+    _read_pictures(searcher)
     if arguments.picture is not None:
         return _captions(arguments, searcher, uploads)
     print_notes(searcher.notes)
@@ -147,9 +148,20 @@ def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
     return open_search(arguments.encoder, features, captions, weights_folder=WEIGHTS, named=named, **options)
 
 
+def _read_pictures(searcher: Searcher) -> None:
+    """Read the pictures of a folder, whole or until Ctrl-C."""
+    try:
+        searcher.read_pictures(progress=True)
+    except KeyboardInterrupt:
+        kept = f"{searcher.pictures_read:,} pictures are read and kept, {searcher.pictures_left:,} are left"
+        print(f"sightword: {kept}: the same command continues.", file=sys.stderr)
+        raise
+
+
 def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
     """Print the pictures that the query finds, or each line of standard input."""
     from sightword.errors import SearchError
+    from sightword.search.weak import WEAK
 
     printer = Printer(arguments, searcher, headed=arguments.query is None and not sys.stdin.isatty())
     failed = 0
@@ -158,8 +170,8 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
             text = line.decode() if isinstance(line, bytes) else line
             answer = searcher.pictures(text, arguments.top or _TOP)
             query = answer.query
-            first = {"query": query.text, "unknown": list(query.unknown)}
-            printer.pictures(query.text, answer.hits, first, notes=[query.note])
+            first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
+            printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
         except (UnicodeDecodeError, SearchError) as error:
             if arguments.query is not None:
                 raise
@@ -250,6 +262,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     from sightword.search import serving
     from sightword.search.access import is_loopback
+    from sightword.search.reading import keep_reading
     from sightword.search.thumbnails import open_pictures
     from sightword.search.web import Parts, create_app
 
@@ -266,7 +279,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
         print_notes(notes if is_loopback(host) else [*notes, open_to])
         stop = threading.Event()
-        reader = threading.Thread(target=searcher.keep_reading, args=[stop], daemon=True)
+        reader = threading.Thread(target=keep_reading, args=[searcher, stop], kwargs={"progress": True}, daemon=True)
 
         def ready() -> None:
             print(f"{serving.address(listening)}  (Ctrl-C ends)", flush=True)
