@@ -302,6 +302,8 @@ def _thumbnails(
     give = "--pictures FOLDER names a folder of picture files"
     if files is None:
         return None, [f"There is no {PICTURES}, so captions stand for the pictures: {give}."]
+    if searcher.folder is not None:
+        return files, []
     count = sum(picture in files for picture in ids)
     if not count:
         notes.append(f"{folder} holds none of these pictures, so captions stand for them: {give}.")
