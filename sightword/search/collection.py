@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from sightword.cluster.processes import ordered_map
-from sightword.errors import SearchError
+from sightword.errors import SearchError, WeightsError
 from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, FeaturesSettings
 from sightword.images.decode import Reject
@@ -84,8 +84,9 @@ class PictureFolder:
         self.folder, self._store, self._workers = folder, store, workers
         self.sources = list_pictures(folder)
         if network.obstacle:
-            todo = "Search a collection whose features exist: --features FILE."
-            raise SearchError(network.obstacle, where=folder, todo=todo)
+            known, todo = network.attributes.get("backbone"), "Take another encoder, such as flickr8k."
+            what = "the encoder was trained on precomputed features, and these pictures have none"
+            raise SearchError(network.obstacle if known else what, where=folder, todo=None if known else todo)
         transform = replace(network.transform, exif=True)
         self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
         self._extraction = Extraction(_settings(network), self._resizing.transform, device=device, store=store)
@@ -97,7 +98,7 @@ class PictureFolder:
         """The files that cannot be used, by id, with the reason."""
         self._digests, self._done = FileDigests(folder, store), set[str]()
         if any(self._digests.known(source) is None for source in self.sources):
-            with store.writer(self._extraction.identity):  # what is missing is reported before anything is computed
+            with store.writer(self._extraction.identity), _told():  # before anything is computed
                 self._extraction.load()
 
     def read(
@@ -201,6 +202,16 @@ class PictureFolder:
             log.warning("picture %s left out: %s", image_id, why)
         if len(self.rejected) > _NAMED:
             log.warning("%d more pictures left out", len(self.rejected) - _NAMED)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Name the option in the error of missing weights."""
+    try:
+        yield
+    except WeightsError as error:
+        todo = f"{error.todo or ''} Or give the file with --weights.".lstrip()
+        raise WeightsError(error.what, where=error.where, expected=error.expected, todo=todo) from None
 
 
 class _Reading:
