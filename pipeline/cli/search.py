@@ -21,20 +21,21 @@ Find pictures by a sentence, or captions by a picture.
 
 ENCODER is an encoder that comes with Sightword (flickr8k), an address of one, or the
 folder of an encoder: of the first pipeline, or with the space visual
-(models/grounded/cm-0). With QUERY, the command prints the best pictures
-with their scores; without QUERY, it reads sentences from standard input, one a line.
---picture finds captions by a picture, --like pictures by a picture. --max finds
-pictures of several things at once, and --min pictures of what several things have
-in common, by order-embeddings (Vendrov et al. 2016); each thing is a sentence, a
-picture of the collection or a picture file. --collection searches a folder of
-picture files, without captions. --serve shows the search in a browser on this
-machine alone. Features and embeddings are kept in the store (SIGHTWORD_STORE), so
-that the next search begins at once.
+(models/grounded/cm-0). --collection searches a folder of photographs: features are
+computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses nothing that was
+computed. Without --collection the pictures of the project are searched. --serve shows
+the search in a browser on this machine alone, while pictures are still read.
 
-  sightword search models/encoder "a dog runs in the snow"
-  sightword search models/encoder --picture 1000268201_693b08cb0e.jpg
+With QUERY, the command prints the best pictures with their scores; without QUERY, it
+reads sentences from standard input, one a line. --picture finds captions by a picture,
+--like pictures by a picture. --max finds pictures of several things at once, and --min
+pictures of what several things have in common, by order-embeddings (Vendrov et al.
+2016); each thing is a sentence, a picture of the collection or a picture file.
+
+  sightword search flickr8k --collection ~/Pictures --serve
+  sightword search flickr8k --collection ~/Pictures "a dog runs in the snow"
   sightword search models/encoder --max "a dog" "snow"
-  sightword search models/encoder --collection ~/Pictures --serve"""
+  sightword search models/encoder --picture 1000268201_693b08cb0e.jpg"""
 
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
@@ -51,7 +52,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
     encoder = "flickr8k, or the folder of an encoder, such as models/encoder"
     features = f"features of the pictures ({FEATURES})"
-    collection = "a folder of picture files to search, whose features are computed as the encoder's were"
+    collection = "a folder of photographs to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
     weights = f"for new pictures: the image network's weights (default: the file in {WEIGHTS}, if it exists)"
