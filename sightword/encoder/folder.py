@@ -80,6 +80,7 @@ def _described(encoder: Combination, numbers: Iterator[int], vocabularies: Mappi
     return {
         "combine": encoder.combine,
         "renormalise": encoder.renormalise,
+        "shares": list(encoder.shares),
         "parts": parts,
         "notes": encoder.notes,
     }
@@ -137,9 +138,9 @@ def _built(
             raise ValueError(f"parts has {quote(one)}; expected objects")
         parts.append(_built(part, one, kind) if "parts" in one else part(one))
     combine, renormalise = entry(about, "combine", str), entry(about, "renormalise", bool)
-    notes = entry(about, "notes", dict)
+    notes, shares = entry(about, "notes", dict), entry(about, "shares", list)
     try:
-        return kind(parts, combine, renormalise, notes, **spaces)  # type: ignore[arg-type]  # checked there
+        return kind(parts, combine, renormalise, notes, shares=shares, **spaces)  # type: ignore[arg-type]  # checked there
     except EncoderError as error:
         raise ValueError(str(error)) from None
 

@@ -33,6 +33,7 @@ from sightword.errors import EncoderError
 from sightword.io.files import Pathish
 from sightword.io.saved import as_folder
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
+from sightword.model.shape import TfidfShape
 from sightword.model.similarity import paired_scores, scores, unit, unit_rows
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
@@ -98,6 +99,7 @@ class SentenceEncoder(Combination):
         device: torch.device | str | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        lexical: bool = True,
     ) -> Floats | torch.Tensor:
         """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
@@ -119,6 +121,8 @@ class SentenceEncoder(Combination):
             device: the encoder's own device, or None; :meth:`from_pretrained` and :meth:`load` choose the device.
             prompt: None; no encoder here is trained with prompts.
             prompt_name: None.
+            lexical: False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of
+                pictures is the same.
 
         Returns:
             float32 (N, width of the space), in the order of the sentences; (width,) for one text.
@@ -127,15 +131,18 @@ class SentenceEncoder(Combination):
             EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
                 tokens, ``batch_size`` is below 1,
                 ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
-                device is another one, or there is a prompt.
+                device is another one, there is a prompt, or ``lexical=False`` leaves nothing.
         """
+        if not lexical and all(map(_is_lexical, self.leaves)):
+            raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
         check_options(
             batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name}, precision
         )
         space = self.default if space is None else space
-        options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
+        options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
+        options |= {"progress": bool(show_progress_bar), "lexical": lexical}
         vectors = self._vectors(sentences, [space], int(max_length), unit=normalize_embeddings, **options)[space]
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
@@ -151,7 +158,8 @@ class SentenceEncoder(Combination):
     ) -> dict[str, Floats]:
         """Return the vectors of sentences in each space with a name, each sentence read once; see :meth:`encode`."""
         check_options(batch_size, max_length, self.device, precision=precision)
-        options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
+        options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
+        options["progress"] = bool(show_progress_bar)
         found = self._vectors(sentences, self.spaces, int(max_length), unit=normalize_embeddings, **options)
         return {space: found[space] for space in self.spaces}
 
@@ -287,6 +295,7 @@ class SentenceEncoder(Combination):
         most: int,
         *,
         unit: bool,
+        lexical: bool = True,
         **options: Any,
     ) -> dict[str | None, Floats]:
         """Return the vectors in each space, of sentences or of one; sentences of equal tokens are encoded once."""
@@ -299,7 +308,13 @@ class SentenceEncoder(Combination):
         first = dict(zip(reversed(places), reversed(range(len(places))), strict=True))
         own = [first[place] for place in range(len(row_of))]
         rows = {vocabulary: [each[row] for row in own] for vocabulary, each in read.items()}
-        vectors = self.combined(lambda part: embed_captions(part.captions, rows[part.vocabulary], **options))
+
+        def embed(part: Part) -> Floats:
+            if not lexical and _is_lexical(part):
+                return np.zeros((len(own), part.shape.width), np.float32)
+            return embed_captions(part.captions, rows[part.vocabulary], **options)
+
+        vectors = self.combined(embed)
         found = {}
         for space, module in heads.items():
             values = mapped(module, vectors, self.device)
@@ -314,6 +329,10 @@ class SentenceEncoder(Combination):
         if self.similarity_name == "cosine":
             return unit(upper, "cosine"), unit(lower, "cosine")
         return upper, lower
+
+
+def _is_lexical(part: Part) -> bool:
+    return isinstance(part.shape, TfidfShape)
 
 
 def _of_pictures(part: Part, features: Floats) -> Floats:
