@@ -18,11 +18,8 @@ from sightword.search.opening import open_search
 from sightword.search.searcher import PictureHit
 
 ENCODER, PHOTOGRAPHS, STRIP = "flickr8k", Path("docs/images/photographs"), Path("docs/images/search.png")
-QUERIES = (
-    "a man takes a picture with a camera",
-    "a womna in an ornage suit smlies",
-    "a bridge at night",
-)
+QUERIES = ("a smiling woman in an orange uniform", "a photgrapher wiht a tripod", "a bridge at night")
+"""The second has typing errors."""
 BEST = 3
 """Pictures a query."""
 WIDTH, GAP, MARGIN = 1280, 8, 16

@@ -12,7 +12,9 @@ from tools import search_strip
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "docs/images/photographs"
 RIGHT = {
-    "a man takes a picture with a camera": "photographer.jpg",
+    "a smiling woman in an orange uniform": "astronaut.jpg",
+    "a photgrapher wiht a tripod": "photographer.jpg",
+    "a bridge at night": "bridge.jpg",
 }
 
 
