@@ -17,7 +17,7 @@ from sightword.evaluation.retrieval.index import Index
 
 Floats = npt.NDArray[np.float32]
 
-WEAK = "Weak matches: no picture fits this sentence better than sentences about what no photograph shows."
+WEAK = "Weak matches: perhaps no picture fits this sentence."
 QUANTILE = 0.9
 """The part of the sentences below whose best score a match must exceed; chosen on Flickr8k's dev."""
 
