@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,9 @@ from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
 from sightword.io.saved import as_folder
+from sightword.messages import quote
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
+from sightword.model.saved import StoredName
 from sightword.model.shape import TfidfShape
 from sightword.model.similarity import paired_scores, scores, unit, unit_rows
 
@@ -240,17 +242,20 @@ class SentenceEncoder(Combination):
         ids = self.vocabulary.encode(sentence)
         return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
 
-    def save(self, folder: Pathish, *, half: bool = False) -> None:
+    def save(self, folder: Pathish, *, stored: StoredName = "float32") -> None:
         """Write the encoder to ``folder``; :mod:`sightword.encoder.folder` lists the files.
 
         Args:
             folder: the folder, which is made.
-            half: write the weights in half precision (float16), which halves the folder; they are loaded as float32.
+            stored: the numbers of the weights, which are loaded as float32: ``float16`` halves the folder, and ``int8``
+                quarters it, with a scale for each row of a matrix.
 
         Raises:
-            EncoderError: the folder is not a path, or a weight is beyond half precision.
+            EncoderError: the folder is not a path, ``stored`` is unknown, or a weight is beyond half precision.
         """
-        write_folder(as_folder(folder), self, half=half)
+        if stored not in get_args(StoredName):
+            raise EncoderError(f"stored is {quote(stored)}", expected=" or ".join(get_args(StoredName)))
+        write_folder(as_folder(folder), self, stored=stored)
 
     @classmethod
     def from_pretrained(
