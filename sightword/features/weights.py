@@ -141,7 +141,7 @@ def _download(path: Path, url: str, begins: str) -> None:
     """Download published weights, whose sha256 begins with the digits in the file's name."""
     from sightword.io.transfer import retrieve
 
-    log.info("downloading %s to %s", url, path)
+    log.warning("downloading %s to %s, once; the sha256 must begin with %s", url, path, begins)
     try:
         retrieve(url, path, begins=begins, progress=sys.stderr.isatty())
     except DownloadError as error:

@@ -13,6 +13,7 @@ from small_ground import TEXTS as GROUND_TEXTS
 from small_ground import encoder as with_spaces
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
@@ -210,3 +211,15 @@ def test_an_encoder_of_lexical_parts_alone_cannot_leave_them_out() -> None:
 def test_shares_that_do_not_belong_to_the_parts_are_refused(shares) -> None:
     with pytest.raises(EncoderError, match=r"shares are .*expected one above 0"):
         joined(summed(BAG), weighted(), shares=shares)
+
+
+def test_a_search_leaves_out_parts_without_a_side_of_pictures_and_ranks_pictures_the_same(tmp_path):
+    whole = joined(summed(BAG), weighted(), summed(GRU, seed=1), shares=[0.5, 0.2, 0.3])
+    whole.save(tmp_path / "encoder")
+    found = open_with_pictures(tmp_path / "encoder")
+    assert found.width == whole.width - weighted().width
+    features = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
+    ours, theirs = (one.similarity(one.encode(TEXTS), one.encode_images(features)) for one in (found, whole))
+    seen = [0, 2, 4]
+    np.testing.assert_array_equal(np.argsort(ours[seen]), np.argsort(theirs[seen]))
+    np.testing.assert_allclose(ours[seen] * np.sqrt(0.8), theirs[seen], rtol=1e-4, atol=1e-6)
