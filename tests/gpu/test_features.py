@@ -1,0 +1,114 @@
+"""Features on a GPU: the numbers of a CPU, and the same bytes each time."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import numpy as np
+import pytest
+import torch
+from lively_networks import lively
+
+from sightword.features import backbones, extractor, fusion
+from sightword.features.backbones import FeatureNetwork
+from sightword.features.extraction import Extraction
+from sightword.features.extractor import Extractor
+from sightword.features.identity import Transform
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
+from sightword.features.vision import classifiers
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+NETWORKS = ["resnet152", "densenet169", "mobilenet_v2", "vit_b_32"]
+
+
+@pytest.fixture(params=["plain", "fused", "plain graphs", "fused graphs"])
+def engine(request, monkeypatch) -> None:
+    monkeypatch.setattr(fusion, "CUDA_FUSED", "fused" in request.param)
+    monkeypatch.setattr(extractor, "GRAPHS", "graphs" in request.param)
+
+
+def transform(crops: Crops) -> Transform:
+    return Transform(256, "lanczos", False, crops, 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
+
+
+@functools.cache
+def network(name: str) -> FeatureNetwork:
+    return lively(name)
+
+
+@functools.cache
+def pictures() -> list[np.ndarray]:
+    """Pictures of coarse blocks, in several sizes: noise looks all alike to a network."""
+    rng = np.random.default_rng(1)
+    sizes = [(256, 256), (256, 341), (257, 384), (341, 256)]
+    return [np.kron(rng.integers(0, 256, (8, 12, 3)), np.ones((48, 48, 1)))[:h, :w].astype(np.uint8) for h, w in sizes]
+
+
+def features(name: str, device: torch.device, precision: Precision, crops: Crops, seen=None) -> np.ndarray:
+    made = copy.deepcopy(network(name))
+    found = Extractor(made, transform(crops), precision=precision, device=device, threads=torch.get_num_threads())
+    return np.stack(list(found.run(pictures() if seen is None else seen)))
+
+
+@functools.cache
+def wanted(name: str, crops: Crops, precision: Precision = "fp32") -> np.ndarray:
+    return features(name, CPU, precision, crops)
+
+
+def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+
+
+@pytest.mark.parametrize("crops", ["ten", "one"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_float32_features_are_those_of_a_cpu(name, crops, engine) -> None:
+    expected, found = wanted(name, crops), features(name, GPU, "fp32", crops)
+    assert np.abs(found - expected).max() / np.abs(expected).max() < 1e-4
+    assert cosines(found, expected).min() > 1 - 1e-6
+    assert cosines(np.roll(found, 1, axis=0), expected).max() < 0.999  # the control: another picture's features
+
+
+@pytest.mark.parametrize("crops", ["ten", "one"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_bfloat16_features_are_near_those_of_a_cpu(name, crops, engine) -> None:
+    expected, found = wanted(name, crops), features(name, GPU, "bf16", crops)
+    rounded = cosines(wanted(name, crops, "bf16"), expected).min()  # a random network may blow up rounding
+    assert cosines(found, expected).min() >= min(0.9995, 2 * rounded - 1)
+    assert not np.array_equal(found, features(name, GPU, "fp32", crops))  # the control: bfloat16 it is
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_features_have_the_same_bytes_each_time_and_in_any_company(name, precision, engine) -> None:
+    found = features(name, GPU, precision, "ten")
+    # Freed memory full of NaN is what the next results are written into: no number of it may be read.
+    torch.full((2**28,), torch.nan, device=GPU)
+    many = [pictures()[number % 4] for number in range(70)]
+    again = features(name, GPU, precision, "ten", many)
+    assert all(np.array_equal(again[row], found[row % 4]) for row in range(70))
+    assert np.array_equal(features(name, GPU, precision, "ten", pictures()[2:3])[0], found[2])
+
+
+@pytest.mark.parametrize("family", sorted(backbones._FEATURE_POINTS))
+def test_each_family_computes_with_repeatable_kernels(family, engine) -> None:
+    """torch refuses an operation that has no repeatable kernel."""
+    name = min(name for name in classifiers() if name.startswith(family))
+    side = 299 if family == "inception" else 224
+    seen = [np.ascontiguousarray(np.resize(picture, (side, side, 3))) for picture in pictures()]
+    for precision in ("fp32", "bf16"):
+        backbone = backbones.find_backbone(name)
+        made = backbones.cut(backbones.build(backbone, initialise=True), backbone)
+        values = {**vars(transform("one")), "crop": side, "resize": side}
+        found = Extractor(made, Transform(**values), precision=precision, device=GPU)
+        assert np.isfinite(np.stack(list(found.run(seen)))).all()
+
+
+def test_the_key_of_a_feature_names_the_kind_of_gpu() -> None:
+    settings = FeaturesSettings(backbone="resnet18", weights="random")
+    transform = {"resize": 256, "interpolation": "lanczos", "exif": False}
+    kernel = Extraction(settings, transform, device=GPU, store=None).identity.kernel
+    assert torch.cuda.get_device_name(0) in kernel
+    assert kernel != Extraction(settings, transform, device=CPU, store=None).identity.kernel
