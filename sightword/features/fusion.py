@@ -67,37 +67,34 @@ class CudnnConvolution(nn.Module):
     """A convolution with the following addition and ReLU, as one call of cuDNN, all in one type of numbers."""
 
     weight: torch.Tensor
-    bias: torch.Tensor | None
+    bias: torch.Tensor
+    nothing: torch.Tensor
 
     def __init__(self, convolution: nn.Conv2d, *, relu: bool, dtype: torch.dtype) -> None:
         super().__init__()
         assert not isinstance(convolution.padding, str)
         self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
         self.groups = convolution.groups
+        zeros = torch.zeros(convolution.out_channels)
         self.register_buffer("weight", convolution.weight.detach().to(dtype))
         # In bfloat16 a folded mean would be rounded, which shifts a whole channel.
-        self.register_buffer("bias", None if convolution.bias is None else convolution.bias.detach().float())
+        self.register_buffer("bias", zeros if convolution.bias is None else convolution.bias.detach().float())
+        # cuDNN's call without an addition, as torch makes it, reads memory that nobody wrote: NaN times 0 is NaN.
+        self.register_buffer("nothing", zeros[None, :, None, None])
         self.relu = relu
         self.dtype = dtype
 
     def forward(self, images: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """Convolve images (B, C, H, W), channels last in memory, and add a residual of the result's shape."""
-        images = images.to(self.dtype)
-        if self.relu and self.groups == 1 and residual is None:
-            return torch.cudnn_convolution_relu(
-                images, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-            )
-        if self.relu and self.groups == 1 and residual is not None:
-            residual = residual.to(self.dtype)
-            return torch.cudnn_convolution_add_relu(
-                images, self.weight, residual, 1.0, self.bias, self.stride, self.padding, self.dilation, self.groups
-            )
+        images, shifts = images.to(self.dtype), (self.stride, self.padding, self.dilation)
+        if self.relu and self.groups == 1:
+            added = self.nothing if residual is None else residual.to(self.dtype)
+            return torch.cudnn_convolution_add_relu(images, self.weight, added, 1.0, self.bias, *shifts, self.groups)
         with torch.autocast(images.device.type, enabled=False):
-            found = nn.functional.conv2d(
-                images, self.weight, None, self.stride, self.padding, self.dilation, self.groups
-            )
-        for other in (self.bias if self.bias is None else self.bias[:, None, None], residual):
-            found = found if other is None else found.add_(other)
+            found = nn.functional.conv2d(images, self.weight, None, *shifts, self.groups)
+        found.add_(self.bias[:, None, None])
+        if residual is not None:
+            found.add_(residual)
         return found.relu_() if self.relu else found
 
 

@@ -72,21 +72,15 @@ def test_even_areas_are_not_rounded(onednn, monkeypatch) -> None:
     assert difference(wanted, rounded.float()) > 1e-3  # the control: what bfloat16 alone makes of it
 
 
-def convolution_relu(images, weight, bias, *geometry, residual=0.0, alpha=0.0):
-    """The call of cuDNN, as torch describes it: the sum is float32, and the bias may be."""
+def convolution_add_relu(images, weight, added, alpha, bias, *geometry):
+    """The call of cuDNN, as torch describes it: sums are float32, and the bias may be."""
     found = nn.functional.conv2d(images.float(), weight.float(), None, *geometry)
-    bias = 0.0 if bias is None else bias.float()[:, None, None]
-    return (found + alpha * residual + bias).relu().to(images.dtype)
-
-
-def convolution_add_relu(images, weight, residual, alpha, bias, *geometry):
-    return convolution_relu(images, weight, bias, *geometry, residual=residual, alpha=alpha)
+    return (found + alpha * added + bias[:, None, None]).relu().to(images.dtype)
 
 
 @pytest.mark.parametrize("name", ["densenet121", "mobilenet_v3_small", "resnet18", "resnext50_32x4d"])
 def test_calls_of_cudnn_compute_the_network(name, monkeypatch) -> None:
     monkeypatch.setattr(fusion, "FusedConvolution", CudnnConvolution)
-    monkeypatch.setattr(torch, "cudnn_convolution_relu", convolution_relu)
     monkeypatch.setattr(torch, "cudnn_convolution_add_relu", convolution_add_relu)
     network, images = lively(name), pictures(name)
     with torch.inference_mode():

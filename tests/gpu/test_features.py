@@ -10,8 +10,8 @@ import pytest
 import torch
 from lively_networks import lively
 
-from sightword.features import backbones, extractor, fusion
-from sightword.features.backbones import FeatureNetwork
+from sightword.features import backbones
+from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
@@ -22,12 +22,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 NETWORKS = ["resnet152", "densenet169", "mobilenet_v2", "vit_b_32"]
-
-
-@pytest.fixture(params=["plain", "fused", "plain graphs", "fused graphs"])
-def engine(request, monkeypatch) -> None:
-    monkeypatch.setattr(fusion, "CUDA_FUSED", "fused" in request.param)
-    monkeypatch.setattr(extractor, "GRAPHS", "graphs" in request.param)
 
 
 def transform(crops: Crops) -> Transform:
@@ -47,14 +41,18 @@ def pictures() -> list[np.ndarray]:
     return [np.kron(rng.integers(0, 256, (8, 12, 3)), np.ones((48, 48, 1)))[:h, :w].astype(np.uint8) for h, w in sizes]
 
 
-def features(name: str, device: torch.device, precision: Precision, crops: Crops, seen=None) -> np.ndarray:
+@functools.cache
+def ready(name: str, device: torch.device, precision: Precision, crops: Crops) -> Extractor:
     made = copy.deepcopy(network(name))
-    found = Extractor(made, transform(crops), precision=precision, device=device, threads=torch.get_num_threads())
-    return np.stack(list(found.run(pictures() if seen is None else seen)))
+    return Extractor(made, transform(crops), precision=precision, device=device, threads=torch.get_num_threads())
+
+
+def features(name: str, device: torch.device, precision: Precision, crops: Crops, seen=None) -> np.ndarray:
+    return np.stack(list(ready(name, device, precision, crops).run(pictures() if seen is None else seen)))
 
 
 @functools.cache
-def wanted(name: str, crops: Crops, precision: Precision = "fp32") -> np.ndarray:
+def wanted(name: str, precision: Precision, crops: Crops) -> np.ndarray:
     return features(name, CPU, precision, crops)
 
 
@@ -62,48 +60,53 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
 
 
-@pytest.mark.parametrize("crops", ["ten", "one"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_float32_features_are_those_of_a_cpu(name, crops, engine) -> None:
-    expected, found = wanted(name, crops), features(name, GPU, "fp32", crops)
+CASES = [*((name, "ten") for name in NETWORKS), ("mobilenet_v2", "one")]
+
+
+@pytest.mark.parametrize(("name", "crops"), CASES)
+def test_float32_features_are_those_of_a_cpu(name, crops) -> None:
+    expected, found = wanted(name, "fp32", crops), features(name, GPU, "fp32", crops)
     assert np.abs(found - expected).max() / np.abs(expected).max() < 1e-4
     assert cosines(found, expected).min() > 1 - 1e-6
     assert cosines(np.roll(found, 1, axis=0), expected).max() < 0.999  # the control: another picture's features
 
 
-@pytest.mark.parametrize("crops", ["ten", "one"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_bfloat16_features_are_near_those_of_a_cpu(name, crops, engine) -> None:
-    expected, found = wanted(name, crops), features(name, GPU, "bf16", crops)
-    rounded = cosines(wanted(name, crops, "bf16"), expected).min()  # a random network may blow up rounding
+@pytest.mark.parametrize(("name", "crops"), CASES)
+def test_bfloat16_features_are_near_those_of_a_cpu(name, crops) -> None:
+    expected, found = wanted(name, "fp32", crops), features(name, GPU, "bf16", crops)
+    rounded = cosines(wanted(name, "bf16", crops), expected).min()  # a random network may blow up rounding
     assert cosines(found, expected).min() >= min(0.9995, 2 * rounded - 1)
     assert not np.array_equal(found, features(name, GPU, "fp32", crops))  # the control: bfloat16 it is
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_features_have_the_same_bytes_each_time_and_in_any_company(name, precision, engine) -> None:
-    found = features(name, GPU, precision, "ten")
-    # Freed memory full of NaN is what the next results are written into: no number of it may be read.
+@pytest.mark.parametrize(("name", "crops"), CASES)
+def test_features_have_the_same_bytes_each_time_and_in_any_company(name, crops, precision) -> None:
+    found = features(name, GPU, precision, crops)
+    # The next results are written into freed memory that is full of NaN: no number of it may be read.
     torch.full((2**28,), torch.nan, device=GPU)
-    many = [pictures()[number % 4] for number in range(70)]
-    again = features(name, GPU, precision, "ten", many)
-    assert all(np.array_equal(again[row], found[row % 4]) for row in range(70))
-    assert np.array_equal(features(name, GPU, precision, "ten", pictures()[2:3])[0], found[2])
+    many = features(name, GPU, precision, crops, [pictures()[number % 4] for number in range(70)])
+    assert all(np.array_equal(many[row], found[row % 4]) for row in range(70))
+    assert np.array_equal(features(name, GPU, precision, crops, pictures()[2:3])[0], found[2])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_network_made_ready_again_gives_the_same_bytes(precision) -> None:
+    found = features("densenet169", GPU, precision, "ten")
+    ready.cache_clear()
+    assert np.array_equal(found, features("densenet169", GPU, precision, "ten"))
 
 
 @pytest.mark.parametrize("family", sorted(backbones._FEATURE_POINTS))
-def test_each_family_computes_with_repeatable_kernels(family, engine) -> None:
+def test_each_family_computes_with_repeatable_kernels(family) -> None:
     """torch refuses an operation that has no repeatable kernel."""
-    name = min(name for name in classifiers() if name.startswith(family))
+    backbone = find_backbone(min(name for name in classifiers() if name.startswith(family)))
     side = 299 if family == "inception" else 224
-    seen = [np.ascontiguousarray(np.resize(picture, (side, side, 3))) for picture in pictures()]
-    for precision in ("fp32", "bf16"):
-        backbone = backbones.find_backbone(name)
-        made = backbones.cut(backbones.build(backbone, initialise=True), backbone)
-        values = {**vars(transform("one")), "crop": side, "resize": side}
-        found = Extractor(made, Transform(**values), precision=precision, device=GPU)
-        assert np.isfinite(np.stack(list(found.run(seen)))).all()
+    values = {**vars(transform("one")), "crop": side, "resize": side}
+    made = cut(build(backbone, initialise=True), backbone)
+    found = Extractor(made, Transform(**values), precision="bf16", device=GPU)
+    seen = [np.resize(picture, (side, side, 3)) for picture in pictures()]
+    assert np.isfinite(np.stack(list(found.run(seen)))).all()
 
 
 def test_the_key_of_a_feature_names_the_kind_of_gpu() -> None:
