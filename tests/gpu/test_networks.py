@@ -94,7 +94,7 @@ def test_order_errors_and_their_gradients_equal_those_of_a_cpu(gpu):
     rows = [torch.rand(count, 100, generator=random) for count in (70, 50)]
     found = []
     for device in (torch.device("cpu"), gpu):
-        leaves = [each.to(device).requires_grad_() for each in rows]
+        leaves = [each.to(device).detach().requires_grad_() for each in rows]
         errors = order_errors(*leaves)
         errors.square().mean().backward()
         found.append([errors.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])
