@@ -1,7 +1,7 @@
 """Extraction on a GPU beside torchvision: pictures a second from uint8 pictures in memory, and the share of the peak.
 
 The peer is what a user would write today: batches of as many pictures, uint8 from page-locked memory, torchvision's
-ten_crop on the GPU, channels last, autocast, cuDNN's benchmark mode, and torch.compile. Its pictures are all of one
+ten_crop on the GPU, channels last, autocast, and torch.compile. Its pictures are all of one
 size, as it needs them; ours may differ. Weights are random, with batch norms that keep the numbers in their range. The
 sides take turns; each number is the median of the rounds. float32 is float32: TF32 is off on both sides.
 
@@ -16,6 +16,7 @@ import functools
 import gc
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -127,10 +128,10 @@ def compare(
         makers["peer"] = functools.partial(peer, name, precision, device, crop, batch, compiled=False)
     exact = peer(name, "fp32", torch.device("cpu"), crop, batch, compiled=False)(pictures[:4])
     works: dict[str, Work] = {}
+    seconds: dict[str, list[float]] = {}
     result: dict[str, Any] = {}
     for side, maker in makers.items():
         started = time.perf_counter()
-        _settle(side)
         try:
             works[side] = maker()
             found = works[side](pictures[:batch])
@@ -142,13 +143,12 @@ def compare(
         if device.type == "cuda":
             torch.full((2**28,), torch.nan, device=device)  # freed memory, of which no number may be read
         result[side]["same_bytes"] = works[side](pictures[:batch]).tobytes() == found.tobytes()
-    seconds: dict[str, list[float]] = {side: [] for side in works}
-    for _ in range(rounds):
+        seconds[side] = [_seconds(works[side], pictures)]
+        rate = f"{1 / seconds[side][0]:.1f} pictures a second"
+        print(f"{name} {precision} {side}: {rate}, {result[side]}", file=sys.stderr, flush=True)
+    for _ in range(rounds - 1):
         for side, work in works.items():
-            _settle(side)
-            started = time.perf_counter()
-            work(pictures)
-            seconds[side].append((time.perf_counter() - started) / len(pictures))
+            seconds[side].append(_seconds(work, pictures))
     peak, flops = peak_flops(precision, device), flops_a_picture(skeleton(find_backbone(name)), transform(crop))
     for side, times in seconds.items():
         median = statistics.median(times)
@@ -160,10 +160,11 @@ def compare(
     return {"network": name, "precision": precision, "peak_tflops": peak / 1e12, "sides": result}
 
 
-def _settle(side: str) -> None:
-    """Set cuDNN as the side's user would."""
-    torch.backends.cudnn.benchmark = side.startswith("peer")
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+def _seconds(work: Work, pictures: list[np.ndarray]) -> float:
+    """Return the seconds of a picture."""
+    started = time.perf_counter()
+    work(pictures)
+    return (time.perf_counter() - started) / len(pictures)
 
 
 def measure(device: torch.device, *, tiny: bool = False, compiled: bool = True) -> Iterator[dict[str, Any]]:
@@ -195,6 +196,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="a small network: seconds, also on a CPU")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out, which takes a minute")
     arguments = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     device = devices.choose(arguments.device)
     torch.set_num_threads(current().threads)
     found = []
