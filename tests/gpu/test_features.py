@@ -21,7 +21,7 @@ from sightword.features.vision import classifiers
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-NETWORKS = ["resnet152", "densenet169", "mobilenet_v2", "vit_b_32"]
+NETWORKS = ["resnet152", "densenet169", "mobilenet_v2"]
 
 
 def transform(crops: Crops) -> Transform:
