@@ -36,7 +36,12 @@ from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.vision import torchvision
 from sightword.machine import current
 
-VARIANTS = {"plain": (False, False), "fused": (True, False), "fused, graphs": (True, True)}
+VARIANTS = {
+    "plain": (False, False, False),
+    "fused": (True, False, False),
+    "fused, graphs": (True, True, False),
+    "zeros, graphs": (True, True, True),
+}
 """Whether cuDNN's fused convolutions are used, and whether the kernels of a call are started together."""
 Work = Callable[[list[np.ndarray]], np.ndarray]
 
@@ -67,7 +72,7 @@ def network(name: str) -> FeatureNetwork:
 
 
 def ours(name: str, precision: Precision, device: torch.device, variant: str, crop: int) -> Work:
-    fusion.CUDA_FUSED, extractor.GRAPHS = VARIANTS[variant]
+    fusion.CUDA_FUSED, extractor.GRAPHS, fusion.CUDA_ZEROS = VARIANTS[variant]
     made = copy.deepcopy(network(name))
     threads = torch.get_num_threads()
     ready = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
@@ -137,6 +142,7 @@ def compare(
             found = works[side](pictures[:batch])
         except (RuntimeError, FeaturesError) as error:  # a library that lacks a kernel: the other sides go on
             result[side] = {"error": str(error)[:300]}
+            print(f"{name} {precision} {side}: {result[side]}", file=sys.stderr, flush=True)
             works.pop(side, None)
             continue
         result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 _RELUS = (nn.functional.relu, torch.relu, torch.relu_)
 CUDA_FUSED = False
 """Whether cuDNN's fused convolutions are used on a GPU."""
+CUDA_ZEROS = False
 _FUSIBLE = (nn.Conv2d, nn.BatchNorm2d)
 
 
@@ -88,7 +89,7 @@ class CudnnConvolution(nn.Module):
         """Convolve images (B, C, H, W), channels last in memory, and add a residual of the result's shape."""
         images, shifts = images.to(self.dtype), (self.stride, self.padding, self.dilation)
         if self.relu and self.groups == 1:
-            added = self.nothing if residual is None else residual.to(self.dtype)
+            added = self._zeros(images) if residual is None else residual.to(self.dtype)
             return torch.cudnn_convolution_add_relu(images, self.weight, added, 1.0, self.bias, *shifts, self.groups)
         with torch.autocast(images.device.type, enabled=False):
             found = nn.functional.conv2d(images, self.weight, None, *shifts, self.groups)
@@ -96,6 +97,17 @@ class CudnnConvolution(nn.Module):
         if residual is not None:
             found.add_(residual)
         return found.relu_() if self.relu else found
+
+    def _zeros(self, images: torch.Tensor) -> torch.Tensor:
+        """Return zeros to add: one a channel, or of the result's shape."""
+        if not CUDA_ZEROS:
+            return self.nothing
+        sides = zip(images.shape[2:], self.weight.shape[2:], self.stride, self.padding, self.dilation, strict=True)
+        shape = [
+            (side + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
+            for side, kernel, stride, pad, dilation in sides
+        ]
+        return self.nothing.to(self.dtype).expand(images.shape[0], -1, *shape)
 
 
 class FullConvolution(nn.Module):
