@@ -152,14 +152,11 @@ def text_step(arguments: argparse.Namespace) -> dict[str, Any]:
     sides: dict[str, Callable[[], Any]] = {}
     places = peers.padded
     peers.padded = lambda text, numbers: [values.to(device) for values in places(text, numbers)]
-    for side, change in {
-        "ours, fp32": {}, "ours, bf16": {"precision": "bf16"},
-        "ours, layer norm": {"precision": "bf16", "layer_norm": "frozen"},
-        "padded, fp32": {}, "padded, bf16": {"precision": "bf16"},
-    }.items():  # fmt: skip
+    changes = {"fp32": {}, "bf16": {"precision": "bf16"}, "layer norm": {"precision": "bf16", "layer_norm": "frozen"}}
+    for name, change in changes.items():
         run = TextTask(SkipthoughtSettings(**small, **change), text, device)
-        if side.startswith("ours"):
-            sides[side] = lambda run=run: [run.learn(middles, 0) for middles in batches]
+        sides[f"ours, {name}"] = lambda run=run: [run.learn(middles, 0) for middles in batches]
+        if name == "layer norm":
             continue
         with device:
             step = peers.published_step(run, device)
@@ -169,7 +166,7 @@ def text_step(arguments: argparse.Namespace) -> dict[str, Any]:
                 for middles in batches:
                     step(middles)
 
-        sides[side] = work
+        sides[f"padded, {name}"] = work
     found = {}
     settings = SkipthoughtSettings(**small)
     operations = statistics.mean(peers.operations(text, middles, settings) for middles in batches)
