@@ -1,4 +1,7 @@
-"""The pages with tables of results: each table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``."""
+"""The pages with tables of results: each table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
+
+A page explains a mark below the first table that has it.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,10 @@ def _filled(project: Path) -> tuple[dict[Path, str], list[str]]:
         if len(_BEGIN.findall(text)) != len(marked) or any("<!-- table:" in inner for _, inner in marked):
             broken.append(f"{_name(path, project)}: a marker of a table has no end, or no name")
             marked = []
+        told: set[str] = set()
         for name, inner in marked:
             try:
-                table = f"\n{markdown(name, layout, every)}\n\n"
+                table = f"\n{_once(markdown(name, layout, every), told)}\n\n"
             except ParamsError as error:
                 broken.append(f"{_name(path, project)}: {error}")
                 table = inner
@@ -76,6 +80,13 @@ def _filled(project: Path) -> tuple[dict[Path, str], list[str]]:
         if marked:
             new[path] = text
     return new, broken
+
+
+def _once(table: str, told: set[str]) -> str:
+    """Return a table without explanations of † and ‡ that the page has above, and add its own to those."""
+    parts = [part for part in table.split("\n\n") if part not in told]
+    told |= {part for part in parts if part.startswith(("†", "‡"))}
+    return "\n\n".join(parts)
 
 
 def _name(path: Path, project: Path) -> str:
