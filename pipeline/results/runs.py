@@ -100,7 +100,8 @@ class FinishedRun:
     def described(self, facts: Sequence[Path], commit: str | None, inputs: Mapping[str, str]) -> Run:
         """Return the run as a row has it; what the facts in some folders do not say of all stages is absent.
 
-        The inputs are given with their hashes. The threads are those of the stage that reads the seed: the last bits of its training depend on them.
+        The inputs are given with their hashes. The threads are those of the stage that reads the seed: the last bits of
+        its training depend on them.
         """
         known = KnownFacts(facts)
         told = [known.of(entry) for entry in self.chain]
