@@ -44,7 +44,7 @@ _HALF = "\n## Weights\n\nStored in half precision (float16), loaded as float32.\
 """A section of the model card."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
-_AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pairs together"}
+_AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 
 
 def add(commands: Commands) -> None:
