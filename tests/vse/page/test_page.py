@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from finished_run import change, write_encoder, write_run
 from sums import renew
+from visible_text import check_text
 
 from sightword.errors import FileFormatError
 from sightword.report.drawing import Drawing
@@ -126,6 +127,7 @@ def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: RunFi
 
 
 def test_the_numbers_are_those_of_the_metrics(text: str) -> None:
+    check_text(text)
     words = Page(text).text
     for number in ("33.3", "± 10.3", "66.7", "0.710", "0.650 to 0.760", "75.5 %", "1,379", "0.565"):
         assert number in words, number
