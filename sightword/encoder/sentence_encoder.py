@@ -22,6 +22,7 @@ from sightword.encoder.arguments import (
     as_texts,
     as_vectors,
     check_options,
+    check_output,
     refuse_name,
     token_rows,
 )
@@ -98,6 +99,7 @@ class SentenceEncoder(Combination):
         device: torch.device | str | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        output_value: str | None = "sentence_embedding",
     ) -> Floats | torch.Tensor:
         """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
@@ -119,6 +121,7 @@ class SentenceEncoder(Combination):
             device: the encoder's own device, or None; :meth:`from_pretrained` and :meth:`load` choose the device.
             prompt: None; no encoder here is trained with prompts.
             prompt_name: None.
+            output_value: ``sentence_embedding``; no other value is known here.
 
         Returns:
             float32 (N, width of the space), in the order of the sentences; (width,) for one text.
@@ -127,13 +130,14 @@ class SentenceEncoder(Combination):
             EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
                 tokens, ``batch_size`` is below 1,
                 ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
-                device is another one, or there is a prompt.
+                device is another one, there is a prompt, or another output is asked for.
         """
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
         check_options(
             batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name}, precision
         )
+        check_output(output_value)
         space = self.default if space is None else space
         options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
         vectors = self._vectors(sentences, [space], int(max_length), unit=normalize_embeddings, **options)[space]
