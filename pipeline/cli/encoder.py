@@ -21,7 +21,8 @@ encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the
-format of metrics/semantics.json."""
+format of metrics/semantics.json, --mteb those of STS12 to STS16 and STSBenchmark as
+result files of MTEB."""
 
 PACK = """\
 Write an encoder as a folder to pass on, with its scores and lineage.
@@ -48,7 +49,7 @@ _STORED = {
 """The section of the model card on the numbers of the weights."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
-_AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pairs together"}
+_AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 
 
 def add(commands: Commands) -> None:
@@ -70,6 +71,7 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
     evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
+    evaluate.add_argument("--mteb", metavar="FOLDER", type=Path, help="write the scores as result files of MTEB")
     evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
     folder = "flickr8k, or the folder of an encoder, such as models/encoder"
     pack = add_command(commands, "pack", PACK, _pack)
@@ -92,18 +94,21 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.evaluation.semantics.pair_table import write_pairs
     from sightword.evaluation.semantics.settings import TASKS
     from sightword.evaluation.semantics.tfidf import TfIdf
+    from sightword.export import mteb
     from sightword.io.files import write_json
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
     out, pairs = arguments.out, arguments.pairs
+    results = arguments.mteb and arguments.mteb / "STS12.json"
     same = out is not None and pairs is not None and out.resolve() == pairs.resolve()
     refuse(
         arguments,
         (arguments.batch_size is not None and arguments.batch_size < 1, "--batch-size N must be at least 1"),
         (arguments.kfold < 2, "--kfold N must be at least 2"),
         (same, "--out and --pairs are the same file"),
+        (results and not mteb.ENTRIES.keys() & set(tasks), f"--mteb is for the tasks {', '.join(mteb.ENTRIES)}"),
     )
-    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs) if path])
+    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs, results) if path])
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
@@ -114,6 +119,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         write_json(out, found.metrics)
     if pairs is not None:
         write_pairs(pairs, found.judged)
+    if arguments.mteb is not None:
+        mteb.write_results(arguments.mteb, found.metrics)
     print(columns(_score_table(found.metrics)))
     for row in found.judged:
         if "undefined" in row.entry:

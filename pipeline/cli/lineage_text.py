@@ -76,7 +76,7 @@ def _summary(found: Values) -> str:
             by_state.setdefault(stage["state"], []).append(stage["name"])
         by_verdict.setdefault(stage["record"]["verdict"], []).append(stage["name"])
     saved = by_verdict.pop(SAVED)
-    by_verdict.pop("vouched for", None)
+    by_verdict.pop("run recorded in", None)
     doubts = any(by_verdict.values()) or any(stage["record"]["against"] for stage in found["stages"])
     lists = [f"{state}: {', '.join(names)}" for state, names in (by_state | by_verdict).items() if names]
     lists += [f"by DVC's run-cache alone: {', '.join(saved)}"] if saved else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
@@ -11,6 +11,7 @@ from pipeline.comparison import disagreements, drawings, table
 from pipeline.comparison.contrast import Contrast, Tested
 from pipeline.comparison.correlations import Better, Comparison, who_is_better
 from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
+from pipeline.lineage.difference import Pair
 from sightword.errors import EncoderError, FileFormatError
 from sightword.io.files import write_text
 from sightword.report import gallery
@@ -30,6 +31,18 @@ RANKED = 10
 """The k of the headlines."""
 FOUND = {"caption_to_image": "caption to picture, R@10", "image_to_caption": "picture to caption, R@10"}
 """The name of recall@10 in each direction."""
+HINTS = {
+    "only A": "queries or pairs that A answers rightly and B does not",
+    "only B": "queries or pairs that B answers rightly and A does not",
+    "swap p": "share of random swaps of the answers with a difference as large",
+    "bootstrap p": "by resampling the pairs",
+    "McNemar p": "by the pairs that only one of the two classifies correctly",
+    "Holm p": "corrected for the number of rows; below 0.05 the verdict names the better run",
+    "Williams p": "of two correlations with one variable in common; assumes normal scores",
+    "Steiger p": "of two correlations with one variable in common; assumes normal scores",
+    "A − B": "difference; its 95 % interval below",
+}
+"""The meaning of columns."""
 ON_DEMAND = ("Williams p", "Steiger p")
 """The columns of tests that decide nothing: the page shows them on demand."""
 
@@ -49,10 +62,10 @@ _SEEDS = html.Note(
 )
 _FOOTER = "Made by <code>sightword compare {} {}</code>. Each run's own page is its <code>report/index.html</code>."
 _RETRIEVAL = (
-    "R@k: percent of the queries with a right answer among the first k, on the split {}; below A&nbsp;−&nbsp;B its "
-    "95&nbsp;% interval. <em>Only A</em>: queries that A answers and B does not. Both answered the same queries. For "
-    "the interval, pictures were drawn with replacement with all their queries, the same for both; for p, the answers"
-    " of both to all queries of a picture were swapped at random (each {} times, seed {})."
+    "R@k: percent of the queries with a right answer among the first k, on the split {}; A&nbsp;−&nbsp;B with "
+    "95&nbsp;% interval below. <em>Only A</em>: queries that A answers and B does not. Both answered the same queries. "
+    "For the interval, pictures were drawn with replacement with all their queries, the same for both; for p, the "
+    "answers of both to all queries of a picture were swapped at random (each {} times, seed {})."
 )
 _ROWS = (
     "Each interval is for its row alone. The verdict is corrected for all rows, so a row may be without significance "
@@ -98,12 +111,16 @@ def render(contrast: Contrast) -> str:
 
 
 def _readable(lines: list[list[str]], caption: str, style: str = "") -> Markup:
-    """Return a table with minus signs, dashes for undefined values, intervals below, and p with three decimals."""
+    """Return a table with minus signs, dashes for undefined values, intervals below, and p with three decimals.
+
+    Rows without a difference are folded.
+    """
     head, *rows = lines
     kinds = ["p" if name.split()[-1] == "p" else "number" if name in ("A", "B", "A - B") else "" for name in head]
     styles = ["on-demand" if name in ON_DEMAND else "" for name in head]
-    columns = [Cell(name.replace(" - ", " − "), style=one) for name, one in zip(head, styles, strict=True)]
-    found = []
+    names = [name.replace(" - ", " − ") for name in head]
+    columns = [Cell(name, style=one, hint=HINTS.get(name, "")) for name, one in zip(names, styles, strict=True)]
+    found: dict[bool, list[Row]] = {True: [], False: []}
     for row in rows:
         cells = []
         for words, kind, own in zip(row, kinds, styles, strict=True):
@@ -111,8 +128,12 @@ def _readable(lines: list[list[str]], caption: str, style: str = "") -> Markup:
             cells.append(Cell(value, [f"[{interval}"] if interval else [], style=own))
         if row[-1] in ("A", "B"):
             cells[-1] = Cell(row[-1], style=f"better side-{row[-1].lower()}")
-        found.append(Row(cells[0].text, cells[1:]))
-    return html.table(Table(caption, columns, found, style=f"sortable {style}".strip()))
+        found[row[-1] == "equal"].append(Row(cells[0].text, cells[1:]))
+    differing, equal = (
+        html.table(Table(one, columns, found[same], style=f"sortable {style}".strip())) if found[same] else Markup("")
+        for one, same in ((caption, False), ("", True))
+    )
+    return differing + (html.fold(f"Without a difference: {caption} ({len(found[True])})", equal) if equal else "")
 
 
 def _spelt(words: str, kind: str) -> str:
@@ -157,8 +178,7 @@ def _differs(contrast: Contrast) -> html.Section:
         words = "No parameters differ, as far as DVC recorded them." if known else _UNKNOWN
         parts.append(html.text(words, style="none"))
     if contrast.params:
-        rows = [Row(code(name), [plain(ours), plain(theirs)]) for name, (ours, theirs) in contrast.params.items()]
-        parts.append(html.table(Table("Parameters", ("name", "A", "B"), rows, style="wide left")))
+        parts += _parameters(contrast.params)
     for stage in found.stages if found else ():
         details = [*map(code, stage.code), *(html.markup("raw data <code>{}</code>", path) for path in stage.data)]
         for gap, pairs in ((": ", stage.run), (" ", stage.packages)):
@@ -172,12 +192,31 @@ def _differs(contrast: Contrast) -> html.Section:
     return html.Section("differs", "What differs", parts)
 
 
+def _parameters(params: Mapping[str, Pair]) -> html.Parts:
+    """Return the parameters that differ; those of a pipeline that only one of the two has run are folded."""
+    files: dict[str, dict[str, Pair]] = {}
+    for name, pair in params.items():
+        files.setdefault(name.rpartition(":")[0], {})[name] = pair
+    both, alone = list[Row](), html.Parts()
+    for file, pairs in files.items():
+        rows = [Row(code(name), [plain(ours), plain(theirs)]) for name, (ours, theirs) in pairs.items()]
+        side = next((one for one, place in zip("AB", (1, 0), strict=True)
+                     if file and all(pair[place] is None for pair in pairs.values())), "")  # fmt: skip
+        if side:
+            listed = html.table(Table("", ("name", "A", "B"), rows, style="wide left"))
+            alone.append(html.fold(f"{file}: only {side} has run this pipeline ({len(rows)} parameters)", listed))
+        else:
+            both += rows
+    shown = html.table(Table("Parameters", ("name", "A", "B"), both, style="wide left")) if both else None
+    return [shown, *alone]
+
+
 def _retrieval(contrast: Contrast) -> html.Section:
     split = contrast.answers[0].split if contrast.answers else ""
     rows = table.recall_lines(contrast.recalls)
     parts = [
         html.text(_RETRIEVAL, split, count(contrast.samples), contrast.seed),
-        _readable(rows, "Recalls of both", "recalls"),
+        _readable(rows, "Recall", "recalls"),
         _below(
             [*table.recall_verdict(contrast.recalls, contrast.samples), _ROWS], drawings.recall_gaps(contrast.recalls)
         ),
@@ -196,7 +235,7 @@ def _semantics(contrast: Contrast, found: Comparison) -> html.Section:
         words += " {} does not list its training captions: all its pairs count as unseen." * len(found.unknown)
         parts.append(html.text(words, *found.unknown))
     verdict = table.verdict(found) + ([f"Left out: {', '.join(found.left_out)}."] if found.left_out else [])
-    parts += [html.markup(_SWITCH), _readable(table.lines(found), "Correlations of both", "correlations")]
+    parts += [html.markup(_SWITCH), _readable(table.lines(found), "Correlation", "correlations")]
     parts.append(_below(verdict, drawings.semantic_gaps(found.rows)))
     if contrast.pairs:
         far = disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)

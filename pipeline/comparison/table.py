@@ -59,11 +59,12 @@ def verdict(comparison: Comparison) -> list[str]:
     rows, samples = comparison.rows, comparison.samples
     a = {(row.task, row.subtask): row.a_score for row in rows if row.a_score is not None}
     b = {(row.task, row.subtask): row.b_score for row in rows if row.b_score is not None}
-    by_intervals = (
-        f"By intervals alone (the 95 % interval of one lies above the other's r, uncorrected): "
-        f"A on {len(wins(a, b))}, B on {len(wins(b, a))}."
-    )
-    return [*_significant(rows, "bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples"), by_intervals]
+    found = _significant(rows, "bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples")
+    ours, theirs = len(wins(a, b)), len(wins(b, a))
+    if ours or theirs:
+        what = "By intervals alone (the 95 % interval of one lies above the other's r, uncorrected)"
+        found.append(f"{what}: A on {ours}, B on {theirs}.")
+    return found
 
 
 def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[str]]:
@@ -138,10 +139,10 @@ def _significant(
 ) -> list[str]:
     """Return the verdict by a test, and a warning if even its least p is not significant after the correction."""
     better, tested = [row.better for row in rows], sum(row.holm is not None for row in rows)
-    by_test = (
-        f"Significantly better after Holm correction over {tested} {what} ({test}, p below {LEVEL}): "
-        f"A on {better.count('A')}, B on {better.count('B')} of {len(rows)}."
-    )
+    how = f"after Holm correction over {tested} {what} ({test}, p below {LEVEL})"
+    ours, theirs = better.count("A"), better.count("B")
+    by_test = f"Significantly better {how}: A on {ours}, B on {theirs} of {len(rows)}."
+    by_test = by_test if ours or theirs else f"No difference is significant {how}."
     too_few = f"With {draws} no corrected p can be below {min(1.0, tested * least):.2g}: take more."
     return [by_test, too_few] if tested * least >= LEVEL else [by_test]
 

@@ -166,7 +166,7 @@ def _check_ran(entries: Sequence[Entry], records: Records) -> str:
                 f"dvc.lock does not say how the stage {name} ran: {in_words(one.verdict, one.why)}",
                 todo=f"`dvc repro --force --single-item {name}` runs it; else take a run's commit.",
             )
-    unknown = [name for name, one in weighed.items() if one.verdict != "vouched for"]
+    unknown = [name for name, one in weighed.items() if one.verdict != "run recorded in"]
     return f", as dvc.lock says (no facts of the runs of {', '.join(unknown)} were here)" if unknown else ""
 
 

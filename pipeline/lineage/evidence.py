@@ -25,7 +25,7 @@ from sightword.errors import LineageError, SightwordError
 from sightword.io.files import read_text
 from sightword.messages import and_more
 
-Verdict = Literal["vouched for", "saved by DVC", "contradicted", "never seen to run"]
+Verdict = Literal["run recorded in", "saved by DVC", "contradicted", "never seen to run"]
 FETCH = "`dvc fetch --run-cache` brings the records that were pushed"
 SAVED = "DVC saves a state without a run too (`dvc commit`)"
 SHOWN = 3
@@ -86,7 +86,7 @@ class Records:
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
 
-        Facts decide where they have these inputs: ``vouched for`` with these outputs, ``contradicted`` with others.
+        Facts decide where they have these inputs: ``run recorded in`` with these outputs, ``contradicted`` with others.
         Where they have the outputs with other inputs, the entry was ``never seen to run``. Else the run-cache decides:
         ``saved by DVC`` where it has these inputs with these outputs, ``contradicted`` where it has them only with
         others, and ``never seen to run`` where it does not have them.
@@ -101,7 +101,7 @@ class Records:
 
     def _weigh(self, entry: Entry) -> Evidence:
         if facts := self.facts.of(entry):
-            return Evidence("vouched for", _of_facts(facts))
+            return Evidence("run recorded in", _of_facts(facts))
         saved = [_record(source, run, entry) for source, run in self._saved_like(entry)]
         own = next((one for one in saved if not one.ran and not one.made), None)
         others = [one for one in saved if not one.ran and one.made]

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from pipeline.lineage.records import Line, name_of, scoring_lines, sheet
+from pipeline.lineage.records import Line, machine_line, name_of, record_line, scoring_lines, sheet
 from sightword.io.files import canonical_json, write_text
 from sightword.report import html_page as html
+from sightword.report.number_formats import counted
 from sightword.report.tables import Cell, Row, Table
 
 COLUMN, ROW = 158, 76
@@ -53,12 +54,14 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     graphs = {kind: _graph(stages, down=kind == "down") for kind in ("across", "down")} if stages else {}
     command = f"sightword audit {what}{f' --rev {revision}' if revision else ''} --full"
     scored = scoring_lines(audit["scorings"])
+    first: Mapping[str, Any] | None = next((stage["run"] for stage in stages if stage["run"]), None)
     page = html.render(
         f"How {what} was made",
         [
             html.Section("scored", "Scored", [html.lines([": ".join(one) for one in scored])]) if scored else None,
             html.Section("not-known", "Not known", [html.lines(audit["not_known"])]) if audit["not_known"] else None,
-            *map(_stage, stages),
+            _machine(first) if first else None,
+            *(_stage(stage, first) for stage in stages),
         ],
         head=f"How {audit['path'] or what} was made",
         top=html.part("top", audit, value, revision, template=_MACROS),
@@ -68,10 +71,30 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     write_text(path, page)
 
 
-def _stage(stage: Mapping[str, Any]) -> html.Section:
-    """Return the section of a stage: its facts, and its parameters, code and files as tables."""
-    blocks = [(title, list(rows)) for title, rows in itertools.groupby(sheet(stage), lambda line: line.title)]
-    facts = [(title, rows) for title, rows in blocks if title not in TABLES]
+def _machine(run: Mapping[str, Any]) -> html.Section:
+    """Return the section of the machine and versions that the stages share."""
+    words = html.text("{}. A stage that ran otherwise says so.", machine_line(run))
+    return html.Section("machine", "Machine and versions", [words, _packages(run["packages"])], menu="Machine")
+
+
+def _packages(packages: Mapping[str, str], which: str = "") -> Markup:
+    listing = ", ".join(f"{name} {version}" for name, version in packages.items())
+    head = counted(len(packages), f"package{which}", f"packages{which}")
+    return html.fold(head, html.text("{}", listing), style="part")
+
+
+def _stage(stage: Mapping[str, Any], first: Mapping[str, Any] | None) -> html.Section:
+    """Return the section of a stage: its facts, and its parameters, code and files as tables.
+
+    Args:
+        stage: one of an audit's stages.
+        first: the run whose machine and versions the page tells at the top; None without one.
+    """
+    known, run, record = sheet(stage, machine_line(first) if first else ""), stage["run"], stage["record"]
+    blocks = [(title, list(rows)) for title, rows in itertools.groupby(known, lambda line: line.title)]
+    facts = [
+        (title, rows) for title, rows in blocks if title not in TABLES and (title != "record" or record["against"])
+    ]
     parts: html.Parts = [html.part("facts", facts, template=_MACROS)]
     for title, rows in blocks:
         if title in TABLES:
@@ -81,10 +104,11 @@ def _stage(stage: Mapping[str, Any]) -> html.Section:
                 summary += html.markup(', <span class="changed-since">{} not as they were</span>', changed)
             listed = Table("", (), [_row(line) for line in rows], style="files")
             parts.append(html.fold(summary, html.table(listed), opened=changed > 0, style="part"))
-    if stage["run"]:
-        packages = stage["run"]["packages"]
-        listing = ", ".join(f"{name} {version}" for name, version in packages.items())
-        parts.append(html.fold(f"{len(packages)} packages", html.text("{}", listing), style="part"))
+    if run and first and run["packages"] != first["packages"]:
+        other = {name: one for name, one in run["packages"].items() if first["packages"].get(name) != one}
+        parts.append(_packages(other, " of another version"))
+    if not record["against"]:
+        parts.append(html.fold("Record of the run", html.text("{}", record_line(record)), style="part"))
     head = html.markup("{} {}", stage["name"], _state(stage["state"]))
     return html.Section(stage["name"], head, parts, menu=stage["name"])
 

@@ -37,17 +37,20 @@ class Line(NamedTuple):
     """The stage that made the line's file, for a stage that reads it."""
 
 
-def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
+def sheet(stage: Mapping[str, Any], machine: str = "") -> Iterator[Line]:
     """Yield everything an audit knows of a stage, line by line.
 
     Args:
         stage: one of ``stages`` in the values of :func:`of_audit`.
+        machine: a :func:`machine_line` that is left out, since the reader knows it.
     """
     commit, run, record = stage["commit"], stage["run"], stage["record"]
     when = f"{commit['date'][:10]} {commit['author']}: {commit['subject']}" if commit else ""
     yield Line("command", (stage["command"],))
     yield Line("recorded", (f"{name_of(commit)} {when}" if commit else "in no commit",))
     yield Line("run", (run_line(run) if run else "not known",))
+    if run and (line := machine_line(run)) != machine:
+        yield Line("machine", (line,))
     yield Line("record", (record_line(record),), record["verdict"] if record["against"] else "")
     for name, value in stage["weights"].items():
         yield Line("weights", (f"{name} {value}",))
@@ -81,19 +84,21 @@ def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
-    """Return the facts of a run on one line."""
-    when = f"{started(run)} on {run['host']}, {run['seconds']} s"
+    """Return the facts of a run on one line, without those of its machine."""
+    when, loose = f"{started(run)} on {run['host']}, {run['seconds']} s", run.get("uncommitted") or []
     if brief:
         return when
-    packages, loose = run["packages"], run.get("uncommitted") or []
+    return f"{when}, {run['peak_memory_mb']} MB" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
+
+
+def machine_line(run: Mapping[str, Any]) -> str:
+    """Return the machine of a run and the main versions on one line."""
+    packages = run["packages"]
     threads = plural(run["threads"], "thread")
     if (ranks := run.get("ranks", 1)) > 1:
         threads += f" in each of {ranks} processes"
     versions = ", ".join(f"{name} {packages[name]}" for name in PACKAGES if name in packages)
-    return (
-        f"{when}, {run['peak_memory_mb']} MB, {run['device']}, {run['processor']}, {threads}; "
-        f"Python {run['python']}, {versions}" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
-    )
+    return f"{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}"
 
 
 def record_line(record: Mapping[str, Any]) -> str:

@@ -40,6 +40,7 @@ class EncodeOptions(TypedDict, total=False):
     prompt: str | None
     prompt_name: str | None
     lexical: bool
+    output_value: str | None
 
 
 def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:
@@ -100,6 +101,13 @@ def check_options(
         if value:
             todo = f"Leave {name} out, or write the prompt before each sentence."
             raise EncoderError(f"{name} is {quote(value)}, and the encoder was trained without prompts", todo=todo)
+
+
+def check_output(name: object) -> None:
+    """Raise EncoderError if another output of sentence-transformers than the embedding of a sentence is asked for."""
+    if name != "sentence_embedding":
+        what = f"output_value is {quote(name)}, and a sentence has one vector here, none for its tokens"
+        raise EncoderError(what, expected="'sentence_embedding'", todo="Leave output_value out.")
 
 
 def refuse_name(arguments: Sequence[object], loader: str) -> None:

@@ -22,6 +22,7 @@ from sightword.encoder.arguments import (
     as_texts,
     as_vectors,
     check_options,
+    check_output,
     refuse_name,
     token_rows,
 )
@@ -102,6 +103,7 @@ class SentenceEncoder(Combination):
         prompt: str | None = None,
         prompt_name: str | None = None,
         lexical: bool = True,
+        output_value: str | None = "sentence_embedding",
     ) -> Floats | torch.Tensor:
         """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
@@ -125,6 +127,7 @@ class SentenceEncoder(Combination):
             prompt_name: None.
             lexical: False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of
                 pictures is the same.
+            output_value: ``sentence_embedding``; no other value is known here.
 
         Returns:
             float32 (N, width of the space), in the order of the sentences; (width,) for one text.
@@ -133,7 +136,7 @@ class SentenceEncoder(Combination):
             EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
                 tokens, ``batch_size`` is below 1,
                 ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
-                device is another one, there is a prompt, or ``lexical=False`` leaves nothing.
+                device is another one, there is a prompt, ``lexical=False`` leaves nothing, or another output is asked for.
         """
         if not lexical and all(map(_is_lexical, self.leaves)):
             raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
@@ -142,6 +145,7 @@ class SentenceEncoder(Combination):
         check_options(
             batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name}, precision
         )
+        check_output(output_value)
         space = self.default if space is None else space
         options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
         options |= {"progress": bool(show_progress_bar), "lexical": lexical}

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.encoder.arguments import LONGEST, MAX_LENGTH
+from sightword.encoder.arguments import LONGEST, MAX_LENGTH, check_output
 from sightword.encoder.combination import Combination
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -28,6 +28,14 @@ from sightword.model.encoders import pad
 from sightword.model.similarity import unit
 
 log = logging.getLogger(__name__)
+
+
+class Outputs(dict[str, Any]):
+    """What a model returns; a missing output, such as ``token_embeddings``, is refused with a sentence."""
+
+    def __missing__(self, name: str) -> None:
+        """Raise EncoderError."""
+        check_output(name)
 
 
 class SightwordModule(nn.Module):
@@ -95,7 +103,7 @@ class SightwordModule(nn.Module):
         with true_float32(ids.device):
             vectors = {part: part.captions(ids, lengths) for part in self.encoder.leaves}
         total = self.encoder.head(self.encoder.default)(_combined(self.encoder, vectors))
-        return {**features, "sentence_embedding": total}
+        return Outputs({**features, "sentence_embedding": total})
 
     def get_embedding_dimension(self) -> int:
         """Return the number of dimensions of an embedding."""

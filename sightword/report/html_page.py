@@ -130,10 +130,16 @@ def table(content: Table) -> Markup:
     return part("table", content)
 
 
-def facts(values: Mapping[str, Mapping[str, object]]) -> Markup:
-    """Return by head tables of names and nested values, side by side; an empty table is left out."""
+def chips(*facts: str) -> Markup:
+    """Return short facts in a row; an empty one is left out."""
+    return part("chips", [one for one in facts if one])
+
+
+def facts(values: Mapping[str, Mapping[str, object]], summary: str = "Parameters and results of each stage") -> Markup:
+    """Return a fold with tables of names and nested values by head, side by side; an empty table is left out."""
     flat = {head: number_formats.flat(one) for head, one in values.items()}
-    return part("facts", [tables.facts(head, list(one.items())) for head, one in flat.items() if one])
+    listed = part("facts", [tables.facts(head, list(one.items())) for head, one in flat.items() if one])
+    return fold(f"{summary} ({sum(map(len, flat.values()))})", listed)
 
 
 def figure(drawing: Drawing | None, caption: str = "", style: str = "") -> Markup | None:

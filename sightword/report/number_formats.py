@@ -86,13 +86,19 @@ def plain(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
         return ", ".join(plain(item) for item in value) or "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {plain(item)}" for name, item in value.items()) or "none"
     return str(value)
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, str]:
-    """Flatten nested values to ``a.b`` -> text, in order and without hashes, which do not help a reader."""
+    """Flatten nested values to ``a: b c`` -> text, in order and without hashes, which do not help a reader."""
     hashes = ("sha256", "md5", "checksum")
-    return {name: plain(value) for name, value in messages.flat(values).items() if not name.endswith(hashes)}
+    return {
+        name.replace("_", " ").replace(".", ": "): plain(value)
+        for name, value in messages.flat(values).items()
+        if not name.endswith(hashes)
+    }
 
 
 def much_seen(scores: Mapping[str, Any]) -> bool:

@@ -21,6 +21,8 @@ class Cell(NamedTuple):
     """Of :func:`sightword.report.number_formats.stars`."""
     style: str = ""
     """Classes of the style."""
+    hint: str = ""
+    """Words that a pointer over the value shows, such as the meaning of a column."""
 
 
 class Row(NamedTuple):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from visible_text import check_text
+from visible_text import check_text, visible_text
 
 from pipeline.cli import main
 from pipeline.comparison.contrast import contrast
@@ -132,6 +132,17 @@ def test_a_run_beside_itself_differs_in_nothing(project):
     assert "Nothing: all stages have the same parameters, code, data and outputs." in page
     assert "answers these better" not in page
     assert "Both have as many right answers to the queries of each picture" in page
+    assert "Without a difference: Recall (6)" in page
+    assert "A on 0" not in page
+
+
+def test_parameters_of_a_pipeline_that_one_side_has_run_are_folded(project):
+    alone = {"hypernyms/params.yaml:train.epochs": (3, None), "hypernyms/params.yaml:train.rate": (0.1, None)}
+    both = {"entailment/params.yaml:train.epochs": (3, None), "entailment/params.yaml:train.rate": (0.1, 0.2)}
+    with opened("good", "poor", project.folder) as (one, other):
+        text = visible_text(render(contrast(one, other, samples=20)._replace(params=alone | both)))
+    assert "hypernyms/params.yaml: only A has run this pipeline (2 parameters)" in text
+    assert "entailment/params.yaml: only" not in text
 
 
 def drop(project, tag, path):

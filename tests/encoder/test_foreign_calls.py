@@ -77,3 +77,12 @@ def test_load_of_a_packaged_name_says_from_pretrained(tmp_path, monkeypatch) -> 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EncoderError, match=r"SentenceEncoder\.from_pretrained\('flickr8k'\) loads"):
         SentenceEncoder.load("flickr8k")
+
+
+def test_an_output_for_each_token_is_refused_with_a_sentence() -> None:
+    encoder = made(members=1)
+    assert np.array_equal(encoder.encode(TEXTS, output_value="sentence_embedding"), encoder.encode(TEXTS))
+    for value in ("token_embeddings", None):
+        with pytest.raises(EncoderError, match="a sentence has one vector here, none for its tokens") as caught:
+            encoder.encode(TEXTS, output_value=value)
+        assert str(caught.value).endswith("Leave output_value out.")

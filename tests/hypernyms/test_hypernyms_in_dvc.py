@@ -35,7 +35,7 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone.run("git", "add", "-A")
     clone.run("git", "commit", "-qm", "hypernyms")
     audited = json.loads(clone.run("sightword", "audit", "metrics/hypernyms/summary.json:accuracy", "--json").stdout)
-    assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"vouched for"}
+    assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"run recorded in"}
     verified = clone.run("sightword", "audit", "--verify", "hypernyms/dvc.yaml:plane").stdout
     assert "plots/hypernyms/plane: the same bytes" in verified
     assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout

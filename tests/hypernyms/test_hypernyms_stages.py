@@ -16,7 +16,10 @@ from sightword import Concepts
 from sightword.compute import devices
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.settings import TaxonomySettings
+from sightword.hypernyms.judging.measuring import read_plane
 from sightword.hypernyms.judging.settings import HypernymsSettings
+from sightword.hypernyms.page import drawings
+from sightword.hypernyms.page.drawings import EQUAL
 from sightword.hypernyms.page.page import render
 from sightword.hypernyms.training.settings import EmbedSettings, PlaneSettings
 from stages.hypernyms import evaluate, plane, taxonomy, train
@@ -106,7 +109,8 @@ def test_the_page_needs_nothing_else(done):
     check_text(text)
     for part in (
         "Scores",
-        "Parts",
+        "By type of pair",
+        "Training",
         "direct edges",
         "closure",
         "ceiling",
@@ -189,3 +193,20 @@ def test_a_list_that_is_missing_leaves_the_earlier_outputs(done, tmp_path, monke
     with pytest.raises(CorpusError, match="data/raw/hypernyms/a: does not exist"):
         taxonomy.work(settings)
     assert files(tmp_path / "run") == before
+
+
+def test_the_plane_draws_each_concept_above_and_to_the_right_of_its_hypernym(done):
+    points, edges = read_plane(done / "plots/hypernyms/plane/plane.tsv")
+    places = _drawn(points, edges)
+    assert sorted(x for x, _ in places.values()) == sorted(y for _, y in places.values()) == list(range(len(points)))
+    far = [(a, b) for a in points for b in points if all(points[a][axis] > points[b][axis] + EQUAL for axis in (0, 1))]
+    assert far
+    assert all(places[a][axis] > places[b][axis] for a, b in far for axis in (0, 1))
+    # equal coordinates: the hypernym comes first, and a wrong order stays wrong
+    assert _drawn({"dog": (0.0, 1.0), "animal": (0.0, 1.05)}, [("dog", "animal")]) == {"animal": (0, 0), "dog": (1, 1)}
+    assert _drawn({"dog": (0.0, 1.0), "animal": (0.0, 2.0)}, [("dog", "animal")]) == {"animal": (0, 1), "dog": (1, 0)}
+
+
+def _drawn(points, edges):
+    axes = drawings.plane(points, edges).figure.axes[0]
+    return dict(zip(points, [tuple(line.get_xydata()[0]) for line in axes.lines], strict=True))

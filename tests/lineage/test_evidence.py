@@ -58,9 +58,9 @@ def keep_facts(project):
 
 def test_a_run_is_vouched_for_by_its_facts(project, tmp_path):
     keep_facts(project)
-    assert set(verdicts(project).values()) == {"vouched for"}
+    assert set(verdicts(project).values()) == {"run recorded in"}
     shutil.rmtree(project.folder / ".dvc/cache/runs")
-    assert set(verdicts(project).values()) == {"vouched for"}
+    assert set(verdicts(project).values()) == {"run recorded in"}
     assert "facts of a run on" in records(project)["third"]["why"]
     assert WHOLE in project.audit(KEY).stdout
     shutil.rmtree(project.folder / "runs")
@@ -79,7 +79,7 @@ def test_entry_joined_by_a_merge_was_never_seen_to_run(project, tmp_path):
     assert WHOLE not in said
     assert "never seen to run: third\n" in said
     found = records(project)
-    assert [found[name]["verdict"] for name in ("first", "second")] == ["vouched for"] * 2
+    assert [found[name]["verdict"] for name in ("first", "second")] == ["run recorded in"] * 2
     assert "its outputs are those of another run" in found["third"]["why"]
     assert "models/encoder" in found["third"]["why"]
     assert "factor" not in found["third"]["why"]
@@ -112,7 +112,7 @@ def test_an_edited_number_is_contradicted_though_its_hash_was_edited_too(project
     assert "PROBLEM  lock:      third: contradicted: the same inputs" in said
     assert "dvc repro --force --single-item third" in said
     before = records(project, "--rev", "HEAD~1")["third"]["verdict"]
-    assert before == ("vouched for" if source == "facts" else "saved by DVC")
+    assert before == ("run recorded in" if source == "facts" else "saved by DVC")
 
 
 def test_a_history_marks_the_values_that_a_record_contradicts(project):

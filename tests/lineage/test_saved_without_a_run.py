@@ -115,7 +115,7 @@ def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known)
     found = record(known, f"{KEY} --rev saved", "second")
     assert found["verdict"] == "never seen to run"
     assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
-    assert record(known, KEY, "second")["verdict"] == "vouched for"
+    assert record(known, KEY, "second")["verdict"] == "run recorded in"
     listed = known.run("sightword", "experiments", "--metric", "test.r10")
     assert "second does not agree with the records of runs: never seen to run" in listed.stderr
     done = known.audit("--diff", "main", "saved")
@@ -219,7 +219,7 @@ def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
     known.edit("many/params.yaml", "plain: {}", "plain: {add: 3}")
     known.do("dvc", "commit", "-q", "-f", items[0])
     stages = known.audited("metrics/all.json")["stages"]
-    unseen = [one["name"] for one in stages if one["record"]["verdict"] != "vouched for"]
+    unseen = [one["name"] for one in stages if one["record"]["verdict"] != "run recorded in"]
     assert unseen == [items[0]]
     assert "each.kinds.plain.add" in record(known, items[0], items[0])["why"]
 
@@ -287,7 +287,7 @@ def test_a_run_that_dvc_saves_later_is_vouched_for(known):
     known.do("dvc", "repro", "-q", "--no-commit", "second")
     keep(known, "second")
     known.do("dvc", "commit", "-q", "-f", "second")
-    assert record(known, "models/encoder", "second")["verdict"] == "vouched for"
+    assert record(known, "models/encoder", "second")["verdict"] == "run recorded in"
 
 
 def test_a_result_that_dvc_restores_and_an_earlier_commit_are_vouched_for(known):
@@ -296,7 +296,7 @@ def test_a_result_that_dvc_restores_and_an_earlier_commit_are_vouched_for(known)
     keep(known, *STAGES)
     known.commit("another factor")
     assert WHOLE in known.audit(KEY).stdout
-    assert {one["record"]["verdict"] for one in known.audited(KEY, "--rev", "HEAD~1")["stages"]} == {"vouched for"}
+    assert {one["record"]["verdict"] for one in known.audited(KEY, "--rev", "HEAD~1")["stages"]} == {"run recorded in"}
     known.edit("params.yaml", "factor: 0.9", "factor: 1e-1")
     assert "is cached - skipping run" in known.do("dvc", "repro")
     assert WHOLE in known.audit(KEY).stdout
@@ -310,7 +310,7 @@ def test_two_runs_with_the_same_inputs_and_other_bytes_are_both_vouched_for(know
     save_output(known)
     keep(known, "second")
     for revision in ("HEAD", "HEAD~1"):
-        assert record(known, f"models/encoder --rev {revision}", "second")["verdict"] == "vouched for"
+        assert record(known, f"models/encoder --rev {revision}", "second")["verdict"] == "run recorded in"
 
 
 def test_facts_name_the_input_that_a_run_has_read(known):
@@ -321,7 +321,7 @@ def test_facts_name_the_input_that_a_run_has_read(known):
     path.write_text("7.0")
     known.do("dvc", "repro", "-q", "--single-item", "second")
     keep(known, "second")
-    assert record(known, "models/encoder", "second")["verdict"] == "vouched for"
+    assert record(known, "models/encoder", "second")["verdict"] == "run recorded in"
     path.write_text(text)
     known.do("dvc", "commit", "-q", "-f", "second")
     found = record(known, "models/encoder", "second", code=1)

@@ -91,7 +91,7 @@ def test_each_cell_of_semantics_is_the_metrics(run_folder: RunFiles, tmp_path: P
     metrics["STS15"]["headlines"]["unseen"] = UNSEEN | {"pairs": metrics["STS15"]["headlines"]["pairs"]}
     path.write_text(json.dumps(metrics))
     ((_, *rows),) = Tables(made(run_folder, tmp_path)).of("semantics")
-    names = {"mean": "mean", "mean by pairs": "weighted_mean", "all pairs as one": "all"}
+    names = {"mean": "mean", "mean weighted by pairs": "weighted_mean", "pooled": "all"}
     group, checked = "", 0
     for row in rows:
         if len(row) == 1:

@@ -17,13 +17,12 @@ from sightword.report.number_formats import FEW, NONE, count, counted, p_value, 
 from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics.inference import with_interval
 
-CAPTIONS = (
-    ("Score on dev (%)", "dev"),
-    ("Training loss", "loss"),
-    ("Energies", "energies"),
+TRAINING = (("Score on dev (%)", "dev"), ("Training loss", "loss"), ("Energies", "energies"))
+LENGTHS = (
     ("Accuracy by words of the premise", "premise_words"),
     ("Accuracy by words of the hypothesis", "hypothesis_words"),
 )
+"""The captions and names of drawings."""
 CLASSES = ("entailment", "neutral", "contradiction", "undecided")
 SMALL = 100_000
 """With fewer training pairs, a run says little about a method that was published with 549,367."""
@@ -77,7 +76,7 @@ def render(
         metrics: the content of ``metrics/entailment/evaluate.json``.
         counts: of ``pairs.json``.
         training: of ``metrics/entailment/train.json``.
-        drawings: those named in :data:`CAPTIONS`.
+        drawings: those named in :data:`TRAINING` and :data:`LENGTHS`.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
         how_often: the count of the ledger of scorings, in words; empty without one.
@@ -112,24 +111,26 @@ def render(
             )
         )
     tests = _tests(metrics["significance"], energy, others)
-    figures = html.beside(*(html.figure(drawn.get(name), caption) for caption, name in CAPTIONS))
-    lengths = html.text("Accuracy with its 95&nbsp;% interval. Ranges of fewer than {} pairs are left out.", FEW)
+    figures, lengths = ([html.figure(drawn.get(name), caption) for caption, name in of] for of in (TRAINING, LENGTHS))
+    words = html.text("Accuracy with its 95&nbsp;% interval. Ranges of fewer than {} pairs are left out.", FEW)
+    numbers = html.fold("The same as tables", *map(html.table, _parts(scores, energy)))
     shown += [
-        html.Section("tests", "Tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
-        html.Section("drawings", "Drawings", [figures]),
-        html.Section("parts", "Lengths", [lengths, *map(html.table, _parts(scores, energy))]),
+        html.Section("tests", "Pairwise tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
+        html.Section("training", "Training", [html.beside(*figures, style="three")]),
+        html.Section("lengths", "By length", [words, html.beside(*lengths), numbers]),
     ]
     if mistakes:
-        words = html.text("The wrong pairs of {} that are farthest from the threshold.", energy)
-        shown.append(html.Section("mistakes", "Mistakes", [words, html.table(_mistakes(mistakes))]))
+        summary = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
+        shown.append(html.Section("mistakes", "Mistakes", [html.fold(summary, html.table(_mistakes(mistakes)))]))
     if gaps and settings.published:
         parts = [html.text(_PUBLISHED, "; ".join(gaps)), html.table(_published_apart())]
         shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
-    data = {"Pairs": counts, "Training": training, "Judging": settings.model_dump()}
+    data = {"Training": training, "Evaluation settings": settings.model_dump()}
+    parts = [html.table(_splits(counts)), html.facts(data)]
     return html.render(
         settings.title,
-        [*shown, html.Section("data", "Data", [html.facts(data)])],
-        top=html.text("{}", _story(counts, training), style="story"),
+        [*shown, html.Section("data", "Data", parts)],
+        top=html.text("{}", _story(training), style="story") + html.chips(*_chips(training)),
         footer=html.made_by("entailment/dvc.yaml:evaluate"),
         notes=_notes(metrics, counts, gaps, scores, energy, settings),
         headlines=_headlines(scores, energy),
@@ -157,12 +158,31 @@ def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]
     return shown, f"energy {others[encoder]}"
 
 
-def _story(counts: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+def _story(training: Mapping[str, Any]) -> str:
     return (
-        f"Does a premise entail a hypothesis? An encoder of both sentences learned from {counts['train']['pairs']:,} "
-        f"labelled pairs with the energy {training['energy']}; the weights of batch {training['best_batch']:,} of "
-        f"{training['batches']:,} are the best on dev ({counts['dev']['pairs']:,} pairs)."
+        f"Does a premise entail a hypothesis? An encoder of both sentences, trained on {training['pairs']:,} labelled "
+        f"pairs; checkpoint {training['best_batch']:,} of {training['batches']:,}, chosen on dev."
     )
+
+
+def _chips(training: Mapping[str, Any]) -> list[str]:
+    return [
+        f"energy {training['energy']}",
+        *(f"{count(training[name])} {name}" for name in ("parameters", "tokens") if name in training),
+    ]
+
+
+def _splits(counts: Mapping[str, Any]) -> Table:
+    """Return the numbers of pairs and of premises in each split."""
+    labels = list(dict.fromkeys(label for one in counts.values() for label in one["labels"]))
+    rows = []
+    for split, one in counts.items():
+        also = one.get("pairs_with_premise_in_training")
+        cells = [count(one["pairs"]), *(count(one["labels"].get(label, 0)) for label in labels)]
+        cells += [count(one.get("premises")), NONE if also is None else f"{percent(also)} %", ", ".join(one["sources"])]
+        rows.append(Row(split, cells))
+    columns = ("split", "pairs", *labels, "premises", "pairs with a premise in training", "from")
+    return Table("Labelled pairs", columns, rows, style="wide listed")
 
 
 def _notes(
@@ -302,7 +322,7 @@ def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[
         *("first", Cell("second", style="prose"), "difference", "only first right", "only second right"),
         *("p, corrected", Cell("better", style="prose")),
     )
-    return Table("Systems by twos", columns, rows, style="sortable tests")
+    return Table("", columns, rows, style="sortable tests")
 
 
 def _parts(scores: Scores, energy: str) -> list[Table]:

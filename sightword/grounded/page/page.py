@@ -21,10 +21,6 @@ from sightword.report.number_formats import counted, is_number, much_seen, perce
 
 FEW = 1_000_000
 """With fewer sentences of text, a run says little about a method that was published with 74 million."""
-MANY = 60
-"""More tests are folded up."""
-MOST = 8
-"""The spaces of more scenarios are folded up."""
 HEADLINES = {
     "mnno": "common neighbours of captions and pictures (mNNO)",
     "stsb": "agreement with people on STS Benchmark (100 ρ)",
@@ -118,7 +114,7 @@ def render(
         words = html.text("Misprinted means, corrected here to those of their eight accuracies: {}.", misprints)
         parts = [html.text("{}", _gap(findings)), *map(html.table, published), words if misprints else None]
         shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
-    shown.append(html.Section("data", "Data and parameters", [html.facts(_facts(findings, settings))], "Data"))
+    shown.append(html.Section("data", "Data", [html.facts(_facts(findings, settings))]))
     return html.render(
         settings.title,
         shown,
@@ -155,7 +151,7 @@ def _scores(findings: Findings) -> list[html.Section]:
     number = len(spaces.groups)
     parts = [
         html.text(_SPACES, findings.first.split),
-        html.fold(f"{number} scenarios", html.table(spaces), opened=number <= MOST),
+        html.fold(f"{number} scenarios", html.table(spaces)),
     ]
     found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
     if seen.rows:
@@ -163,36 +159,27 @@ def _scores(findings: Findings) -> list[html.Section]:
         rest: html.Parts = [html.text(_SEEN), html.table(seen), html.table(unseen) if unseen else None]
         found.append(html.Section("seen", "Seen in training", rest))
     if number := len(tests.rows):
-        folded = html.fold(f"{number} tests", html.table(tests), opened=number <= MANY)
-        found.append(html.Section("tests", "Tests", [html.text(_TESTS, findings.baseline, number), folded]))
+        folded = html.fold(f"{number} tests", html.table(tests))
+        found.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))
     return found
 
 
 def _story(findings: Findings) -> str:
-    base, shown, found = findings.baseline, findings.shown, []
-    sentences, captions = (
-        findings.text.get("sentences"),
-        findings.text.get("captions", {}).get("train", {}).get("captions"),
+    sentences = findings.text.get("sentences")
+    captions = findings.text.get("captions", {}).get("train", {}).get("captions")
+    if not (sentences and captions):
+        return ""
+    return (
+        f"An encoder learned from {sentences:,} sentences of text. Then it read {captions:,} captions with their "
+        "pictures: captions of one picture should lie together, and captions of alike pictures near each other."
     )
-    if sentences and captions:
-        found.append(
-            f"An encoder learned from {sentences:,} sentences of text. Then it read {captions:,} captions with their "
-            "pictures: captions of one picture should lie together, and captions of alike pictures near each other."
-        )
-    if shown != base:
-        for key in [key for key in HEADLINES if findings.mean(shown, key) is not None][:2]:
-            values = [f"{name} {percent(findings.mean(name, key))}" for name in (base, shown)]
-            line = f"{HEADLINES[key]}: {', '.join(values)}{_verdict(findings, key)}{_control(findings, key)}."
-            found.append(line[0].upper() + line[1:])
-        total = counted(len(findings.tests), "difference")
-        found.append(f"{findings.beyond} of {total} from {base} are beyond chance.")
-    return " ".join(found)
 
 
-def _verdict(findings: Findings, key: str) -> str:
-    """Return whether a difference from the baseline is beyond chance, as a part of a sentence; empty without a test."""
+def _verdict(findings: Findings, key: str) -> Markup:
+    """Return whether a difference from the baseline is beyond chance, as a mark; empty without a test."""
     found = [test for test in findings.tests if (test.scenario, test.key) == (findings.shown, key)]
-    return f" ({'beyond' if stars(found[0].holm) else 'within'} chance)" if found else ""
+    words = f"{'beyond' if stars(found[0].holm) else 'within'} chance" if found else ""
+    return html.markup('<span class="verdict">{}</span>', words) if words else Markup("")
 
 
 def _control(findings: Findings, key: str) -> str:
@@ -214,7 +201,7 @@ def _headlines(findings: Findings) -> list[html.Headline]:
             beside = f"{findings.baseline} {percent(base)}{_control(findings, key)}"
             if key == "mnno":
                 beside += f"; by chance {100 * findings.structure['k'] / (findings.structure['pictures'] - 1):.1f}"
-            found.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside))
+            found.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside, _verdict(findings, key)))
     if findings.tests:
         beside = f"from {findings.baseline}, after Holm's correction"
         found.append(

@@ -134,7 +134,8 @@ def seen(findings: Findings) -> Table:
 
 def unseen(findings: Findings) -> Table | None:
     """Return Spearman's correlations over the pairs without a sentence seen in training, and over all pairs."""
-    columns = [key for key in RELATED if "unseen" in findings.first.related(key)]
+    related = {key: findings.first.related(key) for key in RELATED}
+    columns = [key for key, one in related.items() if "unseen" in one and one.get("seen_in_training")]
 
     def cell(name: str, key: str) -> Cell:
         runs = findings.scenarios[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +142,7 @@ def _mistakes(taxonomy: Taxonomy, pairs: ConceptPairs, energies: Array, threshol
     columns: dict[str, Any] = {}
     for side, ids in (("hyponym", pairs.hyponyms[rows]), ("hypernym", pairs.hypernyms[rows])):
         columns[side] = pa.array([taxonomy.names[place] for place in ids], pa.string())
-        glosses = [taxonomy.glosses[place] for place in ids]
-        columns[f"{side}_gloss"] = pa.array([f"{g[:GLOSS]}…" if len(g) > GLOSS else g for g in glosses], pa.string())
+        glosses = [textwrap.shorten(taxonomy.glosses[place], GLOSS, placeholder=" …") for place in ids]
+        columns[f"{side}_gloss"] = pa.array(glosses, pa.string())
     columns |= {"label": pairs.labels[rows], "direct": pairs.direct[rows], "energy": energies[rows].astype(np.float64)}
     return pa.table(columns)

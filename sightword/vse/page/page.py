@@ -61,7 +61,7 @@ def _render(shown: Content, fixed: dict[str, Drawing], curved: list[tuple[str, D
             sections.chain(shown, chain.sources(shown.files, shown.run), history),
             sections.parameters(shown),
         ],
-        top=html_page.text("{}", story.story(shown.run), style="story"),
+        top=html_page.text("{}", story.story(shown.run), style="story") + html_page.chips(*story.chips(shown.run)),
         footer=html_page.made_by("report"),
         notes=shown.notes,
         headlines=story.headlines(shown.run, shown.captions.each),

@@ -88,8 +88,9 @@ def epoch_curves(
     """Draw one line for each of at most :data:`LINES` series, values by label, over the epochs; NaN is left out."""
     with drawing_style(name):
         figure, axes = plain_axes(2.5 + 0.2 * -(-len(series) // 3), "epoch", ylabel)
-        looks = itertools.product(("-", "--", ":"), zip((BLUE, ORANGE, GREEN), ("o", "s", "^"), strict=True))
-        for (label, values), (dashes, (colour, marker)) in zip(series.items(), looks, strict=False):
+        for place, (label, values) in enumerate(series.items()):
+            dashes = ("-", "--", ":")[sum(divmod(place, 3)) % 3]  # neighbours differ in all three: equal lines show
+            colour, marker = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"))[place % 3]
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
         _frame(axes, np.concatenate([*series.values()]))
         _mark(axes, marks)

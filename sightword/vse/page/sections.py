@@ -164,10 +164,7 @@ def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
     )
     parts: html.Parts = [html.text("This run has no scores of sentence similarity.", style="none")]
     if correlations:
-        parts = [
-            html.text(_SEMANTICS),
-            html.beside(html.table(correlations), html.figure(drawn.get("sts"), "", "follow"), style="wide-left"),
-        ]
+        parts = [html.text(_SEMANTICS), html.table(correlations)]
     if accuracies:
         parts += [html.text(_ACCURACIES, style="apart"), html.table(accuracies)]
     if correlations or accuracies:
@@ -176,7 +173,7 @@ def semantics(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
             _scorings(shown, pictures=False),
             history.of("semantics"),
         ]
-    parts.append(html.beside(*_pair_drawings(shown, drawn, history), style="apart"))
+    parts.append(html.block(*_pair_drawings(shown, drawn, history), style="balanced"))
     if worst := shown.pairs.worst:
         listed = html.text(_WORST), html.table(worst_table(worst)), history.of("worst")
         parts.append(html.fold(f"Largest errors ({len(worst)})", *listed, style="fold apart"))
@@ -191,6 +188,8 @@ def _scorings(shown: Content, *, pictures: bool) -> Markup | None:
 
 def _pair_drawings(shown: Content, drawn: Mapping[str, Drawing], history: History) -> list[Markup]:
     pairs, found = shown.pairs, []
+    if "sts" in drawn:
+        found.append(html.block(html.heading("Pearson's r of each set"), html.figure(drawn["sts"])))
     if "systems" in drawn:
         head = html.heading("Comparison with published systems (as Figure 3 of Merkx &amp; Frank 2019)")
         words = html.text(
@@ -209,9 +208,7 @@ def _pair_drawings(shown: Content, drawn: Mapping[str, Drawing], history: Histor
         if pairs.others:
             said += f" The table above has {pairs.others} more data sets than these {len(pairs.panels)}."
         head = html.heading("Cosine vs human score")
-        found.append(
-            html.block(head, html.text(said), html.figure(drawn["scatter"]), history.of("pairs"), style="follow")
-        )
+        found.append(html.block(head, html.text(said), html.figure(drawn["scatter"]), history.of("pairs")))
     if "breakdown" in drawn:
         head = html.heading("Disagreement by length and by shared words")
         words = html.text(_BREAKDOWN, number_formats.FEW)
@@ -262,7 +259,4 @@ def chain(shown: Content, sources: Sequence[Source], history: History) -> html.S
 
 def parameters(shown: Content) -> html.Section:
     """Return the parameters and results of each stage."""
-    found = story.facts(shown.run)
-    number = sum(len(number_formats.flat(values)) for values in found.values())
-    folded = html.fold(f"Parameters and results of each stage ({number})", html.facts(found))
-    return html.Section("parameters", "Parameters", [folded])
+    return html.Section("parameters", "Parameters", [html.facts(story.facts(shown.run))])

@@ -10,7 +10,7 @@ from sightword.report.number_formats import correlation, count, is_number, much_
 from sightword.report.tables import Cell, Row, Table, breakable
 from sightword.statistics.inference import with_interval
 
-AGGREGATES = {"mean": "mean", "weighted_mean": "mean by pairs", "all": "all pairs as one"}
+AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 CONTROLS = {"tfidf": "tf-idf", "untrained": "untrained", "chance": "chance"}
 """The heads of the columns of controls."""
 PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")

@@ -55,41 +55,34 @@ def without_attention(training: Mapping[str, Any], beside: bool) -> str:
 
 
 def story(run: RunNumbers) -> str:
-    """Describe in sentences what was trained on what, as far as known."""
-    train, features, training = run.train, run.features, run.training
-    found = "A sentence encoder"
-    kind, hidden = str(training.get("cell") or "").upper(), training.get("hidden")
-    if kind in ("NGRAMS", "TFIDF"):
-        found += f" (a bag of n-grams{', weighted by their frequency' * (kind == 'TFIDF')})"
-    elif kind:
-        found += f" ({kind}, {hidden:,} units)" if isinstance(hidden, int) else f" ({kind})"
-    if parameters := _counted(train, "parameters"):
-        found += f" of {parameters}"
-    found += f" learned from {_counted(train, 'captions') or 'captions'}"
-    if pictures := _counted(train, "pictures"):
+    """Say in a sentence what was trained on what, as far as known."""
+    found = f"A sentence encoder learned from {_counted(run.train, 'captions') or 'captions'}"
+    if pictures := _counted(run.train, "pictures"):
         found += f" of {pictures}"
-    if epochs := _counted(train, "epochs"):
-        found += f" in {epochs}"
-    found += ", reading characters without a list of words" if run.unit == "character" else f", reading {run.unit}s"
-    if kept := control(training):
-        found += f". {kept.removesuffix('.')}"
-    if training.get("pictures") == "none" or kind == "TFIDF":
-        pass
-    elif features.get("backbone"):
-        found += f". It saw the pictures as features of {describe(features)}"
-    elif notes.is_precomputed(features):
-        found += ". It saw the pictures as features that were computed elsewhere"
+    return found + f", reading {'characters without a list of words' if run.unit == 'character' else f'{run.unit}s'}."
+
+
+def chips(run: RunNumbers) -> list[str]:
+    """Return further facts of the run in a few words each; an unknown one is empty."""
+    train, features, training = run.train, run.features, run.training
+    cell, hidden = str(training.get("cell") or ""), training.get("hidden")
+    kinds = {"ngrams": "bag of n-grams", "tfidf": "bag of n-grams, weighted by their frequency"}
+    kind = kinds.get(cell, cell.upper() + (f", {hidden:,} units" if isinstance(hidden, int) else ""))
+    seen = ""
+    if training.get("pictures") != "none" and cell != "tfidf":
+        elsewhere = "features computed elsewhere" if notes.is_precomputed(features) else ""
+        seen = f"features of {describe(features)}" if features.get("backbone") else elsewhere
     similarity = str(run.description.get("similarity", "cosine"))
-    if similarity != "cosine":
-        named = "the dot product" if similarity == "dot" else similarity.replace("_", " ")
-        found += f". Captions and pictures are compared by {named}, two sentences by the cosine"
-    members = run.select.get("members")
+    named = "dot product" if similarity == "dot" else similarity.replace("_", " ")
+    compared = "" if similarity == "cosine" else f"{named} of captions and pictures, cosine of sentences"
+    members, evaluated = run.select.get("members"), ""
     if is_number(members):
-        evaluated = "one snapshot" if members == 1 else f"the sum of {members} snapshots"
-        found += f". Evaluated: {evaluated}{', chosen by recall on the split dev' * (kind != 'TFIDF')}"
-        if names := run.select.get("beside"):
-            found += f", and beside it the encoders of other training runs ({str(names).replace('+', ', ')})"
-    return found + "."
+        evaluated = "one snapshot" if members == 1 else f"sum of {members} snapshots"
+        evaluated += ", chosen by recall on dev" * (cell != "tfidf")
+    names = str(run.select.get("beside") or "").replace("+", ", ")
+    beside = f"joined with the encoders of other training runs ({names})" if names else ""
+    parameters, epochs = (_counted(train, name) for name in ("parameters", "epochs"))
+    return [kind, parameters, epochs, control(training).removesuffix("."), seen, compared, evaluated, beside]
 
 
 def facts(run: RunNumbers) -> dict[str, Mapping[str, Any]]:
