@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from dataclasses import dataclass, replace
 
@@ -76,6 +77,14 @@ def fit(scene: Scene, world: World) -> Scene:
     return replace(scene, groups=tuple(groups))
 
 
+def converse(scene: Scene, world: World) -> Scene:
+    """Return the same scene described from its second group: 'A above B' becomes 'B below A'."""
+    if len(scene.groups) != 2:
+        return scene
+    layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]
+    return Scene(scene.groups[::-1], scene.background, layout)
+
+
 def split_of(scene: Scene) -> str:
     """Return the split of a scene: 1/2 of all combinations of objects and background are for training, 1/4 for each
     other split, so that splits are drawn independently yet share no combination.
@@ -84,16 +93,48 @@ def split_of(scene: Scene) -> str:
 
 
 def scenes_of(world: World, split: str) -> list[Scene]:
-    """Return the scenes of one split, each with different objects; CorpusError if the world has too few of them."""
-    count = getattr(world.pictures, split)
-    scenes: dict[str, Scene] = {}
+    """Return the scenes of one split, all different, in rows of as many as ``world.alike`` says.
+
+    The first scene of a row is random, with other objects than the other first scenes; each other scene of the row
+    differs from the first one in one property.
+
+    Raises:
+        CorpusError: the world has too few such scenes.
+    """
+    count, alike = getattr(world.pictures, split), getattr(world.alike, split)
+    scenes: list[Scene] = []
     for number in range(count):
         rng = stream(world, split, number, "scene")
-        tries = (random_scene(world, rng) for _ in range(_TRIES))
-        scene = next((one for one in tries if split_of(one) == split and one.objects() not in scenes), None)
-        if scene is None:
+        first = scenes[number - number % alike] if number % alike else None
+        taken = {scene.objects() for scene in scenes[::alike]}
+        for _ in range(_TRIES):
+            scene = random_scene(world, rng) if first is None else altered(first, world, rng)
+            new = scene.objects() not in taken if first is None else True
+            if new and split_of(scene) == split and scene not in scenes and converse(scene, world) not in scenes:
+                scenes.append(scene)
+                break
+        else:
             what = f"there are not {count} different scenes for the split {split} (only {number} were found)"
             todo = "Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures."
             raise CorpusError(what, todo=todo)
-        scenes[scene.objects()] = scene
-    return list(scenes.values())
+    return scenes
+
+
+def altered(scene: Scene, world: World, rng: random.Random) -> Scene:
+    """Return a possible scene with another value of one property: the background, the layout, or a group's shape,
+    colour, size or count.
+    """
+    several = len(scene.groups) == 2
+    visible = [one for one in world.colours if one not in world.backgrounds[scene.background or ""].avoid]
+    values = {"shape": world.shapes, "colour": visible, "size": world.size_words, "count": world.counts}
+    place, kind = rng.choice([(0, "background"), (0, "layout"), *itertools.product(range(len(scene.groups)), values)])
+    if kind == "background":
+        wanted = {group.colour for group in scene.groups}
+        grounds = [name for name, one in world.backgrounds.items() if not wanted & set(one.avoid)]
+        return replace(scene, background=rng.choice(grounds))
+    if kind == "layout":
+        return fit(replace(scene, layout=rng.choice(list(world.relations if several else world.places))), world)
+    taken = {group.colour for group in scene.groups} if kind == "colour" else set()
+    groups = list(scene.groups)
+    groups[place] = replace(groups[place], **{kind: rng.choice([one for one in values[kind] if one not in taken])})
+    return fit(replace(scene, groups=tuple(groups)), world)
