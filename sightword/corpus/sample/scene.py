@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import random
 from dataclasses import dataclass, replace
 
@@ -95,8 +94,8 @@ def split_of(scene: Scene) -> str:
 def scenes_of(world: World, split: str) -> list[Scene]:
     """Return the scenes of one split, all different, in rows of as many as ``world.alike`` says.
 
-    The first scene of a row is random, with other objects than the other first scenes; each other scene of the row
-    differs from the first one in one property.
+    The first scene of a row is random, and its objects on its background are new. Each other scene of the row differs
+    from the first one in one property.
 
     Raises:
         CorpusError: the world has too few such scenes.
@@ -105,36 +104,40 @@ def scenes_of(world: World, split: str) -> list[Scene]:
     scenes: list[Scene] = []
     for number in range(count):
         rng = stream(world, split, number, "scene")
-        first = scenes[number - number % alike] if number % alike else None
-        taken = {scene.objects() for scene in scenes[::alike]}
-        for _ in range(_TRIES):
-            scene = random_scene(world, rng) if first is None else altered(first, world, rng)
-            new = scene.objects() not in taken if first is None else True
-            if new and split_of(scene) == split and scene not in scenes and converse(scene, world) not in scenes:
-                scenes.append(scene)
-                break
+        if number % alike:
+            taken = set[str]()
+            tries = (altered(scenes[number - number % alike], world, rng) for _ in range(_TRIES))
         else:
+            taken = {scene.objects() for scene in scenes}
+            tries = (random_scene(world, rng) for _ in range(_TRIES))
+        new = (one for one in tries if one.objects() not in taken and not {one, converse(one, world)} & set(scenes))
+        scene = next((one for one in new if split_of(one) == split), None)
+        if scene is None:
             what = f"there are not {count} different scenes for the split {split} (only {number} were found)"
             todo = "Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures."
             raise CorpusError(what, todo=todo)
+        scenes.append(scene)
     return scenes
 
 
 def altered(scene: Scene, world: World, rng: random.Random) -> Scene:
-    """Return a possible scene with another value of one property: the background, the layout, or a group's shape,
-    colour, size or count.
+    """Return a possible scene with one property drawn anew: the background, the layout, or a group's shape, colour,
+    size or count; the same scene if the old value is drawn.
     """
-    several = len(scene.groups) == 2
-    visible = [one for one in world.colours if one not in world.backgrounds[scene.background or ""].avoid]
-    values = {"shape": world.shapes, "colour": visible, "size": world.size_words, "count": world.counts}
-    place, kind = rng.choice([(0, "background"), (0, "layout"), *itertools.product(range(len(scene.groups)), values)])
-    if kind == "background":
-        wanted = {group.colour for group in scene.groups}
-        grounds = [name for name, one in world.backgrounds.items() if not wanted & set(one.avoid)]
-        return replace(scene, background=rng.choice(grounds))
-    if kind == "layout":
-        return fit(replace(scene, layout=rng.choice(list(world.relations if several else world.places))), world)
-    taken = {group.colour for group in scene.groups} if kind == "colour" else set()
-    groups = list(scene.groups)
-    groups[place] = replace(groups[place], **{kind: rng.choice([one for one in values[kind] if one not in taken])})
-    return fit(replace(scene, groups=tuple(groups)), world)
+    place = rng.randrange(len(scene.groups))
+    before, old, after = scene.groups[:place], scene.groups[place], scene.groups[place + 1 :]
+    lost = {*world.backgrounds[str(scene.background)].avoid, *(group.colour for group in (*before, *after))}
+    colours = {group.colour for group in scene.groups}
+    grounds = [name for name, ground in world.backgrounds.items() if not colours & set(ground.avoid)]
+    others = (
+        replace(old, shape=rng.choice(list(world.shapes))),
+        replace(old, colour=rng.choice([name for name in world.colours if name not in lost])),
+        replace(old, size=rng.choice(list(world.size_words))),
+        replace(old, count=rng.choice(list(world.counts))),
+    )
+    scenes = [
+        replace(scene, background=rng.choice(grounds)),
+        replace(scene, layout=rng.choice(list(world.places if len(scene.groups) == 1 else world.relations))),
+        *(replace(scene, groups=(*before, other, *after)) for other in others),
+    ]
+    return rng.choice([one for one in scenes if fit(one, world) == one])
