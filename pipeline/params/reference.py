@@ -12,12 +12,14 @@ from typing import Any, Literal, NamedTuple
 from annotated_types import MinLen
 from pydantic import BaseModel
 
-from pipeline import pipelines
+from pipeline import pipelines, systems
 from pipeline.params.overlay import plain
 from pipeline.params.params_file import settings_class
 from pipeline.params.writing import spelt
-from sightword.errors import ParamsError
-from sightword.messages import did_you_mean
+from sightword.errors import ParamsError, SetupError
+from sightword.io import yaml_reader
+from sightword.io.files import read_text
+from sightword.messages import did_you_mean, flat
 from sightword.settings import Settings
 
 INTRODUCTION = """\
@@ -95,6 +97,26 @@ def explain(wanted: str) -> list[Parameter]:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)
     return found
+
+
+def present(name: str) -> str:
+    """Return a parameter's value in the current project, and why the value is not used; empty outside of a project.
+
+    Raises:
+        FileFormatError: the parameter file, or a ``dvc.yaml``, cannot be read.
+    """
+    try:
+        project = pipelines.find_project(Path.cwd())
+    except SetupError:
+        return ""
+    for pipeline in pipelines.pipelines(project):
+        values = flat(yaml_reader.parse(read_text(pipeline.project / pipeline.params), pipeline.params))
+        named = {pipeline.full_name(key): value for key, value in values.items()}
+        if name in named:
+            other, used = systems.declared(pipeline, "USED_WITH", {}).get(name, ("", ()))
+            unused = f" (not used: {other} is {spelt(named[other])})" if other and named[other] not in used else ""
+            return f"{spelt(named[name])}{unused}"
+    return ""
 
 
 def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:
