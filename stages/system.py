@@ -6,9 +6,24 @@ from typing import Any
 
 from stages.checks import CHECKS
 
-__all__ = ["CHECKS", "SEED", "conflicts"]
+__all__ = ["CHECKS", "SEED", "USED_WITH", "conflicts"]
 
 SEED = "train.seed"
+_RECURRENT, _HASHED = ("train.cell", ("gru", "lstm")), ("train.cell", ("ngrams", "tfidf"))
+USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
+    **{f"train.{name}": _RECURRENT for name in ("hidden", "bidirectional", "pooling", "mask_padding")},
+    **{f"train.{name}": _HASHED for name in ("longest_ngram", "ngram_buckets")},
+    "train.attention": ("train.pooling", ("attention",)),
+    "train.margin": ("train.loss", ("hinge", "hardest")),
+    "train.warm_up": ("train.loss", ("hardest",)),
+    "train.temperature": ("train.loss", ("infonce",)),
+    "train.second_weight": ("train.second_caption", (True,)),
+    "train.rate_warm_up": ("train.schedule", ("cosine",)),
+    "train.step_epochs": ("train.schedule", ("step",)),
+    "train.step_factor": ("train.schedule", ("step",)),
+    "train.average_decay": ("train.average", ("ema",)),
+    "train.average_start": ("train.average", ("ema", "swa")),
+}
 
 
 def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:

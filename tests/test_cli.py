@@ -6,6 +6,7 @@ import csv
 import io
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ import sightword
 from pipeline.cli import main
 from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.pair_table import write_pairs
+from sightword.vse.training.settings import TrainSettings
+from stages.system import USED_WITH
 
 SAMPLE = "# The sample.\n\nreport:\n  title: Sample  # shown at the top\n  gallery: 13\n"
 
@@ -133,6 +136,28 @@ def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
     capsys.readouterr()
     assert main(["fetch", "flickr8k", "--to", "elsewhere", "--dry-run"]) == 0
     assert "Flickr8k" in capsys.readouterr().out
+
+
+def test_an_explained_parameter_has_its_present_value_and_why_it_is_not_used(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def first_line(name: str) -> str:
+        assert main(["params", "--explain", name]) == 0
+        return capsys.readouterr().out.partition("\n")[0]
+
+    monkeypatch.chdir(repository)
+    assert first_line("train.hidden").endswith("published value 1024; here 96")
+    assert first_line("train.margin").endswith("; here 0.2 (not used: train.loss is infonce)")
+    monkeypatch.chdir(tmp_path)
+    assert first_line("train.margin").endswith("published value 0.2")
+
+
+def test_parameters_that_others_leave_unused_and_the_values_that_use_them_exist() -> None:
+    fields = TrainSettings.model_fields
+    for name, (other, values) in USED_WITH.items():
+        assert name.removeprefix("train.") in fields, name
+        accepted = typing.get_args(fields[other.removeprefix("train.")].annotation) or (True, False)
+        assert set(values) < set(accepted), other
 
 
 def test_a_misspelt_command_is_told_with_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:

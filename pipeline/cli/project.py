@@ -118,7 +118,9 @@ def _explain(name: str) -> int:
 
     for number, one in enumerate(reference.explain(name)):
         gap = "\n" if number else ""
-        print(f"{gap}{one.name}: {one.accepted}; published value {writing.spelt(one.default)}")
+        here = reference.present(one.name)
+        values = f"published value {writing.spelt(one.default)}" + (f"; here {here}" if here else "")
+        print(f"{gap}{one.name}: {one.accepted}; {values}")
         print(textwrap.fill(one.text, 100, initial_indent="  ", subsequent_indent="  "))
     return 0
 

@@ -12,12 +12,14 @@ from typing import Any, Literal, NamedTuple
 from annotated_types import MinLen
 from pydantic import BaseModel
 
-from pipeline import pipelines
+from pipeline import pipelines, systems
 from pipeline.params.overlay import plain
 from pipeline.params.params_file import settings_class
 from pipeline.params.writing import spelt
-from sightword.errors import ParamsError
-from sightword.messages import did_you_mean
+from sightword.errors import ParamsError, SetupError
+from sightword.io import yaml_reader
+from sightword.io.files import read_text
+from sightword.messages import did_you_mean, flat
 from sightword.settings import Settings
 
 INTRODUCTION = """\
@@ -109,6 +111,26 @@ def _entry(one: Parameter, section: str, told: dict[str, str]) -> str:
     text = one.text if first == one.name else f"As `{first}`."
     name = one.name.removeprefix(f"{section}.")
     return f"- **`{name}`** {unsaid}`{spelt(one.default)}`. {_plain_stars(text)}"
+
+
+def present(name: str) -> str:
+    """Return a parameter's value in the current project, and why the value is not used; empty outside of a project.
+
+    Raises:
+        FileFormatError: the parameter file, or a ``dvc.yaml``, cannot be read.
+    """
+    try:
+        project = pipelines.find_project(Path.cwd())
+    except SetupError:
+        return ""
+    for pipeline in pipelines.pipelines(project):
+        values = flat(yaml_reader.parse(read_text(pipeline.project / pipeline.params), pipeline.params))
+        named = {pipeline.full_name(key): value for key, value in values.items()}
+        if name in named:
+            other, used = systems.declared(pipeline, "USED_WITH", {}).get(name, ("", ()))
+            unused = f" (not used: {other} is {spelt(named[other])})" if other and named[other] not in used else ""
+            return f"{spelt(named[name])}{unused}"
+    return ""
 
 
 def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:

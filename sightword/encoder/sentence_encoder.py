@@ -136,7 +136,8 @@ class SentenceEncoder(Combination):
             EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
                 tokens, ``batch_size`` is below 1,
                 ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
-                device is another one, there is a prompt, ``lexical=False`` leaves nothing, or another output is asked for.
+                device is another one, there is a prompt, ``lexical=False`` leaves nothing, or another output is asked
+                for.
         """
         if not lexical and all(map(_is_lexical, self.leaves)):
             raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")

@@ -76,13 +76,13 @@ def test_bad_input_leaves_the_earlier_output_as_it_was(workspace: Path) -> None:
 
 def test_the_sample_is_written_whole(workspace: Path, repository: Path) -> None:
     text = (repository / "data/raw/sample/scenes.yaml").read_text()
-    small = text.replace("train: 320", "train: 6").replace("dev: 80", "dev: 3").replace("test: 80", "test: 3")
+    small = text.replace("train: 320", "train: 6").replace("dev: 120", "dev: 3").replace("test: 120", "test: 3")
     (workspace / "scenes.yaml").write_text(small)
     work(CorpusSettings(format="sample", path="scenes.yaml", pictures="data/corpus/pictures"))
     images = pq.read_table(workspace / "data/corpus/images.parquet").to_pylist()
     assert len(images) == 12
     assert all((workspace / row["path"]).is_file() for row in images)
-    assert pq.read_metadata(workspace / "data/corpus/captions.parquet").num_rows == 60
+    assert pq.read_metadata(workspace / "data/corpus/captions.parquet").num_rows == 48
     assert (workspace / "data/corpus/senteval/downstream/SICK/SICK_train.txt").is_file()
     with pytest.raises(ParamsError, match="data/corpus/pictures for the sample"):
         work(CorpusSettings(format="sample", path="scenes.yaml", pictures="elsewhere"))

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.corpus.sample.drawing import draw_scene
-from sightword.corpus.sample.grammar import captions, converse, leave_out, sentence
+from sightword.corpus.sample.grammar import captions, leave_out, sentence
 from sightword.corpus.sample.making import make_sample
-from sightword.corpus.sample.scene import Group, Scene, random_scene, scenes_of, stream
+from sightword.corpus.sample.scene import Group, Scene, converse, fit, random_scene, scenes_of, stream
 from sightword.corpus.sample.sentences import follows, likeness, sick_pair, sts_pair, write_senteval
 from sightword.corpus.sample.world import World, load_world
 from sightword.errors import CorpusError
@@ -35,22 +35,41 @@ def tiny(world: World) -> World:
     return world.model_copy(update={"pictures": pictures, "pairs": pairs})
 
 
-def test_each_combination_of_objects_and_background_occurs_once_over_all_splits(world: World) -> None:
-    shown = {split: [scene.objects() for scene in scenes_of(world, split)] for split in ("train", "dev", "test")}
-    everything = [objects for split in shown.values() for objects in split]
-    assert len(everything) == len(set(everything)) == 480
+def differences(one: Scene, other: Scene) -> int:
+    """The properties in which two scenes with the groups in the same order differ."""
+    found = (one.background != other.background) + (one.layout != other.layout)
+    for left, right in zip(one.groups, other.groups, strict=True):
+        found += sum(getattr(left, name) != getattr(right, name) for name in ("shape", "colour", "size", "count"))
+    return found
+
+
+def test_no_two_splits_share_objects_on_a_background(world: World) -> None:
+    shown = [{scene.objects() for scene in scenes_of(world, split)} for split in ("train", "dev", "test")]
+    assert sum(map(len, shown)) == len(set().union(*shown))
+    assert len(shown[0]) == 320
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_five_of_six_scenes_differ_from_the_first_in_one_property(world: World, split: str) -> None:
+    scenes = scenes_of(world, split)
+    assert len(scenes) == len({frozenset((scene, converse(scene, world))) for scene in scenes}) == 120
+    rows = [scenes[start : start + 6] for start in range(0, 120, 6)]
+    assert {differences(first, other) for first, *others in rows for other in others} == {1}
+    assert all(fit(scene, world) == scene for scene in scenes)
+    assert len({first.objects() for first, *_ in rows}) == 20
 
 
 def test_one_more_picture_changes_no_other(world: World) -> None:
-    more = world.model_copy(update={"pictures": world.pictures.model_copy(update={"train": 321})})
+    more = world.model_copy(update={"pictures": world.pictures.model_copy(update={"train": 321, "test": 121})})
     assert scenes_of(more, "train")[:320] == scenes_of(world, "train")
-    assert scenes_of(more, "test") == scenes_of(world, "test")
+    assert scenes_of(more, "test")[:120] == scenes_of(world, "test")
+    assert scenes_of(more, "dev") == scenes_of(world, "dev")
 
 
 def test_captions_differ_are_true_and_end_in_a_full_stop(world: World) -> None:
     for number, scene in enumerate(scenes_of(world, "test")):
         texts = captions(scene, world, stream(world, "test", number, "captions"))
-        assert len(set(texts)) == 5
+        assert len(set(texts)) == 4
         colours = {word for group in scene.groups for word in world.colours[group.colour].words}
         others = {word for colour in world.colours.values() for word in colour.words} - colours
         for caption in texts:
@@ -159,7 +178,7 @@ def test_the_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) 
     assert made[0] == made[1]
     corpus, files = made[0]
     assert {image.path for image in corpus.images} == set(files)
-    assert len(corpus.captions) == 5 * len(files) == 50
+    assert len(corpus.captions) == 4 * len(files) == 40
     assert [image.image_id for image in corpus.images] == sorted(files)
     assert corpus.drawn == sorted(set(corpus.drawn))
 

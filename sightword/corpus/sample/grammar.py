@@ -7,16 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sightword.corpus.sample.scene import Group, Scene
+from sightword.corpus.sample.scene import Group, Scene, converse
 from sightword.corpus.sample.world import PARTS, World, template_parts
-
-
-def converse(scene: Scene, world: World) -> Scene:
-    """Return the same scene described from its second group: 'A above B' becomes 'B below A'."""
-    if len(scene.groups) != 2:
-        return scene
-    layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]
-    return Scene(scene.groups[::-1], scene.background, layout)
 
 
 def leave_out(scene: Scene, world: World, rng: random.Random) -> Scene:

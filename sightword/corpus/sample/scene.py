@@ -76,6 +76,14 @@ def fit(scene: Scene, world: World) -> Scene:
     return replace(scene, groups=tuple(groups))
 
 
+def converse(scene: Scene, world: World) -> Scene:
+    """Return the same scene described from its second group: 'A above B' becomes 'B below A'."""
+    if len(scene.groups) != 2:
+        return scene
+    layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]
+    return Scene(scene.groups[::-1], scene.background, layout)
+
+
 def split_of(scene: Scene) -> str:
     """Return the split of a scene: 1/2 of all combinations of objects and background are for training, 1/4 for each
     other split, so that splits are drawn independently yet share no combination.
@@ -84,16 +92,52 @@ def split_of(scene: Scene) -> str:
 
 
 def scenes_of(world: World, split: str) -> list[Scene]:
-    """Return the scenes of one split, each with different objects; CorpusError if the world has too few of them."""
-    count = getattr(world.pictures, split)
-    scenes: dict[str, Scene] = {}
+    """Return the scenes of one split, all different, in rows of as many as ``world.alike`` says.
+
+    The first scene of a row is random, and its objects on its background are new. Each other scene of the row differs
+    from the first one in one property.
+
+    Raises:
+        CorpusError: the world has too few such scenes.
+    """
+    count, alike = getattr(world.pictures, split), getattr(world.alike, split)
+    scenes: list[Scene] = []
     for number in range(count):
         rng = stream(world, split, number, "scene")
-        tries = (random_scene(world, rng) for _ in range(_TRIES))
-        scene = next((one for one in tries if split_of(one) == split and one.objects() not in scenes), None)
+        if number % alike:
+            taken = set[str]()
+            tries = (altered(scenes[number - number % alike], world, rng) for _ in range(_TRIES))
+        else:
+            taken = {scene.objects() for scene in scenes}
+            tries = (random_scene(world, rng) for _ in range(_TRIES))
+        new = (one for one in tries if one.objects() not in taken and not {one, converse(one, world)} & set(scenes))
+        scene = next((one for one in new if split_of(one) == split), None)
         if scene is None:
             what = f"there are not {count} different scenes for the split {split} (only {number} were found)"
             todo = "Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures."
             raise CorpusError(what, todo=todo)
-        scenes[scene.objects()] = scene
-    return list(scenes.values())
+        scenes.append(scene)
+    return scenes
+
+
+def altered(scene: Scene, world: World, rng: random.Random) -> Scene:
+    """Return a possible scene with one property drawn anew: the background, the layout, or a group's shape, colour,
+    size or count; the same scene if the old value is drawn.
+    """
+    place = rng.randrange(len(scene.groups))
+    before, old, after = scene.groups[:place], scene.groups[place], scene.groups[place + 1 :]
+    lost = {*world.backgrounds[str(scene.background)].avoid, *(group.colour for group in (*before, *after))}
+    colours = {group.colour for group in scene.groups}
+    grounds = [name for name, ground in world.backgrounds.items() if not colours & set(ground.avoid)]
+    others = (
+        replace(old, shape=rng.choice(list(world.shapes))),
+        replace(old, colour=rng.choice([name for name in world.colours if name not in lost])),
+        replace(old, size=rng.choice(list(world.size_words))),
+        replace(old, count=rng.choice(list(world.counts))),
+    )
+    scenes = [
+        replace(scene, background=rng.choice(grounds)),
+        replace(scene, layout=rng.choice(list(world.places if len(scene.groups) == 1 else world.relations))),
+        *(replace(scene, groups=(*before, other, *after)) for other in others),
+    ]
+    return rng.choice([one for one in scenes if fit(one, world) == one])

@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sightword.corpus.sample.grammar import converse, denial, leave_out, sentence
-from sightword.corpus.sample.scene import Group, Scene, fit, random_scene, stream
+from sightword.corpus.sample.grammar import denial, leave_out, sentence
+from sightword.corpus.sample.scene import Group, Scene, converse, fit, random_scene, stream
 from sightword.corpus.sample.world import World
 from sightword.io.files import write_text, write_tsv
 

@@ -43,7 +43,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Pictures(_Part):  # the number of scenes in each split
+class _Splits(_Part):  # a number for each split
     train: Number
     dev: Number
     test: Number
@@ -128,7 +128,8 @@ class World(_Part):
     """All of ``scenes.yaml``."""
 
     seed: int
-    pictures: _Pictures
+    pictures: _Splits
+    alike: _Splits
     captions: Annotated[int, Field(ge=1, le=20)]
     two_groups: Share
     jpeg: Share
