@@ -134,11 +134,18 @@ class Extraction:
             yield from self.compute(missing, read, bar)
 
     def compute(
-        self, missing: Collection[bytes], read: Read, bar: tqdm[NoReturn] | None = None, writer: Writer | None = None
+        self,
+        missing: Collection[bytes],
+        read: Read,
+        bar: tqdm[NoReturn] | None = None,
+        writer: Writer | None = None,
+        *,
+        block: int = BLOCK,
     ) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store.
 
-        A writer of the store that is given stays open, so that many calls leave few files.
+        A writer of the store that is given stays open, so that many calls leave few files. ``block`` features are
+        yielded together.
         """
         with contextlib.ExitStack() as stack:
             if writer:
@@ -147,8 +154,8 @@ class Extraction:
                 writer = stack.enter_context(self._store.writer(self.identity))
             before = writer.seconds if writer else 0.0
             computed = stack.enter_context(contextlib.closing(self._computed(missing, read, writer, bar)))
-            while block := dict(itertools.islice(computed, BLOCK)):
-                yield list(block), np.stack(list(block.values()))
+            while some := dict(itertools.islice(computed, block)):
+                yield list(some), np.stack(list(some.values()))
         self.clock.write += writer.seconds - before if writer else 0.0
 
     def _written(self, missing: dict[bytes, None]) -> Generator[tuple[list[bytes], Array], None, None]:
