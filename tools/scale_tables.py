@@ -1,4 +1,4 @@
-"""Prints the tables of docs/scale.md: what each size costs, by what a picture cost where it was measured.
+"""Prints the tables of docs/lab.md: what each size costs, by what a picture cost where it was measured.
 
 Each figure has its source: a section of RESULTS.md, or how it was computed.
 """
@@ -55,8 +55,6 @@ DISK = [
     Figure("picture files", 20.15e9 / MANY, "bytes", "COCO's archives"),
     Figure("resized pictures", 158e3, "bytes", "Flickr8k, without loss"),
     Figure("`features.h5`, 2,048 numbers", 8_192 + 64 + 27, "bytes", "numbers, sha256, id", measured=False),
-    Figure("the same in the store", 8_266, "bytes", "a store in object storage"),
-    Figure("DVC's list of picture files", 1.44e6 / 20_000, "bytes", "scale"),
 ]
 TIME = [
     Figure("corpus", growth(5.40, 60.32), "seconds", COCO),
@@ -64,32 +62,18 @@ TIME = [
     Figure("features: ResNet-152, ten crops, float32", 2 * 0.543, "seconds", "Features on a CPU, two cores"),
     Figure("the same in bfloat16", 2 * 0.270, "seconds", "Features on a CPU, two cores"),
     Figure("the same, hours of a GPU", 230e9 / (0.4 * 312e12), "seconds", "230 GFLOP at 125 TFLOP/s", measured=False),
-    Figure("captions, five a picture", growth(2.29, 12.23), "seconds", COCO),
     Figure("train: an epoch of 1,024 states", 2 * 5 * 17.0e-3, "seconds", "Training, 17 ms a caption, two threads"),
     Figure("`dvc add` of as many tiny files", (10.6 - 1.8) / 18_000, "seconds", "scale"),
     Figure("a look by `dvc repro` that runs nothing", growth(1.85, 8.53), "seconds", COCO),
-    Figure("list of resized pictures with keys", (9.62 - 0.95) / 270_000, "seconds", "scale"),
-    Figure("`features.h5`, one reading with its checksum", 2.91e-5, "seconds", "scale"),
 ]
 MEMORY = [
     Figure("corpus", growth(0.26e9, 1.09e9), "bytes", COCO),
-    Figure("resize", growth(0.35e9, 0.84e9), "bytes", COCO),
     Figure("features", growth(0.75e9, 0.92e9), "bytes", COCO),
     Figure("captions, five a picture", growth(0.29e9, 1.16e9), "bytes", COCO),
     Figure("train, 1,024 numbers, five captions", growth(0.90e9, 2.85e9), "bytes", COCO),
     Figure("`features.h5`, 2,048 numbers, where it is read", 8_562, "bytes", "scale"),
 ]
-REQUESTS = [
-    Figure("segments: full (4 MB)", 196 / 100_000, "", "a store in object storage"),
-    Figure("segments: a piece of 32 pictures each", 1 / 32, "", "ten seconds of ResNet-152 on a CPU", measured=False),
-    Figure("requests to write: full segments", 210 / 100_000, "", "a store in object storage"),
-    Figure("requests to write: segments of 32", (1 + 1 / 16) / 32, "", "16 segments a manifest", measured=False),
-    Figure("requests to find: full segments", 14 / 100_000, "", "a store in object storage"),
-    Figure(
-        "requests to find: segments of 32", (1 / 16 + 17 / 16_000) / 32, "", "manifests, lists of 1,000", measured=False
-    ),
-]
-TABLES = {"disk": DISK, "core hours": TIME, "memory": MEMORY, "objects and requests": REQUESTS}
+TABLES = {"disk": DISK, "core hours": TIME, "memory": MEMORY}
 
 
 def tables() -> str:

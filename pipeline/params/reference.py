@@ -23,9 +23,9 @@ from sightword.settings import Settings
 INTRODUCTION = """\
 # Parameters
 
-Every entry of `params.yaml`, section by section: accepted values, published value, meaning. The file must have all
-entries; `sightword recipe NAME` writes it whole, and a [recipe](training.md#recipes) has only what differs.
-`sightword params --explain train.margin` prints one entry. `make docs` makes this page from the typed settings."""
+Every entry of each `params.yaml` with its published value, its choices and its meaning; `sightword params --explain
+train.margin` adds the limits of numbers. The file must have all entries; `sightword recipe NAME` writes it whole, and a
+[recipe](training.md#recipes) has only what differs. `make docs` makes this page from the typed settings."""
 
 
 class Parameter(NamedTuple):
@@ -70,13 +70,17 @@ def sections() -> list[Section]:
 
 
 def page() -> str:
-    """Return the reference as a page of Markdown."""
-    parts = [INTRODUCTION]
+    """Return the reference as a page of Markdown: a heading for each pipeline, its sections folded below."""
+    parts, file, told = [INTRODUCTION], "", dict[str, str]()
     for section in sections():
-        parts += [f"## {section.name}", section.text]
-        for one in section.parameters:
-            accepted = f"{one.accepted[:1].upper()}{one.accepted[1:]}; published value `{spelt(one.default)}`."
-            parts += [f"### `{one.name}`", accepted, _plain_stars(one.text)]
+        of, _, name = section.name.rpartition(":")
+        of = of or pipelines.PARAMS
+        if of != file:
+            parts.append(f"## {of}")
+            file = of
+        entries = "\n".join(_entry(one, section.name, told) for one in section.parameters)
+        fold = f"<details><summary>{len(section.parameters)} parameters</summary>"
+        parts += [f"### {name}", section.text, fold, entries, "</details>"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,6 +99,16 @@ def explain(wanted: str) -> list[Parameter]:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)
     return found
+
+
+def _entry(one: Parameter, section: str, told: dict[str, str]) -> str:
+    """Return a line of the page; ``told`` has the first parameter of each meaning, which later ones refer to."""
+    choices = [word for word in one.accepted.split(" or ") if word.startswith("`")]
+    unsaid = "" if all(word in one.text for word in choices) else f"{' or '.join(choices)}; "
+    first = told.setdefault(one.text, one.name)
+    text = one.text if first == one.name else f"As `{first}`."
+    name = one.name.removeprefix(f"{section}.")
+    return f"- **`{name}`** {unsaid}`{spelt(one.default)}`. {_plain_stars(text)}"
 
 
 def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:

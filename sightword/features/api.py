@@ -187,6 +187,6 @@ def _plain(value: object) -> object:
 
 def _usable(result: Result | Reject) -> Result:
     if isinstance(result, Reject):
-        todo = "Take it out of the list, or fix it: docs/pictures.md describes how."
+        todo = "Take it out of the list, or fix it: docs/features.md describes how."
         raise PictureError(f"cannot be used ({result.reason}: {result.detail})", where=result.image_id, todo=todo)
     return result

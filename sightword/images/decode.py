@@ -28,7 +28,7 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF
 
 Reason = Literal["missing", "unreadable", "not_a_file", "empty", "not_a_picture", "truncated", "incomplete", "damaged",
                  "too_large", "unsupported_mode", "invisible"]  # fmt: skip
-"""The reasons for a rejection; ``docs/pictures.md`` explains each to users."""
+"""The reasons for a rejection; ``docs/features.md`` explains each to users."""
 
 # Pillow accepts incomplete files of these formats; for the other formats Pillow's own errors are enough.
 _CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}

@@ -1,4 +1,4 @@
-"""The steps of docs/cluster.md: the manifests fit the schema, and the commands work on one machine in their places."""
+"""The steps of docs/lab.md: the manifests fit the schema, and the commands work on one machine in their places."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_cluster_of_kuberay_has_known_fields_and_the_pinned_ray(repository) 
 
 
 def test_pods_ask_for_what_the_page_makes(repository) -> None:
-    page = (repository / "docs/cluster.md").read_text()
+    page = (repository / "docs/lab.md").read_text()
     names = [path.stem for path in (repository / "docs/kubernetes").iterdir()]
     made = set(re.findall(r"kubectl create secret generic (\S+)", page))
     assert {f"kubernetes/{name}.yaml" for name in names} <= set(re.findall(r"\]\((kubernetes/[^)]*)\)", page))
@@ -175,7 +175,7 @@ def shell(project, tmp_path) -> Iterator[Shell]:
 
 def typed(repository: Path, heading: str) -> list[str]:
     """The blocks below a heading of the page."""
-    page = repository / "docs/cluster.md"
+    page = repository / "docs/lab.md"
     lines = page.read_text().splitlines()
     first = lines.index(heading)
     last = next((row for row in range(first + 1, len(lines)) if re.match("#{2,3} ", lines[row])), len(lines))
@@ -184,7 +184,7 @@ def typed(repository: Path, heading: str) -> list[str]:
 
 @pytest.mark.full
 def test_by_hand(repository, project, expected, shell) -> None:
-    _, token, head, other, run, _ = typed(repository, "## By hand")
+    _, token, head, other, run, _ = typed(repository, "### By hand")
     for step in (token, head, other, run.replace("/shared/store", str(shell.store))):
         shell.run(step)
     assert project.taken() == expected
@@ -194,7 +194,7 @@ def test_by_hand(repository, project, expected, shell) -> None:
 
 @pytest.mark.full
 def test_slurm_with_ray(repository, project, expected, shell) -> None:
-    (script, *_) = typed(repository, "### With Ray")
+    (script, *_) = typed(repository, "### Slurm with Ray")
     for there, here in (("GPUS=1", "GPUS=0"), ("16", "1"), ("20000 + SLURM_JOB_ID % 10000", shell.port)):
         assert there in script
         script = script.replace(there, here)
@@ -231,7 +231,7 @@ def test_parts_of_kubernetes_and_slurm(repository, project, expected, shell) -> 
         running.append(shell.start(command(job), JOB_COMPLETION_INDEX=str(index), PATH=copies))
         if index % 2:
             assert [one.wait(timeout=300) for one in running] == [0] * len(running), shell.said()
-    (batch,) = typed(repository, "### Without Ray")
+    (batch,) = typed(repository, "### Slurm without Ray")
     (array,) = re.findall(r"--array=1-(\d+) .*--wrap '(.*)'", batch)
     assert array == (str(count), f"python -m stages features --part $SLURM_ARRAY_TASK_ID/{count}")
     (last,) = re.findall(r"--dependency=afterok:\$array .*--wrap '(.*)'", batch)

@@ -93,5 +93,5 @@ def test_options_that_cannot_be_combined(capsys) -> None:
 
 
 def test_every_check_stands_on_its_page(repository) -> None:
-    page = (repository / "docs/doctor.md").read_text()
+    page = (repository / "docs/machine.md").read_text()
     assert not [check.name for check in CHECKS if f"| `{check.name}` |" not in page]

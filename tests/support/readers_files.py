@@ -29,13 +29,29 @@ sightword evaluate models/encoder --data data/raw/senteval --no-trained-head --p
 
 BEFORE = {
     "audit": [("sh", "git branch -M main; git branch my-experiment")],
-    "comparing": [
+    "evaluation": [
+        ("python", """\
+import numpy as np
+image_of_caption = np.repeat(np.arange(20), 2)
+image_embeddings = np.random.default_rng(0).normal(size=(20, 8))
+caption_embeddings = image_embeddings[image_of_caption]
+training_images = training_captions = np.random.default_rng(1).normal(size=(30, 8))
+images, captions = image_embeddings, caption_embeddings
+"""),
+        ("sh", f"cat > my_encoder.py <<'E'\n{ENCODER}E\ncat > glove.840B.300d.txt <<'E'\n{VECTORS}E"),
+        ("sh", "mkdir -p path/to/SentEval; ln -s ../../../data/raw/senteval path/to/SentEval/data"),
+        ("python", """\
+from my_encoder import model
+def prepare(params, samples):
+    assert params.batch_size == 64
+def batcher(params, batch):
+    return params.model([" ".join(words) for words in batch])
+"""),
         ("sh", "git branch narrow"),  # tests/comparison has runs that differ
         ("sh", JUDGE),
         ("sh", "cp data/semantics/pairs.parquet other.parquet; mkdir ../other; cp -r data metrics plots ../other/"),
-        ("python", f"{ENCODER}\nencode = model"),
     ],
-    "experiments": [("sh", "git branch -M main; git branch grid-1; git branch grid-4")],
+    "training": [("sh", "git branch -M main; git branch grid-1; git branch grid-4")],
     "features": [
         ("python", """\
 from pathlib import Path
@@ -50,7 +66,7 @@ torch.manual_seed(0)
 save_file(build(find_backbone("densenet169"), initialise=True).state_dict(), "weights/densenet169.safetensors")
 """),
     ],
-    "own-pictures": [
+    "data": [
         ("sh", "rm -r data/raw/senteval"),
         ("python", """\
 import csv, shutil
@@ -63,27 +79,6 @@ with open("data/raw/own/captions.csv", "w", newline="") as file:
     writer = csv.writer(file)
     writer.writerow(["image", "caption", "split"])
     writer.writerows([row["image_id"], row["text"], row["split"]] for row in rows)
-"""),
-    ],
-    "retrieval": [
-        ("python", """\
-import numpy as np
-image_of_caption = np.repeat(np.arange(20), 2)
-image_embeddings = np.random.default_rng(0).normal(size=(20, 8))
-caption_embeddings = image_embeddings[image_of_caption]
-training_images = training_captions = np.random.default_rng(1).normal(size=(30, 8))
-images, captions = image_embeddings, caption_embeddings
-"""),
-    ],
-    "semantics": [
-        ("sh", f"cat > my_encoder.py <<'E'\n{ENCODER}E\ncat > glove.840B.300d.txt <<'E'\n{VECTORS}E"),
-        ("sh", "mkdir -p path/to/SentEval; ln -s ../../../data/raw/senteval path/to/SentEval/data"),
-        ("python", """\
-from my_encoder import model
-def prepare(params, samples):
-    assert params.batch_size == 64
-def batcher(params, batch):
-    return params.model([" ".join(words) for words in batch])
 """),
     ],
 }  # fmt: skip

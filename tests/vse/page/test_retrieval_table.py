@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,16 +175,3 @@ def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
     (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
     assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016; the number of test pictures is not reported"
     assert spelt(row)[:4] == [("31.0",), ("–",), ("79.9",), ("3",)]
-
-
-def test_the_page_on_coco_has_the_published_rows(repository: Path) -> None:
-    rows = {(row.system, row.setting): row for row in published("retrieval")}
-    lines = re.findall(
-        r"^\| (.+) \| ([15]k) \| (.+) \| (.+) \|$", (repository / "docs/coco.md").read_text(), re.MULTILINE
-    )
-    assert len(lines) == 9
-    for system, protocol, *sides in lines:
-        row = rows[system.replace(" et al. (2018), characters too", " 2018"), f"COCO {protocol}"]
-        for direction, side in zip(DIRECTIONS, sides, strict=True):
-            numbers = [None if word == "-" else float(word) for word in re.split(r" / |, ", side)]
-            assert side_of(row, direction) == numbers + [None] * (5 - len(numbers)), system
