@@ -79,7 +79,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
         write_text(folder / "systems.svg", figure.draw(tables.compared(judged)))
         write_text(folder / "pairs.tsv", tables.pair_tsv(judged, settings.plot_pairs))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(breakdown.bins(judged)))
-    write_text(TABLE, tables.score_csv(judged))
+    write_text(TABLE, tables.score_csv(judged, found.metrics.get("controls", {})))
     write_json(METRICS, rounded(found.metrics))
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
     log.info(

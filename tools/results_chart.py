@@ -19,6 +19,8 @@ OTHERS = ("published", "CLIP")
 """How the names of systems begin that were not measured here; their bars have no filling."""
 BANK, SPLIT = "query bank", "another split"
 """Words in the names of systems whose bars are pale or dashed, since no other rows were measured in this way."""
+WIDTH = 4.8
+"""Inches: the letters are still read on a phone, which is 390 pixels wide."""
 MARKS = "†‡⁰¹²³⁴⁵⁶⁷⁸⁹"
 """What stands behind a name in the table, and not in the chart."""
 
@@ -45,19 +47,19 @@ def bars(page: str) -> list[Bar]:
 
 
 def draw(rows: list[Bar]) -> Drawing:
-    """Draw two bars a system on an axis from 0 to 100, each with its number."""
+    """Draw two bars a system on an axis from 0 to 100, below the system's name, each with its number."""
     with drawing_style("results"):
-        figure, axes = plain_axes(0.34 * len(rows) + 0.9, "R@10, percent", "")
-        figure.set_figwidth(7.6)
+        figure, axes = plain_axes(0.6 * len(rows) + 1.2, "R@10, percent", "")
+        figure.set_figwidth(WIDTH)
         for place, row in enumerate(rows):
             filled = not row.system.startswith(OTHERS)
             look = {"alpha": 0.5 if BANK in row.system else 1.0, "linestyle": "--" if SPLIT in row.system else "-"}
-            for shift, value, colour in ((-0.2, row[1], BLUE), (0.2, row[2], ORANGE)):
+            axes.text(0, place - 0.32, row.system, va="center", fontsize=9)
+            for shift, value, colour in ((0, row[1], BLUE), (0.3, row[2], ORANGE)):
                 face = colour if filled else "none"
-                axes.barh(place + shift, value, height=0.36, facecolor=face, edgecolor=colour, **look)
-                axes.text(value + 0.8, place + shift, f"{value:.1f}", va="center", fontsize=7)
-        axes.set_yticks(range(len(rows)), [row.system for row in rows])
-        axes.tick_params(axis="y", length=0, labelsize=8)
+                axes.barh(place + shift, value, height=0.26, facecolor=face, edgecolor=colour, **look)
+                axes.text(value + 1, place + shift, f"{value:.1f}", va="center", fontsize=8.5)
+        axes.set_yticks([])
         axes.set_xlim(0, 100)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
@@ -68,7 +70,7 @@ def draw(rows: list[Bar]) -> Drawing:
             Patch(facecolor="none", edgecolor=GREY, label="measured elsewhere"),
             Patch(facecolor="none", edgecolor=GREY, linestyle="--", label="on another split"),
         ]
-        figure.legend(handles=looks, loc="outside upper center", ncols=5, fontsize=7.5, handlelength=1.6)
+        figure.legend(handles=looks, loc="outside upper center", ncols=2, fontsize=9, handlelength=1.6)
     return Drawing("results", TITLE, figure)
 
 

@@ -38,10 +38,10 @@ Make a run of a row again, and compare all scores.
 
 The run has the recipe, the last commit's code, and the data that lies here; it
 runs in a clone, and of your files only the ledger of scorings may grow. On the
-same kind of machine with the same inputs all scores must be equal. Otherwise
-each must be within 2.5 standard deviations of the row's mean, or, where the row
-has fewer than three seeds, within its own 95 % interval. Exits with 1 when one
-is not."""
+same kind of machine, with the same inputs and versions of numpy and torch, all
+scores must be equal. Otherwise each must be within 2.5 standard deviations of
+the row's mean, or, where the row has fewer than three seeds, within its own
+95 % interval. Exits with 1 when one is not."""
 
 PAGES = """\
 Fill the tables of the pages from the rows, as results/tables.yaml lays them out.
@@ -159,7 +159,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if found:
         print(laid_out(arguments, [["score", "row", "again", "allowed", ""], *map(_difference, found)]))
     same = len(prepared.run.scores) - len(found)
-    rule = "all must be equal" if equal else "the machine or the data is not the row's, so they may differ by chance"
+    rule = "all must be equal" if equal else "machine, packages or data are not the row's, so they may differ by chance"
     free = sum(not one.judged for one in found)
     counts = f"{len(found)} differ, {beyond} beyond the bounds{f', {free} without known bounds' if free else ''}"
     print(f"{plural(same, 'score')} equal, {counts} ({rule})", file=sys.stderr)

@@ -13,7 +13,7 @@ from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import Pipeline, folder_of, pipelines
-from pipeline.results.origins import covers, private_files
+from pipeline.results.origins import covers, files_read, hash_of, private_files, texts
 from pipeline.results.recognition import Recognised, recognise
 from pipeline.results.records import Row, Run, path_of, read_row, split_key
 from pipeline.results.runs import FinishedRun, check_code, public_commit
@@ -52,8 +52,13 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None) -> Fo
         public = public_commit(project, head.sha)
         ran.check(facts)
         check_code(ran.chain, repository, public, head.sha)
-        private = private_files(ran.inputs, Workspace(project), repository, head=head.sha, public=public)
-        return Found(_recognised(ran, recipe), ran.described(facts, public), private)
+        named = [
+            text for file in {file for one in ran.chain for file in one.params} for text in texts(ran.values(file))
+        ]
+        read = files_read(ran.inputs, named, Workspace(project), repository, head=head.sha)
+        hashes = {path: hash_of(files) for path, files in read.items()}
+        run = ran.described(facts, public, hashes)
+        return Found(_recognised(ran, recipe), run, private_files(read, repository, public))
 
 
 def _pipeline(project: Path, folders: set[str], recipe: str | None) -> Pipeline:

@@ -1,44 +1,95 @@
-"""Which raw data nobody else can have: neither git nor `sightword fetch` brings the file."""
+"""Which raw data a run reads, and which files nobody else can have: neither git nor `sightword fetch` brings them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
-from pathlib import Path
+from fnmatch import fnmatch, fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from pipeline.downloads.sources import Source, data_sets
-from pipeline.lineage.hashing import md5_of_text
+from pipeline.lineage.hashing import hash_listing, md5_of_text
 from pipeline.lineage.lock import Artefact, tracked_hashes, within
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
+from sightword.messages import flat
 
 RAW = "data/raw"
 """The folder of the data sets."""
+SHARED = ("beside", "encoders", "entailment", "features", "hypernyms", "ratings", "text", "word_vectors")
+"""The folders in it with files of several sources, which parameters name one by one."""
+_NOTES = ("README.md", ".gitignore", "*.dvc")
+"""Files beside data that no stage reads."""
 
 
-def private_files(
-    inputs: Iterable[Artefact], here: Workspace, repository: Repository, *, head: str, public: str
-) -> list[str]:
-    """Return the files of some inputs that are neither in a commit with their bytes, nor of a data set to be fetched.
+def files_read(
+    inputs: Iterable[Artefact], texts: Iterable[str], here: Workspace, repository: Repository, *, head: str
+) -> dict[str, dict[str, str]]:
+    """Return what a run reads of its raw data: by path the MD5 of each file by its path within.
+
+    Of a shared folder, the paths are those that parameters name; a file has the path "" within itself. Notes, such as
+    the ``.dvc`` files of `dvc add`, are left out.
+
+    Args:
+        inputs: data that no stage made, with its hashes.
+        texts: all texts in the run's parameters.
+        here: the workspace, and DVC's cache.
+        repository: the project's repository.
+        head: the commit of the run.
+    """
+    found: dict[str, dict[str, str]] = {}
+    named = {text.rstrip("/") for text in texts} - {""}
+    for one in inputs:
+        files = _data(_files(one, here, repository, head))
+        if one.path.removeprefix(f"{RAW}/") in SHARED and "" not in files:
+            for name in sorted({text.removeprefix(f"{one.path}/") for text in named}):
+                inside = {file[len(name) :].lstrip("/"): md5 for file, md5 in files.items() if within(file, name)}
+                found |= {f"{one.path}/{name}": inside} if inside else {}
+        elif files:
+            found[one.path] = files
+    return found
+
+
+def hash_of(files: Mapping[str, str]) -> str:
+    """Return the hash of a file, or DVC's hash of a folder without its notes, from the MD5 of each file."""
+    return files[""] if "" in files else hash_listing(_data(files))
+
+
+def texts(value: Any) -> list[str]:
+    """Return all texts in nested values."""
+    if isinstance(value, Mapping):
+        return [text for one in flat(value).values() for text in texts(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def private_files(read: Mapping[str, Mapping[str, str]], repository: Repository, public: str) -> list[str]:
+    """Return the files that are neither in a commit with their bytes, nor of a data set to be fetched.
 
     A data set's file is known by its name.
 
     Args:
-        inputs: data that no stage made, with its hashes.
-        here: the workspace, and DVC's cache.
+        read: the files that a run reads, by :func:`files_read`.
         repository: the project's repository.
-        head: the commit of the run.
         public: the commit that everybody has.
     """
     found = []
-    for one in inputs:
-        for name, md5 in _files(one, here, repository, head).items():
-            path = f"{one.path}/{name}".rstrip("/")
+    for place, files in read.items():
+        for name, md5 in files.items():
+            path = f"{place}/{name}".rstrip("/")
             text = repository.read(public, path)
             in_git = text is not None and md5_of_text(text) == md5
             if not in_git and not fetched_by(path):
                 found.append(path)
     return found
+
+
+def _data(files: Mapping[str, str]) -> dict[str, str]:
+    def is_note(name: str) -> bool:
+        return any(fnmatch(PurePosixPath(name).name, note) for note in _NOTES)
+
+    return {name: md5 for name, md5 in files.items() if not is_note(name)}
 
 
 def _files(one: Artefact, here: Workspace, repository: Repository, head: str) -> Mapping[str, str]:

@@ -1,13 +1,15 @@
-"""The pages with tables of results: each table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``."""
+"""The pages with tables of results: each table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
+
+A page explains a mark below the first table that has it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.results.layout import FILE, Layout, load, shown
-from pipeline.results.records import FOLDER, Row, rows
+from pipeline.results.layout import FILE, load, shown
+from pipeline.results.records import FOLDER, rows
 from pipeline.results.tables import markdown
 from sightword.errors import ParamsError
 from sightword.io.files import read_text, write_text
@@ -24,10 +26,12 @@ def write(project: Path) -> list[Path]:
     """Fill the tables of all pages anew, and return the pages that changed.
 
     Raises:
-        ParamsError: a page names no table, or a table no row; nothing is written.
+        ParamsError: pages name tables that do not exist, or tables such rows, each with a line; nothing is written.
         FileFormatError: a row or the layout of the tables cannot be read.
     """
-    new = _filled(project)
+    new, broken = _filled(project)
+    if broken:
+        raise ParamsError("\n  ".join([f"{len(broken)} of the tables cannot be made:", *broken]), where=project / FILE)
     changed = [path for path, text in new.items() if read_text(path) != text]
     for path in changed:
         write_text(path, new[path])
@@ -37,10 +41,11 @@ def write(project: Path) -> list[Path]:
 def faults(project: Path) -> list[str]:
     """Return a line for each fault: a table is not of the rows, in no marker, or on no page; no table shows a row.
 
-    Errors are those of :func:`write`.
+    Raises:
+        FileFormatError: a row or the layout of the tables cannot be read.
     """
-    new, layout, every = _filled(project), load(project), rows(project)
-    found = [
+    (new, found), layout, every = _filled(project), load(project), rows(project)
+    found += [
         f"{_name(path, project)}: tables differ from the rows" for path, text in new.items() if read_text(path) != text
     ]
     for pattern in SCORES:
@@ -54,25 +59,34 @@ def faults(project: Path) -> list[str]:
     return found
 
 
-def fill(text: str, layout: Layout, every: Mapping[str, Row], *, where: object) -> str:
-    """Return a page with its tables made anew; ParamsError, which names ``where``, for a marker without an end."""
-    begun, whole = len(_BEGIN.findall(text)), len(_MARKED.findall(text))
-    if begun != whole or any("<!-- table:" in inner for _, inner in _MARKED.findall(text)):
-        todo = "Write `<!-- table: NAME -->`, alone on its line, and `<!-- end -->` below the table."
-        raise ParamsError("a marker of a table has no end, or no name", where=where, todo=todo)
+def _filled(project: Path) -> tuple[dict[Path, str], list[str]]:
+    """Return the pages with their tables made anew, and a line for each table that cannot be made and stays."""
+    layout, every, broken = load(project), rows(project), []
+    new = {}
+    for path in [project / "README.md", *sorted((project / "docs").rglob("*.md"))]:
+        text = read_text(path) if path.is_file() else ""
+        marked = _MARKED.findall(text)
+        if len(_BEGIN.findall(text)) != len(marked) or any("<!-- table:" in inner for _, inner in marked):
+            broken.append(f"{_name(path, project)}: a marker of a table has no end, or no name")
+            marked = []
+        told: set[str] = set()
+        for name, inner in marked:
+            try:
+                table = f"\n{_once(markdown(name, layout, every), told)}\n\n"
+            except ParamsError as error:
+                broken.append(f"{_name(path, project)}: {error}")
+                table = inner
+            text = text.replace(f"<!-- table: {name} -->\n{inner}", f"<!-- table: {name} -->\n{table}")
+        if marked:
+            new[path] = text
+    return new, broken
 
-    def one(found: re.Match[str]) -> str:
-        return f"<!-- table: {found[1]} -->\n\n{markdown(found[1], layout, every)}\n\n<!-- end -->"
 
-    return _MARKED.sub(one, text)
-
-
-def _filled(project: Path) -> dict[Path, str]:
-    layout, every = load(project), rows(project)
-    paths = [project / "README.md", *sorted((project / "docs").rglob("*.md"))]
-    texts = {path: read_text(path) for path in paths if path.is_file()}
-    marked = {path: text for path, text in texts.items() if _BEGIN.search(text)}
-    return {path: fill(text, layout, every, where=path) for path, text in marked.items()}
+def _once(table: str, told: set[str]) -> str:
+    """Return a table without explanations of † and ‡ that the page has above, and add its own to those."""
+    parts = [part for part in table.split("\n\n") if part not in told]
+    told |= {part for part in parts if part.startswith(("†", "‡"))}
+    return "\n\n".join(parts)
 
 
 def _name(path: Path, project: Path) -> str:

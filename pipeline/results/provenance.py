@@ -9,11 +9,12 @@ from typing import Any
 
 from pipeline.lineage.lock import within
 from pipeline.lineage.repository import Repository
+from pipeline.results import origins
 from pipeline.results.origins import RAW, covers, fetched_by
 from pipeline.results.recognition import further, overridden
 from pipeline.results.records import FOLDER, Row
 from sightword.errors import ParamsError
-from sightword.messages import SENTENCE, and_more, flat, short
+from sightword.messages import SENTENCE, and_more, short
 
 _FILE = re.compile(r"[\w./+-]+\.(npy|h5|txt|pth|safetensors|gz|tsv|csv|json|yaml)")
 
@@ -51,7 +52,7 @@ def _private(values: Mapping[str, Any], tracked: Collection[str]) -> dict[str, l
     """
     found = {}
     for section in values.values():
-        texts = _texts(section)
+        texts = origins.texts(section)
         folders = [one for one in texts if within(one, RAW)]
         for text in texts:
             inside = [f"{folder}/{text}" for folder in folders] if _FILE.fullmatch(text) else []
@@ -67,12 +68,3 @@ def _is_public(path: str, tracked: Collection[str]) -> bool:
 
 def _told(name: str, paths: Iterable[str], private: Collection[str]) -> bool:
     return any(covers(private, path) for path in paths) or any(one.endswith(f"/{name}") for one in private)
-
-
-def _texts(value: Any) -> list[str]:
-    """Return all texts in nested values."""
-    if isinstance(value, Mapping):
-        return [text for one in flat(value).values() for text in _texts(one)]
-    if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
-    return [value] if isinstance(value, str) else []

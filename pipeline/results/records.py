@@ -53,11 +53,13 @@ class Run(Settings):
     date: str | None = None
     """The day, or the month, of the run."""
     processor: str | None = None
+    packages: dict[str, str] = Field(default={})
+    """The versions of the packages that compute, by name."""
     threads: int | None = None
     seconds: float | None = None
     """The stages that this row needs, together."""
     inputs: dict[str, str] = Field(default={})
-    """DVC's hashes of the data that no stage made, by path."""
+    """DVC's hashes of the data that the run read and no stage made, by path, without notes such as ``.dvc`` files."""
     outputs: dict[str, str] = Field(default={})
     """DVC's hashes of what the stages made, by path."""
     scores: dict[str, Score] = Field(min_length=1)

@@ -6,13 +6,15 @@ the store where the store has them.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -31,10 +33,10 @@ from pipeline.lineage.lock import is_code, within
 from pipeline.lineage.workspace import Workspace
 from pipeline.params.overlay import Whole
 from pipeline.pipelines import expanded, parameter
-from pipeline.results.origins import whereabouts
+from pipeline.results.origins import hash_of, whereabouts
 from pipeline.results.recognition import further, overridden
 from pipeline.results.records import Row, Run, Score
-from pipeline.results.runs import machine_of
+from pipeline.results.runs import machine_of, packages_of
 from pipeline.results.scores import prefix, read_scores
 from sightword.errors import LineageError, ParamsError
 from sightword.messages import and_more
@@ -58,7 +60,7 @@ class Prepared:
 
 
 class Again(NamedTuple):
-    """The scores of a run made again, and whether the machine was of the row's kind."""
+    """The scores of a run made again, and whether machine and packages were the row's."""
 
     scores: dict[str, Score]
     same_machine: bool
@@ -115,8 +117,8 @@ def _check_data(project: Path, row: Row, wanted: Mapping[str, str]) -> list[str]
         if found is None:
             whence = row.private.get(path) or whereabouts(path, project)
             lost.append(f"{path} (expected {md5 or 'any version'}, found none). {whence}")
-        elif md5 not in ("", found.md5):
-            notes.append(f"{path}: expected {md5}, found {found.md5}")
+        elif md5 not in ("", now := found.md5 if found.files is None else hash_of(found.files)):
+            notes.append(f"{path}: expected {md5}, found {now}")
     if lost:
         what = "\n  ".join(["its data is not at hand:", *lost])
         raise LineageError(what, where=row.key)
@@ -146,15 +148,13 @@ def rerun(prepared: Prepared) -> Again:
         SetupError: the machine's settings are wrong.
     """
     baseline, run = prepared.baseline, prepared.run
-    place = baseline.project / ".dvc" / "tmp"
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="results-", dir=place) as folder:
+    with _scratch(baseline.project / ".dvc" / "tmp") as folder:
         # A half-done training of the user's is not taken over.
-        environment = environment_of(choose(1, 1)[0]) | {"SIGHTWORD_SCRATCH": os.fspath(Path(folder, "scratch"))}
+        environment = environment_of(choose(1, 1)[0]) | {"SIGHTWORD_SCRATCH": os.fspath(folder / "scratch")}
         if run.threads:
             environment |= {"SIGHTWORD_THREADS": str(run.threads)}
-        clone = Clone(Path(folder, "clone"), baseline, environment)
-        clone.make(os.fspath(Path(folder, "cache")))
+        clone = Clone(folder / "clone", baseline, environment)
+        clone.make(os.fspath(folder / "cache"))
         clone.begin(prepared.texts[baseline.pipeline.params], ())
         for file, text in prepared.texts.items():
             (clone.project / file).write_text(text, encoding="utf-8")
@@ -170,8 +170,32 @@ def rerun(prepared: Prepared) -> Again:
             what = f"the run failed (dvc repro: exit code {done.returncode})"
             raise LineageError(what, where=baseline.pipeline.dvc_yaml)
         scores = read_scores({path: (clone.project / path).read_bytes() for path in prepared.files})
-        machines = set(map(machine_of, facts))
-    return Again(scores, machines == {run.processor})
+        machines = {(machine_of(one), packages_of(one)) for one in facts}
+    return Again(scores, machines == {(run.processor, tuple(run.packages.items()))})
+
+
+@contextlib.contextmanager
+def _scratch(place: Path) -> Iterator[Path]:
+    """Yield a new folder, which is deleted afterwards; folders that killed processes left are deleted first."""
+    place.mkdir(parents=True, exist_ok=True)
+    for left in place.glob("results-*"):
+        with contextlib.suppress(OSError), _held(left):  # a process at work holds its own
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix="results-", dir=place) as folder, contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # a file system without locks
+            stack.enter_context(_held(Path(folder)))
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; OSError where another process has the lock."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _link(paths: Iterable[str], project: Path, clone: Path) -> None:

@@ -26,6 +26,9 @@ from pipeline.results.scores import read_scores
 from sightword.errors import LineageError
 from sightword.messages import and_more
 
+PACKAGES = ("numpy", "torch")
+"""The packages that compute."""
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -94,10 +97,11 @@ class FinishedRun:
                 found[out.path] = text
         return found
 
-    def described(self, facts: Sequence[Path], commit: str | None) -> Run:
+    def described(self, facts: Sequence[Path], commit: str | None, inputs: Mapping[str, str]) -> Run:
         """Return the run as a row has it; what the facts in some folders do not say of all stages is absent.
 
-        The threads are those of the stage that reads the seed: the last bits of its training depend on them.
+        The inputs are given with their hashes. The threads are those of the stage that reads the seed: the last bits of
+        its training depend on them.
         """
         known = KnownFacts(facts)
         told = [known.of(entry) for entry in self.chain]
@@ -111,9 +115,10 @@ class FinishedRun:
             commit=commit,
             date=max(dates) if whole else None,
             processor=_common(told, machine_of),
+            packages=dict(_common(told, packages_of) or ()),
             threads=_common(drawn, lambda one: one["threads"]),
             seconds=round(sum(one["seconds"] for one in told if one)) if whole else None,
-            inputs={one.path: one.md5 for one in self.inputs},
+            inputs=dict(inputs),
             outputs={one.path: one.md5 for one in self.outputs},
             scores=read_scores(self.metrics()),
         )
@@ -152,6 +157,11 @@ def _common(told: Sequence[dict[str, Any] | None], of: Any) -> Any:
 def machine_of(facts: Mapping[str, Any]) -> str:
     """Return the kind of machine that made a number: the GPU, else the processor."""
     return str(facts["processor"] if facts["device"] == "cpu" else facts["device"])
+
+
+def packages_of(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the versions on which the last bits of a number depend."""
+    return tuple((name, facts["packages"].get(name, "none")) for name in PACKAGES)
 
 
 def public_commit(project: Path, head: str) -> str:

@@ -18,7 +18,7 @@ from pipeline.results.marks import Legend
 from pipeline.results.published_rows import PublishedScores, published_scores
 from pipeline.results.records import Row, Run, Score
 from sightword.errors import ParamsError
-from sightword.messages import guess, quote
+from sightword.messages import and_more, guess, quote
 
 NOTHING = "–"
 _SPACE = "\u00a0"
@@ -40,7 +40,7 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
     """
     where = f"{FILE}: {name}"
     if name not in layout.tables:
-        known = ", ".join(layout.tables)
+        known = and_more(layout.tables, 8)
         raise ParamsError(f"no such table{guess(name, layout.tables)}", where=where, expected=f"one of {known}")
     table = layout.tables[name]
     legend = Legend(on=table.marks)

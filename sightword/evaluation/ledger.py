@@ -207,7 +207,7 @@ def in_words(counts: Mapping[tuple[str, str], Count]) -> str:
     for (split, of), one in counts.items():
         groups.setdefault((split, one.encoders), []).append(of)
     return "; ".join(
-        f"{split} of {and_more(names, MOST)}, scored with {plural(f'{encoders:,}', 'encoder')} so far"
+        f"the {split} part of {and_more(names, MOST)} with {plural(f'{encoders:,}', 'encoder')}"
         for (split, encoders), names in groups.items()
     )
 

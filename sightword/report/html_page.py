@@ -163,8 +163,8 @@ def source(*commands: tuple[str, str] | str) -> Markup | None:
 
 
 def scorings(counts: str) -> Markup | None:
-    """Return the counts of the ledger of scorings beside scores, given in words; None without any."""
-    return text("The ledger of scorings: {}.", counts) if counts else None
+    """Return how many encoders a test part was scored with, given in words; None without any."""
+    return text("Scored so far: {}.", counts) if counts else None
 
 
 def made_by(stage: str) -> Markup:

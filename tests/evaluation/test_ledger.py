@@ -179,6 +179,6 @@ def test_encoder_without_checksums_is_an_error(tmp_path: Path) -> None:
 
 def test_counts_in_words_join_tasks_with_equal_numbers_of_encoders() -> None:
     counts = {("test", "STS12"): Count(2, 1), ("test", "SICK"): Count(1, 1), ("test", "STS13"): Count(3, 2)}
-    words = "test of STS12, SICK, scored with 1 encoder so far; test of STS13, scored with 2 encoders so far"
+    words = "the test part of STS12, SICK with 1 encoder; the test part of STS13 with 2 encoders"
     assert ledger.in_words(counts) == words
     assert ledger.in_words({}) == ""

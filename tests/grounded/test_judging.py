@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 import sightword
 from sightword.errors import ScoringError, SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
+from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.grounded.judging.measuring import measure, read
 from sightword.grounded.judging.relatedness import read_parts
 from sightword.grounded.judging.settings import JudgeSettings
@@ -88,6 +89,17 @@ def test_the_numbers_are_those_of_the_librarys_own_functions(found, settings, sp
         assert ours[task] == {key: theirs[task][key] for key in ours[task]}
     assert "f1" in ours["MRPC"]
     assert "transfer" not in found.metrics["spaces"]["grounded"]
+
+
+def test_tfidf_of_the_training_captions_stands_beside_as_a_control(found, encoder, senteval):
+    control = found.metrics["controls"]["tfidf"]
+    tasks = ["STS12", "STSBenchmark", "SICKRelatedness"]
+    options = {"missing": "skip", "controls": {"tfidf": TfIdf(["A red ball."])}}
+    theirs = evaluate(lambda texts: encoder.encode_spaces(texts)["sentence"], tasks, senteval, **options)
+    expected = theirs["controls"]["tfidf"]
+    assert control["STSBenchmark"]["all"]["pearson"] == expected["STSBenchmark"]["cosine"]
+    assert control["SICKRelatedness"]["pearson"] == expected["SICKRelatedness"]["cosine"]
+    assert control["STSBenchmark"].keys() == {"all", "captions", "news", "forums"}
 
 
 def test_the_genres_of_sts_benchmark_have_their_own_pairs(found):

@@ -86,6 +86,16 @@ def test_the_table_has_the_numbers_of_the_metrics_with_intervals_in_groups(proje
     assert f"{mean:.1f}" in part(page, "table3")
 
 
+def test_tfidf_is_the_last_row_without_structure(project, page, findings):
+    control = read_json(project / "metrics/grounded/t-0/evaluate.json")["controls"]["tfidf"]
+    (row,) = [row for row in findings.tables["structure"] if row.kind == "control"]
+    assert row.cells["stsb"].value == pytest.approx(100 * control["STSBenchmark"]["all"]["spearman"], abs=1e-3)
+    assert not row.cells.keys() & {"mnno", "rho_vis"}
+    text = part(page, "table1")
+    assert text.index("Controls") < text.index("no network tf-idf n-grams of characters – – – –")
+    assert "tf-idf" not in part(page, "spaces")
+
+
 def test_stars_follow_the_corrected_p():
     assert [stars(p) for p in (None, 0.05, 0.0499, 0.0099, 0.0009)] == ["", "", "*", "**", "***"]
 

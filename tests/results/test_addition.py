@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from ruamel.yaml import YAML
 
@@ -35,7 +37,7 @@ def test_run_that_lies_here_becomes_row_with_its_facts(project):
     }
     assert (run["seeds"], run["processor"]) == ([0], processor())
     assert run["commit"] == project.do("git", "rev-parse", "HEAD").strip()
-    assert run.keys() == {"seeds", "commit", "date", "processor", "threads", "seconds"}
+    assert run.keys() == {"seeds", "commit", "date", "processor", "packages", "threads", "seconds"}
 
 
 def test_run_without_facts_lacks_what_only_facts_say(project):
@@ -104,6 +106,25 @@ def test_file_that_nobody_else_has_needs_a_reason(project):
     assert project.row("toys/private")["private"] == {"data/raw/numbers/own.txt": "measured by hand"}
     project.add("toys/private", "--replace")
     assert project.row("toys/private")["private"] == {"data/raw/numbers/own.txt": "measured by hand"}
+
+
+def test_inputs_are_the_files_that_parameters_name_without_notes(project):
+    own = "data/raw/features/own.npy"
+    project.edit("stages/train.py", "    seed: int", "    file: str = 'own.npy'\n    seed: int")
+    project.edit("dvc.yaml", "[data/raw/numbers,", "[data/raw/numbers, data/raw/features,")
+    for name in (own, "data/raw/features/other.npy", "data/raw/features/README.md", "data/raw/numbers/README.md"):
+        project.write(name, name)
+    project.do("sightword", "recipe", "plain", "--force")
+    project.commit("features")
+    numbers = locked(project, "train", "data/raw/numbers")
+    project.do("dvc", "repro", "-q")
+    project.add("toys/plain")
+    expected = {own: hashlib.md5(own.encode()).hexdigest(), "data/raw/numbers": numbers}
+    assert project.row("toys/plain")["runs"][0]["inputs"] == expected
+    project.write("data/raw/features/README.md", "other words")
+    project.commit("words")
+    done = project.run("sightword", "results", "check", "toys/plain", "--dry-run")
+    assert (done.returncode, "other data" in done.stderr) == (0, False)
 
 
 def of_other_parameters(project) -> None:

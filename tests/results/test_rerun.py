@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import importlib.metadata
 import json
+import os
 
 import pytest
 
@@ -76,7 +79,31 @@ def test_scores_of_another_machine_must_be_within_their_intervals(with_row):
         ["train.loss", "0.9", "0.5", "0.8", "to", "1", "BEYOND"],
         ["score.test.r10", "9.9", "9", "8.4", "to", "11.4"],
     ]
-    assert "1 score equal, 2 differ, 1 beyond the bounds (the machine or the data is not the row's" in messages
+    assert "1 score equal, 2 differ, 1 beyond the bounds (machine, packages or data are not the row's" in messages
+
+
+def test_scores_of_other_packages_must_be_within_their_intervals(with_row):
+    packages = with_row.row("toys/plain")["runs"][0]["packages"]
+    assert packages == {name: importlib.metadata.version(name) for name in ("numpy", "torch")}
+    change_row(with_row, lambda row: row["runs"][0].update(packages={**packages, "torch": "1.0"}))
+    change_row(with_row, lambda row: row["runs"][0]["scores"].update({"train.loss": {"value": 0.6}}))
+    code, table, messages = check(with_row)
+    assert (code, [line.split() for line in table.splitlines()[1:]]) == (
+        0,
+        [["train.loss", "0.6", "0.5", "not", "known"]],
+    )
+    assert "machine, packages or data are not the row's" in messages
+
+
+def test_clone_of_a_killed_process_is_deleted_and_that_of_one_at_work_stays(with_row):
+    folders = [with_row.folder / ".dvc/tmp" / name for name in ("results-killed", "results-working")]
+    for folder in folders:
+        (folder / "clone").mkdir(parents=True)
+    working = os.open(folders[1], os.O_RDONLY)
+    fcntl.flock(working, fcntl.LOCK_EX)
+    assert check(with_row)[0] == 0
+    os.close(working)
+    assert [folder.exists() for folder in folders] == [False, True]
 
 
 def test_run_with_another_seed_and_overrides_is_made_of_them(with_row):

@@ -74,8 +74,9 @@ def test_broken_origin_of_a_row_is_a_fault_that_names_the_row(project, change, f
 
 
 def test_changed_score_is_a_fault_of_the_pages_that_show_the_row(project):
-    edit(project, NGRAMS, lambda row: first_scores(row)["select.ensemble_r10"].update(value=99.9))
-    expected = [f"docs/results/{page}.md: tables differ from the rows" for page in ("ensembles", "ngrams")]
+    edit(project, NGRAMS, lambda row: first_scores(row)["semantics.STSBenchmark.cosine.pearson"].update(value=0.99))
+    shown = ("results/ngrams", "results", "what-pictures-add")
+    expected = [f"docs/{page}.md: tables differ from the rows" for page in shown]
     assert pages.faults(project) == expected
 
 
@@ -121,8 +122,30 @@ def test_marker_without_an_end_or_a_name_is_refused_and_nothing_is_written(proje
     page.write_text(f"{page.read_text()}\n{marker}\n")
     edit(project, NGRAMS, lambda row: first_scores(row)["summary.sts"].update(value=0.9))
     before = {path: path.read_bytes() for path in project.rglob("*.md")}
-    with pytest.raises(ParamsError, match=r"what-pictures-add\.md.*no end, or no name"):
+    fault = "docs/what-pictures-add.md: a marker of a table has no end, or no name"
+    with pytest.raises(ParamsError, match=re.escape(fault)):
         pages.write(project)
+    assert fault in pages.faults(project)
+    assert {path: path.read_bytes() for path in project.rglob("*.md")} == before
+
+
+def test_tables_that_cannot_be_made_are_all_named_and_nothing_is_written(project):
+    marker = "\n<!-- table: {} -->\n<!-- end -->\n"
+    for page, name in {"docs/results.md": "lost", "docs/what-pictures-add.md": "gone"}.items():
+        with (project / page).open("a") as file:
+            file.write(marker.format(name))
+    (project / "results/ngrams/embedding-512.json").unlink()
+    found = [one for one in pages.faults(project) if ": no such" in one]
+    assert [re.findall(r"^(docs/\S+\.md): .*tables\.yaml: ([a-z]+)", one) for one in found] == [
+        [("docs/results/ngrams.md", "ngrams")],
+        [("docs/results.md", "lost")],
+        [("docs/what-pictures-add.md", "gone")],
+    ]
+    assert "ngrams/embedding-512" in found[0]
+    before = {path: path.read_bytes() for path in project.rglob("*.md")}
+    with pytest.raises(ParamsError, match="3 of the tables cannot be made") as error:
+        pages.write(project)
+    assert all(one in str(error.value) for one in found)
     assert {path: path.read_bytes() for path in project.rglob("*.md")} == before
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +15,17 @@ from sightword.evaluation.semantics.results import Entry, Judged
 
 OWN = ("task", "subtask", "pairs", "pearson", "lo", "hi", "spearman", "spearman_lo", "spearman_hi")
 SEEN = ("seen_in_training", "pairs_seen", "unseen_pairs", "unseen_pearson", "unseen_lo", "unseen_hi")
-COLUMNS = (*OWN, *SEEN, *(f"{system.replace('-', '_')}{end}" for system in SYSTEMS for end in ("", "_lo", "_hi")))
+CONTROLS = ("tfidf", "untrained")
+COLUMNS = (
+    *OWN,
+    *SEEN,
+    *CONTROLS,
+    *(f"{system.replace('-', '_')}{end}" for system in SYSTEMS for end in ("", "_lo", "_hi")),
+)
 """The columns of ``metrics/semantics.csv``; correlations are fractions, and undefined cells are empty.
 
-The last columns are Pearson's r of the published systems with its interval (Merkx & Frank 2019, supplement, Table 1).
+The last columns are Pearson's r of the controls, and of the published systems with its interval (Merkx & Frank 2019,
+supplement, Table 1).
 """
 
 THIS = "this encoder"
@@ -27,8 +35,13 @@ DRAWN = ("char-gru", "infersent", "bow")
 Scores = Mapping[str, Score]
 
 
-def score_csv(judged: Sequence[Judged]) -> str:
-    """Return one line for each subtask (``lo`` and ``hi`` are the ends of 95 % intervals), with six decimals."""
+def score_csv(judged: Sequence[Judged], controls: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return one line for each subtask (``lo`` and ``hi`` are the ends of 95 % intervals), with six decimals.
+
+    Args:
+        judged: the encoder's rows.
+        controls: ``controls`` of the metrics of :func:`sightword.evaluation.semantics.evaluation.evaluate`.
+    """
     rows = []
     for row in judged:
         entry, beside = row.entry, _published(row)
@@ -36,6 +49,7 @@ def score_csv(judged: Sequence[Judged]) -> str:
         cells = [row.task, row.subtask, entry["pairs"], *_with_ends(entry, "pearson"), *_with_ends(entry, "spearman")]
         cells += [entry.get("seen_in_training"), entry.get("pairs_seen")]
         cells += [unseen.get("pairs"), *_with_ends(unseen, "pearson")]
+        cells += [controls.get(name, {}).get(row.task, {}).get(row.subtask) for name in CONTROLS]
         for score in map(beside.get, SYSTEMS):
             cells += [None] * 3 if score is None else [score.r, score.low, score.high]
         rows.append(cells)

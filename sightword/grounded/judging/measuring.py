@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ class Material:
     """Empty without a file."""
     seen: Seen | None
     """The training captions."""
+    control: dict[str, Any]
+    """The entries of relatedness by tf-idf of the training captions; empty without pairs or captions."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
     tasks, more = transfer.read_tasks(settings.transfer, data, settings)
     nearby.members(splits[settings.splits[0]].texts, settings.groups, settings.points)
     ratings = read_ratings(settings.ratings) if settings.ratings else {}
-    return Material(splits, parts, tasks, skipped | more, ratings, None if training is None else Seen(training))
+    seen = None if training is None else Seen(training)
+    control = relatedness.control(parts, training) if parts and training else {}
+    return Material(splits, parts, tasks, skipped | more, ratings, seen, control)
 
 
 def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSettings) -> Measured:
@@ -108,10 +113,10 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
 
     Returns:
         The metrics ``judged`` (the name of the default space), ``judge`` (the settings ``captions`` and ``seed``),
-        ``spaces`` and ``concreteness``. A space has ``structure`` (by split, with the mNNO's ``curve``),
-        ``relatedness`` (by task), ``centred`` (both again around the mean caption: of the split, or of the first split)
-        and ``transfer`` (by task, for a space with transfer tasks). Structure and correlations are fractions,
-        accuracies are percent.
+        ``spaces``, ``concreteness``, and ``controls`` (``tfidf``: relatedness by task). A space has ``structure`` (by
+        split, with the mNNO's ``curve``), ``relatedness`` (by task), ``centred`` (both again around the mean caption:
+        of the split, or of the first split) and ``transfer`` (by task, for a space with transfer tasks). Structure and
+        correlations are fractions, accuracies are percent.
 
     Raises:
         ScoringError: the structure is undefined.
@@ -157,6 +162,8 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     }
     if material.ratings:
         metrics["concreteness"] = relatedness.concreteness(material.parts, material.ratings)
+    if material.control:
+        metrics["controls"] = {"tfidf": material.control}
     if material.skipped:
         metrics["skipped"] = material.skipped
     joined = {kind: pa.concat_tables(parts).combine_chunks() for kind, parts in tables.items()}
@@ -184,8 +191,10 @@ def _space(
             resamples.append(_table(STRUCTURE, [*columns, *drawn]))
     first = material.splits[settings.splits[0]]
     middle = vectors.of(first.texts).astype(np.float64).mean(axis=0)
-    related, judged = relatedness.measure(material.parts, vectors, material.seen)
-    around, judged_around = relatedness.measure(material.parts, vectors, None, middle)
+    related, judged = relatedness.measure(material.parts, partial(relatedness.scores, vectors=vectors), material.seen)
+    around, judged_around = relatedness.measure(
+        material.parts, partial(relatedness.scores, vectors=vectors, middle=middle), None
+    )
     metrics = {
         "structure": structures,
         "relatedness": related,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judge_pairs
 from sightword.evaluation.semantics.text_files import BENCHMARK as TABLE
+from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.grounded.judging.concreteness import mean_rating
 
 BENCHMARK, WHOLE = "STSBenchmark", "cosine"
@@ -87,10 +88,17 @@ def scores(part: SubtaskPairs, vectors: Embeddings, middle: NDArray[np.float64] 
     return cosine(first, second) if middle is None else cosine(first - middle, second - middle)
 
 
+def control(parts: Sequence[SubtaskPairs], captions: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of :func:`measure` by the cosines of n-grams weighted by their frequency in some captions."""
+    tfidf = TfIdf(captions)
+    tfidf.prepare(sentences(parts))
+    return measure(parts, lambda part: tfidf.cosines(part.pairs.first, part.pairs.second), None)[0]
+
+
 def measure(
-    parts: Sequence[SubtaskPairs], vectors: Embeddings, seen: Seen | None, middle: NDArray[np.float64] | None = None
+    parts: Sequence[SubtaskPairs], cosines: Callable[[SubtaskPairs], NDArray[np.float64]], seen: Seen | None
 ) -> tuple[dict[str, Any], list[Judged]]:
-    """Correlate the cosines with people's scores.
+    """Correlate the cosines of each part's pairs with people's scores.
 
     Returns:
         By task the entries of :func:`sightword.evaluation.semantics.results.judge_pairs`: those of its subtasks with
@@ -100,7 +108,7 @@ def measure(
     metrics: dict[str, Any] = {}
     rows: list[Judged] = []
     for part in parts:
-        values = scores(part, vectors, middle)
+        values = cosines(part)
         row = judge_pairs(part.task, part.subtask, part.pairs, values, seen)
         rows.append(row)
         if part.genres is not None:

@@ -48,8 +48,9 @@ class Number:
 class Numbers:
     """A row of a table."""
 
-    kind: Literal["judged", "space", "centred", "published"]
-    """The scenario in the space in which it is judged; in another space; around the mean caption; a published row."""
+    kind: Literal["judged", "space", "centred", "control", "published"]
+    """The scenario in the space in which it is judged; in another space; around the mean caption; a control without any
+    network; a published row."""
     name: str
     """The scenario, or the published name."""
     detail: str
@@ -61,7 +62,7 @@ class Numbers:
 def structure_table(
     scenarios: Mapping[str, Sequence[Results]], tests: Sequence[Difference], *, published: bool = True
 ) -> list[Numbers]:
-    """Return the rows of Table 1: each scenario judged, in its other spaces, and centred; then the published ones."""
+    """Return the rows of Table 1: each scenario judged, in its other spaces, and centred; tf-idf; published ones."""
     rows = []
     for name, runs in scenarios.items():
         judged, spaces = runs[0].judged, runs[0].metrics["spaces"]
@@ -69,6 +70,9 @@ def structure_table(
         rows.append(Numbers("judged", name, judged, _cells(runs, STRUCTURE, judged, tested)))
         rows += [Numbers("space", name, other, _cells(runs, STRUCTURE, other)) for other in spaces if other != judged]
         rows.append(Numbers("centred", name, judged, _cells(runs, STRUCTURE, judged, centred=True)))
+    first = next(iter(scenarios.values()))[0]
+    floor = {key: Number(100.0 * value) for key in RELATED if (value := first.control(key)) is not None}
+    rows += [Numbers("control", "tf-idf", "n-grams of characters", floor)] if floor else []
     return rows + (_published("structure") if published else [])
 
 

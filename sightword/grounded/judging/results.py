@@ -37,6 +37,13 @@ KEYS = (*MEASURES, *RELATED, "transfer_mean")
 _TODO = "Run the stage evaluate again (`dvc repro grounded/dvc.yaml`)."
 
 
+def _entry(found: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the entry of a key of :data:`RELATED` among those of all tasks; empty without one."""
+    if key == "sick":
+        return dict(found.get("SICKRelatedness", {}))
+    return dict(found.get(BENCHMARK, {}).get(key.removeprefix("stsb").removeprefix("_") or "all", {}))
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """One encoder's results."""
@@ -78,10 +85,12 @@ class Results:
 
     def related(self, key: str, space: str | None = None, *, centred: bool = False) -> dict[str, Any]:
         """Return the entry of a key of :data:`RELATED` in the metrics; empty if the run was not judged by it."""
-        found: dict[str, Any] = self._space(space, centred)["relatedness"]
-        if key == "sick":
-            return dict(found.get("SICKRelatedness", {}))
-        return dict(found.get(BENCHMARK, {}).get(key.removeprefix("stsb").removeprefix("_") or "all", {}))
+        return _entry(self._space(space, centred)["relatedness"], key)
+
+    def control(self, key: str) -> float | None:
+        """Return Spearman's correlation of a key of :data:`RELATED` by tf-idf; None if the run has none."""
+        value = _entry(self.metrics.get("controls", {}).get("tfidf", {}), key).get("spearman")
+        return None if value is None else float(value)
 
     def _space(self, space: str | None, centred: bool) -> dict[str, Any]:
         one: dict[str, Any] = self.metrics["spaces"][space or self.judged]

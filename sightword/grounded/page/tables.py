@@ -90,12 +90,16 @@ def scores(findings: Findings, table: str, names: Sequence[str], caption: str) -
     """Return the scenarios, each in the space in which it is judged, in groups; None without any."""
     judged = {row.name: row for row in findings.rows(table, published=False) if row.kind == "judged"}
     columns = _columns(judged.values(), names)
-    return _grouped(findings, caption, columns, lambda name: _cells(judged[name], columns) if name in judged else None)
+    floor = [row for row in findings.rows(table, published=False) if row.kind == "control"]
+    more = [("no network", [Row(row.name, _cells(row, columns), "", row.detail) for row in floor])] if floor else []
+    return _grouped(
+        findings, caption, columns, lambda name: _cells(judged[name], columns) if name in judged else None, more
+    )
 
 
 def spaces(findings: Findings) -> Table:
     """Return every space of each scenario, and the judged one around the mean caption."""
-    rows = findings.rows("structure", published=False)
+    rows = [row for row in findings.rows("structure", published=False) if row.kind != "control"]
     columns, groups = _columns(rows, STRUCTURE), dict[str, list[Row]]()
     for row in rows:
         name = _KINDS[row.kind].format(SPACES.get(row.detail, row.detail))
@@ -203,10 +207,17 @@ def neighbours(findings: Findings) -> list[dict[str, Any]]:
 
 
 def _grouped(
-    findings: Findings, caption: str, columns: Sequence[str], cells: Callable[[str], Sequence[Cell | str] | None]
+    findings: Findings,
+    caption: str,
+    columns: Sequence[str],
+    cells: Callable[[str], Sequence[Cell | str] | None],
+    more: Sequence[tuple[str, Sequence[Row]]] = (),
 ) -> Table | None:
-    """Return the scenarios that have cells, in their groups, or None; the one of the drawings stands out."""
-    groups = []
+    """Return the scenarios that have cells, in their groups, or None; the one of the drawings stands out.
+
+    Groups of ``more`` rows follow.
+    """
+    groups: list[tuple[str, Sequence[Row]]] = []
     for group, names in in_groups(findings.described):
         rows = [
             Row(name, own, "ours" if name == findings.shown else "", findings.described[name].words)
@@ -214,7 +225,7 @@ def _grouped(
             if (own := cells(name)) is not None
         ]
         groups += [(group, rows)] if rows else []
-    return _table(caption, "scenario", columns, groups) if groups else None
+    return _table(caption, "scenario", columns, [*groups, *more]) if groups else None
 
 
 def _table(caption: str, first: str, columns: Sequence[str], groups: Sequence[tuple[str, Sequence[Row]]]) -> Table:

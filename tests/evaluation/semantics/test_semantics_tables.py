@@ -25,6 +25,7 @@ from sightword.evaluation.semantics.tables import (
     score_tsv,
     system_tsv,
 )
+from sightword.evaluation.semantics.tfidf import TfIdf
 
 
 def rows(text, delimiter):
@@ -33,7 +34,7 @@ def rows(text, delimiter):
 
 def test_the_table_has_a_row_a_subtask(data, bag_encoder):
     found = judge(bag_encoder, ["STSOwn", "SICKRelatedness"], data, ["a man"])
-    table = rows(score_csv(found.judged), ",")
+    table = rows(score_csv(found.judged, {}), ",")
     assert [(row["task"], row["subtask"], row["pairs"]) for row in table] == [
         ("STSOwn", "park.life", "30"),
         ("STSOwn", "street", "28"),
@@ -49,7 +50,7 @@ def test_the_table_has_a_row_a_subtask(data, bag_encoder):
 
 def test_an_undefined_value_is_an_empty_cell(data):
     found = judge(lambda sentences: np.ones((len(sentences), 2)), ["STSOwn"], data)
-    row = rows(score_csv(found.judged), ",")[0]
+    row = rows(score_csv(found.judged, {}), ",")[0]
     assert [row[key] for key in ("pearson", "lo", "hi", "spearman", "seen_in_training")] == [""] * 5
 
 
@@ -70,7 +71,7 @@ def published_sets():
 
 
 def test_the_published_scores_are_in_the_table(published_sets):
-    table = rows(score_csv(published_sets), ",")
+    table = rows(score_csv(published_sets, {}), ",")
     assert len(table) == 26
     assert tuple(table[0]) == COLUMNS
     assert [float(table[0][name]) for name in ("char_gru", "char_gru_lo", "char_gru_hi")] == [0.491, 0.435, 0.543]
@@ -85,13 +86,25 @@ def test_the_published_scores_are_in_the_table(published_sets):
 def test_an_incomplete_published_set_has_no_published_scores(published_sets):
     row = published_sets[0]
     part = RatedPairs(row.pairs.first[:40], row.pairs.second[:40], row.pairs.gold[:40])
-    table = rows(score_csv([judge_pairs(row.task, row.subtask, part, row.scores[:40], None)]), ",")
+    table = rows(score_csv([judge_pairs(row.task, row.subtask, part, row.scores[:40], None)], {}), ",")
     assert table[0]["char_gru"] == ""
+
+
+def test_controls_stand_beside_the_rows_that_they_have(data, bag_encoder):
+    found = judge(bag_encoder, ["STSOwn", "SICKRelatedness"], data, controls={"tfidf": TfIdf(["a red bus", "a dog"])})
+    table = rows(score_csv(found.judged, found.metrics["controls"]), ",")
+    floor = found.metrics["controls"]["tfidf"]
+    expected = {(task, name): r for task, entry in floor.items() for name, r in entry.items() if name != "mean"}
+    assert {(row["task"], row["subtask"]): float(row["tfidf"]) for row in table if row["tfidf"]} == pytest.approx(
+        expected
+    )
+    assert {row["subtask"] for row in table if not row["tfidf"]} == {"trained"}
+    assert {row["untrained"] for row in table} == {""}
 
 
 def test_custom_sets_have_no_published_scores(data, bag_encoder):
     judged = judge(bag_encoder, ["STSOwn"], data).judged
-    assert {row["char_gru"] for row in rows(score_csv(judged), ",")} == {""}
+    assert {row["char_gru"] for row in rows(score_csv(judged, {}), ",")} == {""}
     assert [list(scores) for _, scores in compared(judged)] == [[THIS], [THIS]]
 
 
