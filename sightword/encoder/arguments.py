@@ -127,7 +127,10 @@ def as_texts(sentences: object) -> list[str]:
     if unordered or not isinstance(sentences, Iterable) or getattr(sentences, "ndim", 1) != 1:
         todo = 'Give one column, such as table["caption"].' if table else None
         raise EncoderError(
-            f"sentences are {type(sentences).__name__}", expected="a text, or a list of texts", todo=todo
+            f"got the type {type(sentences).__name__}",
+            where="sentences",
+            expected="a string or a list of strings",
+            todo=todo,
         )
     texts = list(sentences)
     for place, text in enumerate(texts):

@@ -65,7 +65,7 @@ class RunNumbers:
     @property
     def features(self) -> Mapping[str, Any]:
         """Return the attributes of the encoder's training features, with embedded JSON parsed."""
-        return {key: _opened(value) for key, value in _object(self.description.get("features")).items()}
+        return opened(_object(self.description.get("features")))
 
     @property
     def training(self) -> Mapping[str, Any]:
@@ -173,7 +173,12 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _opened(value: object) -> object:
+def opened(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes of features with embedded JSON parsed."""
+    return {key: _parsed(value) for key, value in attributes.items()}
+
+
+def _parsed(value: object) -> object:
     try:
         return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     except json.JSONDecodeError:

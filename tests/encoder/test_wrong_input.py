@@ -26,7 +26,7 @@ def test_a_longer_one_is_refused_at_once_and_not_cut(encoder):
 def test_a_table_is_not_encoded_by_the_names_of_its_columns(encoder):
     frame = pd.DataFrame({"caption": TEXTS})
     for table in (frame, pa.Table.from_pandas(frame)):
-        with pytest.raises(EncoderError, match=r"sentences are .*Give one column"):
+        with pytest.raises(EncoderError, match=r"sentences: got the type .*Give one column"):
             encoder.encode(table)
     assert np.array_equal(encoder.encode(frame["caption"]), encoder.encode(TEXTS))
 
@@ -57,13 +57,13 @@ def test_sentences_of_which_nothing_is_known_are_told(encoder, caplog):
         (["a dog", 3.0], "sentence 1 is float, not a text"),
         ([["a dog"]], "sentence 0 is list, not a text"),
         ([None], "sentence 0 is NoneType, not a text"),
-        (b"a dog", "sentences are bytes; expected a text, or a list of texts"),
-        (None, "sentences are NoneType"),
-        (3, "sentences are int"),
-        ({"a dog": 1}, "sentences are dict"),
-        ({"a dog"}, "sentences are set"),
-        (np.array("a dog"), "sentences are ndarray"),
-        (np.array([["a dog"]]), "sentences are ndarray"),
+        (b"a dog", "sentences: got the type bytes; expected a string or a list of strings"),
+        (None, "sentences: got the type NoneType"),
+        (3, "sentences: got the type int"),
+        ({"a dog": 1}, "sentences: got the type dict"),
+        ({"a dog"}, "sentences: got the type set"),
+        (np.array("a dog"), "sentences: got the type ndarray"),
+        (np.array([["a dog"]]), "sentences: got the type ndarray"),
     ],
 )
 def test_what_is_no_text_is_named(encoder, sentences, message):

@@ -108,7 +108,17 @@ def test_render_value_that_is_no_text_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "inside", ["&lt;Macro 'x'&gt;", "None", "nan", "Undefined", "&lt;function f&gt;", "{{ x }}", "100.0 ± 0.0 %"]
+    "inside",
+    [
+        "&lt;Macro 'x'&gt;",
+        "None",
+        "nan",
+        "Undefined",
+        "&lt;function f&gt;",
+        "{{ x }}",
+        "100.0 ± 0.0 %",
+        "{&#39;a&#39;: 1}",
+    ],
 )
 def test_check_text_inside_of_a_program_fails(inside: str) -> None:
     words = "A nonesuch of a page for nannies, 50.0 ± 0.01."

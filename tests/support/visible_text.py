@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-INSIDE = re.compile(r"\b(?:Macro|None|nan|NaN|Undefined)\b|<function|<bound|<built-in|object at 0x|\{\{|\{%|± 0\.0\b")
-"""What a template or a program leaves in place of a value, and an interval of no width, which no finite sample has."""
+INSIDE = re.compile(
+    r"\b(?:Macro|None|nan|NaN|Undefined)\b|<function|<bound|<built-in|object at 0x|\{\{|\{%|± 0\.0\b|\{[\"']\w"
+)
+"""What a program leaves in place of a value, such as a mapping; and an interval of no width, which no sample has."""
 
 
 class _Text(HTMLParser):

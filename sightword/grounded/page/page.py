@@ -17,6 +17,7 @@ from sightword.grounded.page.tables import LABELS, SPACES, Findings
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.html_page import DEMONSTRATED
+from sightword.report.inputs import opened
 from sightword.report.number_formats import counted, is_number, much_seen, percent, plain, share, stars
 
 FEW = 1_000_000
@@ -278,7 +279,7 @@ def _facts(findings: Findings, settings: GroundedSettings) -> dict[str, Mapping[
         "Encoder of text": findings.textual,
         "Scenarios, common parameters": common,
         "Scenarios, their own parameters": own,
-        "Features": shown.features,
+        "Features": opened(shown.features),
         "Structure": {"split": findings.first.split} | structure,
         "Comparison": settings.model_dump() | {"baseline": findings.baseline, "seeds of training": seeds},
     }
