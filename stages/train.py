@@ -120,11 +120,11 @@ def _count(settings: TrainSettings) -> None:
     from sightword.io.files import atomic_folder, write_json
     from sightword.model.saved import write_tensors
     from sightword.vse.training.curves import write_empty
-    from sightword.vse.training.lexical import count
+    from sightword.vse.training.lexical import count, shape_of
     from sightword.vse.training.snapshots import Snapshots, file_name
 
     training, _, vocabulary, _, rejected, hashes = _read(settings)
-    encoders = count(settings, training.ids, vocabulary, progress=True)
+    encoders = count(shape_of(settings, vocabulary), training.ids, vocabulary, progress=True)
     parameters = settings.model_dump()
     with atomic_folder("models/snapshots") as folder:
         write_tensors(folder / file_name(0), encoders.state_dict())

@@ -32,13 +32,14 @@ from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_
 from sightword.corpus.sample.world import FILE, World, load_world
 from sightword.errors import CorpusError, SightwordError
 from sightword.features.backbones import build, find_backbone
-from sightword.features.crops import normalise, write_crops
+from sightword.features.crops import cut, normalise, positions
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.images.resize import resize
 from sightword.io.files import Pathish, atomic_file, canonical_json, sha256_file
 
 log = logging.getLogger("sightword")
 
+MEAN, STD = torch.tensor(IMAGENET_MEAN), torch.tensor(IMAGENET_STD)
 BACKBONE = "shufflenet_v2_x0_5"
 _TRIES = 10_000
 
@@ -149,7 +150,7 @@ class Pictures:
         batches = [rows[start : start + BATCH] for rows in by_size.values() for start in range(0, len(rows), BATCH)]
         rng.shuffle(batches)
         for rows in batches:
-            pictures = [normalise(self.pixels[row], IMAGENET_MEAN, IMAGENET_STD) for row in rows]
+            pictures = [normalise(self.pixels[row], MEAN, STD) for row in rows]
             mirrored = [picture.flip(1) if rng.random() < 0.5 else picture for picture in pictures]
             yield torch.stack(mirrored).permute(0, 3, 1, 2), rows
 
@@ -218,7 +219,11 @@ def _accuracies(network: nn.Module, pictures: Pictures) -> dict[str, float]:
     crops, right = torch.empty(10, crop, crop, 3), {"shape and colour": 0, "background": 0}
     widths = [shares.shape[1] for shares in pictures.shares.values()]
     for row, pixels in enumerate(pictures.pixels):
-        write_crops(normalise(pixels, IMAGENET_MEAN, IMAGENET_STD), crops, crop, "ten")
+        cut(
+            normalise(pixels.view(-1, 3), MEAN, STD),
+            positions([(pixels.shape[0], pixels.shape[1])], crop, "ten"),
+            crops,
+        )
         scores = dict(zip(pictures.shares, network(crops.permute(0, 3, 1, 2)).mean(0).split(widths), strict=True))
         for name in right:
             wanted = pictures.shares[name][row] > 0

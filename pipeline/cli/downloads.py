@@ -193,20 +193,23 @@ def torch_checkpoints() -> Path:
     return expanded(home).absolute() / "hub" / "checkpoints"
 
 
+_KINDS = {"package": "weights of a package", "random": "random weights"}
+
+
 def _weights(networks: list[str]) -> list[Source]:
     if networks:
         named = [network.partition(":") for network in networks]
         return [_published(backbone, weights or "IMAGENET1K_V1") for backbone, _, weights in named]
     from pipeline.params import params_file
     from pipeline.pipelines import find_project
-    from sightword.features.settings import RANDOM, FeaturesSettings, is_weights_file
+    from sightword.features.settings import PACKAGE, RANDOM, FeaturesSettings, is_weights_file
 
     project = find_project(Path.cwd())
     settings = params_file.load(project / "params.yaml")["features"]
     assert isinstance(settings, FeaturesSettings)
     path = project / settings.inputs / settings.weights
-    if settings.source == "precomputed" or settings.weights == RANDOM:
-        kind = "precomputed features" if settings.source == "precomputed" else "random weights"
+    if settings.source == "precomputed" or settings.weights in (PACKAGE, RANDOM):
+        kind = "precomputed features" if settings.source == "precomputed" else _KINDS[settings.weights]
         print(f"weights: params.yaml takes {kind}, which need no download; name a network to fetch its weights")
     elif not is_weights_file(settings.weights):
         return [_published(settings.backbone, settings.weights)]

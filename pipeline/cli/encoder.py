@@ -29,7 +29,7 @@ Write an encoder as a folder to pass on, with its scores and lineage.
 OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accept, with
 the model card. For models/encoder of a project the card gets the scores of the test
 split, the raw data, parameters and commit that made the encoder. --half writes the
-weights in half precision, which halves the folder."""
+weights in half precision, which halves the folder; --int8 quarters the folder."""
 
 EXPORT = """\
 Write an encoder as ONNX, for programs without PyTorch.
@@ -40,8 +40,12 @@ the id of each character. ONNX Runtime runs both graphs once, and must give the
 embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 
 
-_HALF = "\n## Weights\n\nStored in half precision (float16), loaded as float32.\n"
-"""A section of the model card."""
+_STORED = {
+    "float32": "",
+    "float16": "\n## Weights\n\nStored in half precision (float16), loaded as float32.\n",
+    "int8": "\n## Weights\n\nStored as 8-bit integers with a scale for each row, loaded as float32.\n",
+}
+"""The section of the model card on the numbers of the weights."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
 _AGGREGATES = {"mean": "mean", "weighted_mean": "mean, by pairs", "all": "all pairs together"}
@@ -71,7 +75,12 @@ def add(commands: Commands) -> None:
     pack = add_command(commands, "pack", PACK, _pack)
     pack.add_argument("encoder", metavar="ENCODER", help=folder)
     pack.add_argument("out", metavar="OUT", type=Path, help="a new folder")
-    pack.add_argument("--half", action="store_true", help="weights in half precision (float16)")
+    stored = pack.add_mutually_exclusive_group()
+    for flag, kind, words in (
+        ("--half", "float16", "weights in half precision (float16)"),
+        ("--int8", "int8", "weights as 8-bit integers, a scale for each row"),
+    ):
+        stored.add_argument(flag, dest="stored", action="store_const", const=kind, default="float32", help=words)
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help=folder)
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
@@ -202,7 +211,9 @@ def _pack(arguments: argparse.Namespace) -> int:
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
     encoder, card, lineage = SentenceEncoder.load(folder), folder / "README.md", ""
-    text = read_text(card).replace(_HALF, "") if card.is_file() else ""  # of an encoder that was packed before
+    text = read_text(card) if card.is_file() else ""
+    for section in filter(None, _STORED.values()):  # of an encoder that was packed before
+        text = text.replace(section, "")
     try:
         project = find_project(folder.resolve())
         path = folder.resolve().relative_to(project).as_posix()
@@ -216,10 +227,10 @@ def _pack(arguments: argparse.Namespace) -> int:
     except (LineageError, SetupError):  # the encoder is not of a project
         pass
     with atomic_folder(out) as place:
-        encoder.save(place, half=arguments.half)
+        encoder.save(place, stored=arguments.stored)
         if text:
             text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
-            write_text(place / card.name, text + (_HALF if arguments.half else "") + lineage)
+            write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
 

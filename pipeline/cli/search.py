@@ -21,20 +21,21 @@ Find pictures by a sentence, or captions by a picture.
 
 ENCODER is an encoder that comes with Sightword (flickr8k), an address of one, or the
 folder of an encoder: of the first pipeline, or with the space visual
-(models/grounded/cm-0). With QUERY, the command prints the best pictures
-with their scores; without QUERY, it reads sentences from standard input, one a line.
---picture finds captions by a picture, --like pictures by a picture. --max finds
-pictures of several things at once, and --min pictures of what several things have
-in common, by order-embeddings (Vendrov et al. 2016); each thing is a sentence, a
-picture of the collection or a picture file. --collection searches a folder of
-picture files, without captions. --serve shows the search in a browser on this
-machine alone. Features and embeddings are kept in the store (SIGHTWORD_STORE), so
-that the next search begins at once.
+(models/grounded/cm-0). --collection searches a folder of photographs: features are
+computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses nothing that was
+computed. Without --collection the pictures of the project are searched. --serve shows
+the search in a browser on this machine alone, while pictures are still read.
 
-  sightword search models/encoder "a dog runs in the snow"
-  sightword search models/encoder --picture 1000268201_693b08cb0e.jpg
+With QUERY, the command prints the best pictures with their scores; without QUERY, it
+reads sentences from standard input, one a line. --picture finds captions by a picture,
+--like pictures by a picture. --max finds pictures of several things at once, and --min
+pictures of what several things have in common, by order-embeddings (Vendrov et al.
+2016); each thing is a sentence, a picture of the collection or a picture file.
+
+  sightword search flickr8k --collection ~/Pictures --serve
+  sightword search flickr8k --collection ~/Pictures "a dog runs in the snow"
   sightword search models/encoder --max "a dog" "snow"
-  sightword search models/encoder --collection ~/Pictures --serve"""
+  sightword search models/encoder --picture 1000268201_693b08cb0e.jpg"""
 
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
@@ -51,7 +52,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
     encoder = "flickr8k, or the folder of an encoder, such as models/encoder"
     features = f"features of the pictures ({FEATURES})"
-    collection = "a folder of picture files to search, whose features are computed as the encoder's were"
+    collection = "a folder of photographs to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
     weights = f"for new pictures: the image network's weights (default: the file in {WEIGHTS}, if it exists)"
@@ -100,6 +101,7 @@ def _search(arguments: argparse.Namespace) -> int:
     if arguments.serve:
         return _serve(arguments)
     searcher, uploads = _open(arguments)
+    _read_pictures(searcher)
     if arguments.picture is not None:
         return _captions(arguments, searcher, uploads)
     print_notes(searcher.notes)
@@ -147,9 +149,20 @@ def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
     return open_search(arguments.encoder, features, captions, weights_folder=WEIGHTS, named=named, **options)
 
 
+def _read_pictures(searcher: Searcher) -> None:
+    """Read the pictures of a folder, whole or until Ctrl-C."""
+    try:
+        searcher.read_pictures(progress=True)
+    except KeyboardInterrupt:
+        kept = f"{searcher.pictures_read:,} pictures are read and kept, {searcher.pictures_left:,} are left"
+        print(f"sightword: {kept}: the same command continues.", file=sys.stderr)
+        raise
+
+
 def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
     """Print the pictures that the query finds, or each line of standard input."""
     from sightword.errors import SearchError
+    from sightword.search.weak import WEAK
 
     printer = Printer(arguments, searcher, headed=arguments.query is None and not sys.stdin.isatty())
     failed = 0
@@ -158,8 +171,8 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
             text = line.decode() if isinstance(line, bytes) else line
             answer = searcher.pictures(text, arguments.top or _TOP)
             query = answer.query
-            first = {"query": query.text, "unknown": list(query.unknown)}
-            printer.pictures(query.text, answer.hits, first, notes=[query.note])
+            first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
+            printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
         except (UnicodeDecodeError, SearchError) as error:
             if arguments.query is not None:
                 raise
@@ -250,6 +263,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     from sightword.search import serving
     from sightword.search.access import is_loopback
+    from sightword.search.reading import keep_reading
     from sightword.search.thumbnails import open_pictures
     from sightword.search.web import Parts, create_app
 
@@ -266,7 +280,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
         print_notes(notes if is_loopback(host) else [*notes, open_to])
         stop = threading.Event()
-        reader = threading.Thread(target=searcher.keep_reading, args=[stop], daemon=True)
+        reader = threading.Thread(target=keep_reading, args=[searcher, stop], kwargs={"progress": True}, daemon=True)
 
         def ready() -> None:
             print(f"{serving.address(listening)}  (Ctrl-C ends)", flush=True)
@@ -289,6 +303,8 @@ def _thumbnails(
     give = "--pictures FOLDER names a folder of picture files"
     if files is None:
         return None, [f"There is no {PICTURES}, so captions stand for the pictures: {give}."]
+    if searcher.folder is not None:
+        return files, []
     count = sum(picture in files for picture in ids)
     if not count:
         notes.append(f"{folder} holds none of these pictures, so captions stand for them: {give}.")

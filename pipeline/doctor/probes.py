@@ -202,11 +202,11 @@ def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from sightword.features import vision
-    from sightword.features.settings import RANDOM, is_weights_file
+    from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 
     found: dict[str, Any] = {"torchvision": vision.torchvision.__version__, "patched": bool(vision._libraries)}
     weights = features.get("weights", RANDOM)
-    if weights != RANDOM and not is_weights_file(weights):
+    if weights not in (PACKAGE, RANDOM) and not is_weights_file(weights):
         accepted = vision.models.get_model_weights(features["backbone"])
         found["accepted"] = [entry.name for entry in accepted]
         if weights in found["accepted"]:

@@ -15,7 +15,7 @@ class Normalisation:
     """The four choices of :class:`sightword.captions.settings.CaptionsSettings`, as kept in a vocabulary."""
 
     unicode: Literal["none", "NFC", "NFKC"] = "none"
-    case: Literal["keep", "lower"] = "keep"
+    case: Literal["keep", "lower", "fold_capitals"] = "keep"
     whitespace: Literal["keep", "collapse"] = "keep"
     full_stop: Literal["as_is", "add"] = "as_is"
 
@@ -23,7 +23,8 @@ class Normalisation:
         """Return ``text`` normalised: Unicode form, case, white space, full stop, in this order."""
         if self.unicode != "none":
             text = unicodedata.normalize(self.unicode, text)
-        if self.case == "lower":
+        shouted = self.case == "fold_capitals" and text.isupper() and sum(map(str.isalpha, text)) > 1
+        if self.case == "lower" or shouted:
             text = text.lower()
         if self.whitespace == "collapse":
             text = " ".join(text.split())

@@ -17,8 +17,9 @@ class CaptionsSettings(Settings):
     underscores, or any other sign by itself, after normalisation."""
     unicode: Literal["none", "NFC", "NFKC"] = "none"
     """Unicode normalisation: none, or one of Unicode's own forms."""
-    case: Literal["keep", "lower"] = "keep"
-    """Keep capital letters, or write all in lower case."""
+    case: Literal["keep", "lower", "fold_capitals"] = "keep"
+    """Keep capital letters, or write all in lower case; ``fold_capitals``: only a text of two letters or more that is
+    wholly in capitals."""
     whitespace: Literal["keep", "collapse"] = "keep"
     """Keep white space as it is, or make each run of it one space and take it off the ends."""
     full_stop: Literal["as_is", "add"] = "as_is"

@@ -39,6 +39,7 @@ class EncodeOptions(TypedDict, total=False):
     device: torch.device | str | None
     prompt: str | None
     prompt_name: str | None
+    lexical: bool
 
 
 def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:

@@ -8,7 +8,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,8 @@ def folder_and_space(name: Pathish) -> tuple[Path, str | None]:
 def open_with_pictures(name: Pathish, *, device: torch.device | str = "cpu") -> SentenceEncoder:
     """Read an encoder whose sentences are beside pictures: one with a side of pictures, or with the space ``visual``.
 
+    Parts without a side of pictures are left out: no picture has anything there but zeros.
+
     Args:
         name: as for :func:`sightword.encoder.pretrained.find_encoder`, or ``FOLDER:visual``.
         device: as for :meth:`sightword.encoder.sentence_encoder.SentenceEncoder.load`.
@@ -103,7 +105,15 @@ def open_with_pictures(name: Pathish, *, device: torch.device | str = "cpu") -> 
     if not encoder.features_width:
         what = "has no embeddings of pictures" + f" in the space {space!r}" * (space is not None)
         raise EncoderError(what, where=place, expected="an encoder trained on pictures, or the space visual")
-    return encoder
+    seeing = [place for place, part in enumerate(encoder.parts) if part.features_width]
+    if encoder.spaces or len(seeing) == len(encoder.parts):
+        return encoder
+    shares = [encoder.shares[place] for place in seeing if encoder.shares]
+    return replace(
+        encoder,
+        parts=[encoder.parts[place] for place in seeing],
+        shares=[share / sum(shares) for share in shares],
+    )
 
 
 def _load(folder: Path, space: str | None, device: torch.device | str) -> SentenceEncoder:

@@ -38,7 +38,7 @@ class Combination:
     """``sum``: the vectors of parts of one shape are added; ``join``: vectors stand one after the other."""
     renormalise: bool = False
     """Divide a sum by its length. A joined vector is divided by its length too, and each part has the same length in
-    it: the cosine of two vectors is then the mean of the parts' cosines."""
+    it, or that of its share: the cosine of two vectors is the mean of the parts' cosines, weighted by the shares."""
     notes: dict[str, Any] = field(default_factory=dict)
     """The training parameters, the features, and the epochs of the networks."""
     heads: Mapping[str, nn.Sequential] = field(default_factory=dict)
@@ -46,6 +46,8 @@ class Combination:
     combined vector is the only space, without a name."""
     default: str | None = None
     """The space of the embeddings, where there are heads."""
+    shares: Sequence[float] = ()
+    """The share of each part in the cosine of two joined vectors of length 1; empty: equal shares."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts) if isinstance(self.parts, Iterable) else (self.parts,))
@@ -53,6 +55,12 @@ class Combination:
             raise EncoderError(f"{len(self.parts)} parts, combined by {quote(self.combine)}", expected="sum or join")
         if self.default not in (self.heads or (None,)):
             raise EncoderError(f"has no space {quote(self.default)}", expected=" or ".join(self.heads) or "None")
+        object.__setattr__(self, "shares", tuple(self.shares))
+        shared = self.combine == "join" and self.renormalise and len(self.shares) == len(self.parts)
+        right = shared and min(self.shares) > 0 and math.isclose(sum(self.shares), 1, abs_tol=1e-6)
+        if self.shares and not right:
+            expected = "one above 0 for each part of a joined vector of length 1, and 1 in all"
+            raise EncoderError(f"shares are {quote(self.shares)}", expected=expected)
         for place, part in enumerate(self.parts, start=1):
             self._check_part(part, f"part {place}")
         for module in (*(part.network for part in self.leaves), *self.heads.values()):
@@ -77,6 +85,11 @@ class Combination:
             widths = (one.features_width for one in self.parts if isinstance(one, Part | Combination))
             width = next((one for one in widths if one), 0)
             check_joined(part, first.vocabulary, first.shape.similarity, width, where=where)
+
+    @property
+    def lengths(self) -> list[float]:
+        """The length of each part in a joined vector of length 1: the root of its share."""
+        return [math.sqrt(share) for share in self.shares or [1 / len(self.parts)] * len(self.parts)]
 
     @property
     def leaves(self) -> list[Part]:
@@ -185,9 +198,8 @@ class Combination:
             total: Floats = np.add.reduce(vectors, axis=0, dtype=np.float32)
             return unit_rows(total) if self.renormalise else total
         if self.renormalise:
-            vectors = [unit_rows(each) for each in vectors]
-            joined: Floats = np.concatenate(vectors, axis=1) / np.float32(math.sqrt(len(vectors)))
-            return joined
+            pairs = zip(vectors, self.lengths, strict=True)
+            vectors = [unit_rows(each) * np.float32(length) for each, length in pairs]
         return np.concatenate(vectors, axis=1) if len(vectors) > 1 else vectors[0]
 
 

@@ -24,7 +24,7 @@ from sightword.errors import EncoderError
 from sightword.io.files import write_json
 from sightword.io.saved import entry
 from sightword.messages import quote
-from sightword.model.saved import halved, load_module, write_tensors
+from sightword.model.saved import StoredName, load_module, packed, write_tensors
 from sightword.model.shape import MOST, shape_as_json, shape_from_json
 
 WRAPPER = "sightword.export.sentence_transformers.SightwordModule"
@@ -33,8 +33,8 @@ HEADS = "heads.safetensors"
 Kind = TypeVar("Kind", bound=Combination)
 
 
-def write_folder(place: Path, encoder: Combination, *, half: bool = False) -> None:
-    """Write the files of an encoder, weights in half precision if wanted; the same encoder gives the same bytes.
+def write_folder(place: Path, encoder: Combination, *, stored: StoredName = "float32") -> None:
+    """Write the files of an encoder, weights stored as wanted; the same encoder gives the same bytes.
 
     Raises:
         EncoderError: a weight is beyond half precision; nothing is written then.
@@ -45,7 +45,7 @@ def write_folder(place: Path, encoder: Combination, *, half: bool = False) -> No
     heads = nn.ModuleDict(dict(encoder.heads))
     if heads.state_dict():
         modules[HEADS] = heads
-    weights = {name: halved(one, place / name) if half else one.state_dict() for name, one in modules.items()}
+    weights = {name: packed(one, stored, place / name) for name, one in modules.items()}
     distinct = dict.fromkeys(part.vocabulary for part in encoder.leaves)
     vocabularies = {one: f"vocabulary{f'-{n}' * (n > 1)}.json" for n, one in enumerate(distinct, start=1)}
     place.mkdir(parents=True, exist_ok=True)
@@ -80,6 +80,7 @@ def _described(encoder: Combination, numbers: Iterator[int], vocabularies: Mappi
     return {
         "combine": encoder.combine,
         "renormalise": encoder.renormalise,
+        "shares": list(encoder.shares),
         "parts": parts,
         "notes": encoder.notes,
     }
@@ -137,9 +138,9 @@ def _built(
             raise ValueError(f"parts has {quote(one)}; expected objects")
         parts.append(_built(part, one, kind) if "parts" in one else part(one))
     combine, renormalise = entry(about, "combine", str), entry(about, "renormalise", bool)
-    notes = entry(about, "notes", dict)
+    notes, shares = entry(about, "notes", dict), entry(about, "shares", list)
     try:
-        return kind(parts, combine, renormalise, notes, **spaces)  # type: ignore[arg-type]  # checked there
+        return kind(parts, combine, renormalise, notes, shares=shares, **spaces)  # type: ignore[arg-type]  # checked there
     except EncoderError as error:
         raise ValueError(str(error)) from None
 

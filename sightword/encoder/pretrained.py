@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 PACKAGED = Path(__file__).parents[1] / "pretrained"
 """The encoders of the package, each a folder."""
 WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
-ENCODER = Format("encoder.json", 4, WHOLE)
+ENCODER = Format("encoder.json", 5, WHOLE)
 """The format of the folders of encoders."""
 _MADE = (
     "`dvc repro` makes models/encoder, and `make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro "

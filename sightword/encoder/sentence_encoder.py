@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,10 @@ from sightword.encoder.pretrained import find_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
 from sightword.io.saved import as_folder
+from sightword.messages import quote
 from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
+from sightword.model.saved import StoredName
+from sightword.model.shape import TfidfShape
 from sightword.model.similarity import paired_scores, scores, unit, unit_rows
 
 Vectors = TypeVar("Vectors", Floats, torch.Tensor)
@@ -98,6 +101,7 @@ class SentenceEncoder(Combination):
         device: torch.device | str | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
+        lexical: bool = True,
     ) -> Floats | torch.Tensor:
         """Embed sentences, with the arguments of sentence-transformers' ``encode``.
 
@@ -119,6 +123,8 @@ class SentenceEncoder(Combination):
             device: the encoder's own device, or None; :meth:`from_pretrained` and :meth:`load` choose the device.
             prompt: None; no encoder here is trained with prompts.
             prompt_name: None.
+            lexical: False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of
+                pictures is the same.
 
         Returns:
             float32 (N, width of the space), in the order of the sentences; (width,) for one text.
@@ -127,15 +133,18 @@ class SentenceEncoder(Combination):
             EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
                 tokens, ``batch_size`` is below 1,
                 ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
-                device is another one, or there is a prompt.
+                device is another one, there is a prompt, or ``lexical=False`` leaves nothing.
         """
+        if not lexical and all(map(_is_lexical, self.leaves)):
+            raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
         if not (convert_to_numpy or convert_to_tensor):
             raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
         check_options(
             batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name}, precision
         )
         space = self.default if space is None else space
-        options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
+        options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
+        options |= {"progress": bool(show_progress_bar), "lexical": lexical}
         vectors = self._vectors(sentences, [space], int(max_length), unit=normalize_embeddings, **options)[space]
         return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
 
@@ -151,7 +160,8 @@ class SentenceEncoder(Combination):
     ) -> dict[str, Floats]:
         """Return the vectors of sentences in each space with a name, each sentence read once; see :meth:`encode`."""
         check_options(batch_size, max_length, self.device, precision=precision)
-        options = {"batch": int(batch_size), "precision": precision, "progress": bool(show_progress_bar)}
+        options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
+        options["progress"] = bool(show_progress_bar)
         found = self._vectors(sentences, self.spaces, int(max_length), unit=normalize_embeddings, **options)
         return {space: found[space] for space in self.spaces}
 
@@ -232,17 +242,20 @@ class SentenceEncoder(Combination):
         ids = self.vocabulary.encode(sentence)
         return sum(number != UNKNOWN for number in ids) / len(ids) if ids else 0.0
 
-    def save(self, folder: Pathish, *, half: bool = False) -> None:
+    def save(self, folder: Pathish, *, stored: StoredName = "float32") -> None:
         """Write the encoder to ``folder``; :mod:`sightword.encoder.folder` lists the files.
 
         Args:
             folder: the folder, which is made.
-            half: write the weights in half precision (float16), which halves the folder; they are loaded as float32.
+            stored: the numbers of the weights, which are loaded as float32: ``float16`` halves the folder, and ``int8``
+                quarters it, with a scale for each row of a matrix.
 
         Raises:
-            EncoderError: the folder is not a path, or a weight is beyond half precision.
+            EncoderError: the folder is not a path, ``stored`` is unknown, or a weight is beyond half precision.
         """
-        write_folder(as_folder(folder), self, half=half)
+        if stored not in get_args(StoredName):
+            raise EncoderError(f"stored is {quote(stored)}", expected=" or ".join(get_args(StoredName)))
+        write_folder(as_folder(folder), self, stored=stored)
 
     @classmethod
     def from_pretrained(
@@ -287,6 +300,7 @@ class SentenceEncoder(Combination):
         most: int,
         *,
         unit: bool,
+        lexical: bool = True,
         **options: Any,
     ) -> dict[str | None, Floats]:
         """Return the vectors in each space, of sentences or of one; sentences of equal tokens are encoded once."""
@@ -294,12 +308,18 @@ class SentenceEncoder(Combination):
         texts, leaves = as_texts(sentences), self.leaves
         read = {one: token_rows(texts, one, most) for one in dict.fromkeys(part.vocabulary for part in leaves)}
         row_of: dict[tuple[bytes, ...], int] = {}
-        ids = zip(*read.values(), strict=True)
-        places = [row_of.setdefault(tuple(row.tobytes() for row in each), len(row_of)) for each in ids]
+        ids = zip(*([row.tobytes() for row in each] for each in read.values()), strict=True)
+        places = [row_of.setdefault(each, len(row_of)) for each in ids]
         first = dict(zip(reversed(places), reversed(range(len(places))), strict=True))
         own = [first[place] for place in range(len(row_of))]
         rows = {vocabulary: [each[row] for row in own] for vocabulary, each in read.items()}
-        vectors = self.combined(lambda part: embed_captions(part.captions, rows[part.vocabulary], **options))
+
+        def embed(part: Part) -> Floats:
+            if not lexical and _is_lexical(part):
+                return np.zeros((len(own), part.shape.width), np.float32)
+            return embed_captions(part.captions, rows[part.vocabulary], **options)
+
+        vectors = self.combined(embed)
         found = {}
         for space, module in heads.items():
             values = mapped(module, vectors, self.device)
@@ -314,6 +334,10 @@ class SentenceEncoder(Combination):
         if self.similarity_name == "cosine":
             return unit(upper, "cosine"), unit(lower, "cosine")
         return upper, lower
+
+
+def _is_lexical(part: Part) -> bool:
+    return isinstance(part.shape, TfidfShape)
 
 
 def _of_pictures(part: Part, features: Floats) -> Floats:

@@ -78,8 +78,8 @@ class Graph:
             total = self.add("Sum", *parts)
             return self.shortened(total) if encoder.renormalise else total
         if encoder.renormalise:
-            share = self.constant(len(parts) ** -0.5)
-            parts = [self.add("Mul", self.shortened(part), share) for part in parts]
+            pairs = zip(parts, encoder.lengths, strict=True)
+            parts = [self.add("Mul", self.shortened(part), self.constant(length)) for part, length in pairs]
         return self.add("Concat", *parts, axis=1)
 
     def shortened(self, vectors: str) -> str:

@@ -9,7 +9,6 @@ can be imported and tested without the library. It was tested with version 6.2.
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -131,5 +130,5 @@ def _combined(encoder: Combination, vectors: Mapping[Part, torch.Tensor]) -> tor
         total = torch.stack(own).sum(dim=0)
         return unit(total, "cosine") if encoder.renormalise else total
     if encoder.renormalise:
-        own = [unit(each, "cosine") / math.sqrt(len(own)) for each in own]
+        own = [unit(each, "cosine") * length for each, length in zip(own, encoder.lengths, strict=True)]
     return torch.cat(own, dim=1)

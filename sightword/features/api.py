@@ -63,8 +63,8 @@ def extract(
 
     Args:
         pictures: N paths; copies of a file are computed once.
-        backbone: a torchvision classifier by the name of its builder.
-        weights: a name of torchvision's weights enum, a path, or ``random``.
+        backbone: a classifier by its name: one of torchvision, or ``efficientnet_lite0`` to ``efficientnet_lite2``.
+        weights: a name of torchvision's weights enum, ``package``, a path, or ``random``.
         precision: ``fp32``, or ``bf16`` for bfloat16.
         feature_point: empty for the input of the classifier, or a name such as ``fc6``.
         weights_sha256: the expected sha256 of the weights, in hex; empty: not compared.
@@ -97,7 +97,7 @@ def extract(
     """
     paths = _paths(pictures)
     for name, value, fits, expected in (
-        ("weights", weights, isinstance(weights, str | os.PathLike), "a name of torchvision's weights, or a path"),
+        ("weights", weights, isinstance(weights, str | os.PathLike), "the name of weights, or a path"),
         ("weights_sha256", weights_sha256, isinstance(weights_sha256, str), "64 hex digits, or ''"),
         (
             "store",

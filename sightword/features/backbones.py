@@ -1,4 +1,4 @@
-"""torchvision's classifiers by name, cut off where their features are taken."""
+"""Classifiers of pictures by name, cut off where their features are taken: torchvision's, and EfficientNet-Lite."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from torch import nn
 
 from sightword.errors import FeaturesError
 from sightword.features import vision
+from sightword.features.efficientnet_lite import NETWORKS, EfficientNetLite
 
 _FEATURE_POINTS = {
     "alexnet": {"fc7": "classifier.6", "fc6": "classifier.4", "pool5": "classifier.1"},
     "convnext": {"avgpool": "classifier.2"},
     "densenet": {"avgpool": "classifier"},
     "efficientnet": {"avgpool": "classifier.1"},
+    "efficientnet_lite": {"avgpool": "_fc"},
     "googlenet": {"avgpool": "fc"},
     "inception": {"avgpool": "fc"},
     "maxvit": {"head": "classifier.5", "avgpool": "classifier.2"},
@@ -46,7 +48,7 @@ _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 
 @dataclass(frozen=True)
 class Backbone:
-    """A torchvision classifier and its feature point."""
+    """A classifier and its feature point."""
 
     name: str
     feature_point: str
@@ -77,17 +79,17 @@ class FeatureNetwork(nn.Module):
 
 
 def find_backbone(name: str, feature_point: str = "") -> Backbone:
-    """Return a torchvision classifier by its name, such as ``resnet152``, with the default feature point if empty.
+    """Return a classifier by its name, such as ``resnet152``, with the default feature point if empty.
 
     Raises:
         FeaturesError: the network or its feature point is unknown; the message has near names.
     """
-    names = vision.classifiers()
+    names = [*vision.classifiers(), *NETWORKS]
     where = f"backbone {name!r}"
     if name not in names:
         near = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
         expected = f"one such as {', '.join(near or ['resnet152', 'densenet169', 'vgg19', 'inception_v3'])}"
-        raise FeaturesError("torchvision has no classifier of this name", where=where, expected=expected)
+        raise FeaturesError("there is no image network of this name", where=where, expected=expected)
     family = max((family for family in _FEATURE_POINTS if name.startswith(family)), key=len, default=None)
     if family is None:
         expected = f"one of the families {', '.join(_FEATURE_POINTS)}"
@@ -102,6 +104,8 @@ def find_backbone(name: str, feature_point: str = "") -> Backbone:
 
 def build(backbone: Backbone, *, initialise: bool) -> nn.Module:
     """Return the whole network; ``initialise=False`` skips slow draws of random weights if weights are loaded later."""
+    if backbone.name in NETWORKS:
+        return EfficientNetLite(backbone.name).eval()
     options: dict[str, bool] = {} if initialise or not backbone.name.startswith("vgg") else {"init_weights": False}
     if backbone.name.startswith(_NORMALISES_ITSELF):
         options = {"transform_input": True, "aux_logits": True, "init_weights": initialise}

@@ -1,8 +1,8 @@
-"""Ten, five or one crop of a picture, normalised and cropped on the device."""
+"""Ten, five or one crop of each picture of a call, normalised and cropped on the device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 
@@ -22,19 +22,35 @@ def corners(height: int, width: int, crop: int, crops: Crops) -> list[tuple[int,
     return [centre] if crops == "one" else [(0, 0), (0, right), (bottom, 0), (bottom, right), centre]
 
 
-def normalise(pixels: torch.Tensor, mean: Sequence[float], std: Sequence[float]) -> torch.Tensor:
-    """Return ``(pixel / 255 - mean) / std``, float32, of uint8 pixels (height, width, 3)."""
-    scaled = pixels.to(torch.float32).div_(255)
-    return scaled.sub_(scaled.new_tensor(mean)).div_(scaled.new_tensor(std))
+def normalise(pixels: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """Return ``(pixel / 255 - mean) / std``, float32, of uint8 pixels (.., 3); mean and deviation are float32 (3,)."""
+    return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
 
 
-def write_crops(picture: torch.Tensor, out: torch.Tensor, crop: int, crops: Crops) -> None:
-    """Cut a normalised picture (height, width, 3) into ``out`` (number of crops, crop, crop, 3).
+def positions(sizes: Iterable[tuple[int, int]], crop: int, crops: Crops) -> torch.Tensor:
+    """Return the places of the crops of pictures in the row of all their pixels, int64 (3, number of crops).
 
-    Ten crops are the five, then the five of the mirrored picture.
+    The three numbers of a crop are its first pixel, the step from a line to the next, and the step from a pixel to the
+    next, which is -1 in a mirrored picture. Ten crops are the five, then the five of the mirrored picture.
+
+    Args:
+        sizes: height and width of each picture.
+        crop: the side of a crop.
+        crops: the choice of crops.
     """
-    places = corners(picture.shape[0], picture.shape[1], crop, crops)
-    # The mirrored picture is cut anew: at odd widths its centre is not the mirrored centre crop.
-    sides = [picture, picture.flip(1)] if crops == "ten" else [picture]
-    for index, (side, (top, left)) in enumerate((side, place) for side in sides for place in places):
-        out[index] = side[top : top + crop, left : left + crop]
+    found, start = [], 0
+    for height, width in sizes:
+        origins = corners(height, width, crop, crops)
+        found += [(start + top * width + left, width, 1) for top, left in origins]
+        if crops == "ten":  # the mirrored picture is cut anew: at odd widths its centre is not the mirrored centre crop
+            found += [(start + (top + 1) * width - 1 - left, width, -1) for top, left in origins]
+        start += height * width
+    return torch.tensor(found, dtype=torch.int64).reshape(-1, 3).T.contiguous()
+
+
+def cut(pixels: torch.Tensor, places: torch.Tensor, out: torch.Tensor) -> None:
+    """Copy the crops at :func:`positions` from pixels (P, 3) into ``out`` (number of crops, crop, crop, 3)."""
+    steps = torch.arange(out.shape[1], device=out.device)
+    first, down, right = places[..., None, None]
+    wanted = first + down * steps[:, None] + right * steps
+    torch.index_select(pixels, 0, wanted.flatten(), out=out.view(-1, 3))

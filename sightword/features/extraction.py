@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from sightword.errors import StoreError
+from sightword.errors import SetupError, StoreError
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
 from sightword.features.identity import KERNELS, Identity, transform_of
-from sightword.features.settings import FeaturesSettings
+from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
@@ -78,14 +78,13 @@ class Extraction:
         self._extractor: Extractor | None = None
         sha256, seed, folder = settings.weights_sha256, settings.weights_seed, settings.inputs
         self._weights = Weights(backbone, settings.weights, sha256=sha256, seed=seed, folder=folder)
-        plain = device.type == "cpu" and not fuses(settings.precision)
         self.identity = Identity(
             backbone=backbone.name,
             feature_point=backbone.feature_point,
             transform=self._transform,
             weights_sha256=self._weights.sha256,
             precision=settings.precision,
-            kernel=KERNELS[device.type] + ("-plain" if plain else ""),
+            kernel=_kernel(device, settings.precision),
         )
 
     @property
@@ -134,11 +133,18 @@ class Extraction:
             yield from self.compute(missing, read, bar)
 
     def compute(
-        self, missing: Collection[bytes], read: Read, bar: tqdm[NoReturn] | None = None, writer: Writer | None = None
+        self,
+        missing: Collection[bytes],
+        read: Read,
+        bar: tqdm[NoReturn] | None = None,
+        writer: Writer | None = None,
+        *,
+        block: int = BLOCK,
     ) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store.
 
-        A writer of the store that is given stays open, so that many calls leave few files.
+        A writer of the store that is given stays open, so that many calls leave few files. ``block`` features are
+        yielded together.
         """
         with contextlib.ExitStack() as stack:
             if writer:
@@ -147,8 +153,8 @@ class Extraction:
                 writer = stack.enter_context(self._store.writer(self.identity))
             before = writer.seconds if writer else 0.0
             computed = stack.enter_context(contextlib.closing(self._computed(missing, read, writer, bar)))
-            while block := dict(itertools.islice(computed, BLOCK)):
-                yield list(block), np.stack(list(block.values()))
+            while some := dict(itertools.islice(computed, block)):
+                yield list(some), np.stack(list(some.values()))
         self.clock.write += writer.seconds - before if writer else 0.0
 
     def _written(self, missing: dict[bytes, None]) -> Generator[tuple[list[bytes], Array], None, None]:
@@ -196,3 +202,15 @@ class Extraction:
             if bar is not None:
                 bar.update()
             yield order[row], feature
+
+
+def _kernel(device: torch.device, precision: Precision) -> str:
+    """Return the kernels of a device, as the keys of features name them."""
+    kernel = KERNELS[device.type]
+    if device.type == "cpu":
+        return kernel if fuses(precision) else f"{kernel}-plain"
+    if not torch.cuda.is_available():
+        todo = "Start the stage on a machine with a GPU of the same kind as the workers'."
+        raise SetupError("this machine has no GPU, and keys of features name the kind of GPU", todo=todo)
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"{kernel} {torch.cuda.get_device_name(device)} {major}.{minor}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +21,17 @@ from torch import nn
 from sightword.compute import devices
 from sightword.errors import FeaturesError
 from sightword.features.backbones import FeatureNetwork
-from sightword.features.crops import CROPS, normalise, write_crops
+from sightword.features.crops import CROPS, cut, normalise, positions
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
 from sightword.features.settings import Precision
 from sightword.images.encoding import Pixels
 
-PICTURES_A_CALL = {"cpu": 1, "cuda": 32}
-"""Pictures in a call of the network. The number is fixed for a kind of device, and short calls are filled up: for
-another shape a library may choose another kernel, which gives other last bits."""
+CROPS_A_CALL = {"cpu": 1, "cuda": 320}
+"""Crops in a call of the network, at least those of one picture. The number is fixed for a kind of device, and short
+calls are filled up: for another shape a library may choose another kernel, which gives other last bits."""
+GRAPHS = False
+"""Whether the kernels of a call are recorded on a GPU, and started together."""
 CALLS_AHEAD = 2
 """Calls whose pictures are read while other calls are computed."""
 
@@ -76,12 +81,23 @@ class Extractor:
         self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
         self.clock = Clock()
         self._count = CROPS[transform.crops]
-        self._pictures = PICTURES_A_CALL.get(device.type, 1)
-        # On CUDA a second thread prepares the next call while the first waits for its result.
+        self._pictures = max(CROPS_A_CALL[device.type] // self._count, 1)
+        # On a GPU a second thread prepares the next call while the first waits for its result.
         self._threads = threads if device.type == "cpu" else 2
+        self._mean, self._std = (
+            torch.tensor(values, dtype=torch.float32, device=device) for values in (transform.mean, transform.std)
+        )
         self._network: nn.Module = ready(network, precision=precision, device=device)
+        self._lanes: SimpleQueue[_Lane] = SimpleQueue()
+        for _ in range(self._threads):
+            self._lanes.put(_Lane((self._pictures * self._count, transform.crop, transform.crop, 3), device))
         with _exactly(), devices.threads(1):
             self._compute([])  # lays the weights out before several threads use them
+            if GRAPHS and device.type == "cuda":
+                for _ in range(self._threads):
+                    lane = self._lanes.get()
+                    self._record(lane)
+                    self._lanes.put(lane)
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
         """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
@@ -128,37 +144,85 @@ class Extractor:
     @torch.inference_mode()
     def _compute(self, pictures: list[Pixels]) -> Features:
         """Return the features (B, D) of the pictures of a call, at most as many as a call has."""
-        count, side = self._count, self.transform.crop
-        crops = torch.zeros((self._pictures * count, side, side, 3), device=self.device)
-        for index, picture in enumerate(pictures):
-            pixels = torch.from_numpy(picture).to(self.device, non_blocking=True)
-            normal = normalise(pixels, self.transform.mean, self.transform.std)
-            write_crops(normal, crops[index * count : (index + 1) * count], side, self.transform.crops)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+        lane = self._lanes.get()
+        try:
+            with torch.cuda.stream(lane.stream) if lane.stream else contextlib.nullcontext():
+                self._fill(lane.crops, pictures)
+                if lane.graph is None:
+                    found = self._features(lane.crops)
+                else:
+                    lane.graph.replay()
+                    found = lane.features
+                features: Features = found[: len(pictures)].cpu().numpy()
+        finally:
+            self._lanes.put(lane)
+        if not np.isfinite(features).all():
+            raise FeaturesError("the network gave features that are not finite", todo="Are these the right weights?")
+        return features
+
+    def _fill(self, crops: torch.Tensor, pictures: list[Pixels]) -> None:
+        """Write the normalised crops of pictures; the rest is 0."""
+        count = len(pictures) * self._count
+        crops[count:].zero_()
+        if not pictures:
+            return
+        # From page-locked memory a copy to a GPU runs beside the work of the other stream.
+        memory, sizes = self.device.type == "cuda", [picture.shape[:2] for picture in pictures]
+        pixels = torch.empty((sum(map(math.prod, sizes)), 3), dtype=torch.uint8, pin_memory=memory)
+        np.concatenate([picture.reshape(-1, 3) for picture in pictures], out=pixels.numpy())
+        places = positions(sizes, crops.shape[1], self.transform.crops)
+        places = places.pin_memory() if memory else places
+        pixels, places = (part.to(self.device, non_blocking=True) for part in (pixels, places))
+        cut(normalise(pixels, self._mean, self._std), places, crops[:count])
+
+    def _features(self, crops: torch.Tensor) -> torch.Tensor:
+        """Return the features, float32 (B, D), of all crops of a call."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=False):
             found = self._network(crops.permute(0, 3, 1, 2))  # (B * crops, D)
         found = found.flatten(1).to(torch.float32)
         if self.transform.relu:
             found = found.relu()
-        mean = found.unflatten(0, (self._pictures, count)).mean(dim=1)
-        if self.transform.l2:
-            mean = nn.functional.normalize(mean, dim=1)
-        features: Features = mean[: len(pictures)].cpu().numpy()
-        if not np.isfinite(features).all():
-            raise FeaturesError("the network gave features that are not finite", todo="Are these the right weights?")
-        return features
+        mean = found.unflatten(0, (self._pictures, self._count)).mean(dim=1)
+        return nn.functional.normalize(mean, dim=1) if self.transform.l2 else mean
+
+    @torch.inference_mode()
+    def _record(self, lane: _Lane) -> None:
+        """Record the kernels of a call, which a lane then starts together."""
+        with torch.cuda.stream(lane.stream):
+            self._features(lane.crops)  # takes its choices of kernels before the recording
+        torch.cuda.synchronize(self.device)
+        lane.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(lane.graph, stream=lane.stream, capture_error_mode="thread_local"):
+            lane.features = self._features(lane.crops)
+
+
+class _Lane:
+    """The memory of a call's crops and, on a GPU, a stream: calls of two lanes run side by side."""
+
+    def __init__(self, shape: Sequence[int], device: torch.device) -> None:
+        self.crops = torch.zeros(shape, device=device)
+        self.stream: torch.cuda.Stream | None = None
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.features = self.crops
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # the weights are there
+            self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch does not annotate it
 
 
 @devices.shared
 def _exactly() -> Iterator[None]:
     """Set full float32 products (no TF32) and repeatable kernels; restore all settings except the workspace's."""
     products, strict = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # torch hides it from types
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     try:
         with flags:
             torch.set_float32_matmul_precision("highest")
-            torch.set_deterministic_debug_mode("error")  # see `sightword.compute.devices`
+            torch.set_deterministic_debug_mode("error")  # for this and the next line see `sightword.compute.devices`
+            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
             yield
     finally:
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
         torch.set_float32_matmul_precision(products)
         torch.set_deterministic_debug_mode(strict)

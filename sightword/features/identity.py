@@ -14,9 +14,10 @@ from sightword.io.files import canonical_json
 from sightword.messages import quote
 from sightword.storage.kinds import KindIdentity
 
-KERNELS = {"cpu": "cpu-1", "cuda": "cuda-1"}
+KERNELS = {"cpu": "cpu-1", "cuda": "cuda-2"}
 """The version of the computation, by kind of device. Any change that moves even the last bits increases the number,
-so that old features are not mixed with new features. ``-plain`` follows on a CPU without the fused kernels."""
+so that old features are not mixed with new features. ``-plain`` follows on a CPU without the fused kernels, and the
+name and the compute capability of a GPU: GPUs of another kind take other kernels."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Identity(KindIdentity):
     weights_sha256: str
     precision: str
     kernel: str
-    """One of :data:`KERNELS`: devices differ in the last bits."""
+    """One of :data:`KERNELS`, and the kind of device: devices differ in the last bits."""
 
     def key(self, picture_sha256: str) -> bytes:
         """Return the key of a picture's feature: the sha256 (32 bytes) of canonical JSON of all that determines it."""

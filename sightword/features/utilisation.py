@@ -18,8 +18,10 @@ from sightword.features.identity import Transform
 from sightword.features.settings import Precision
 from sightword.messages import first_line
 
-SIDE = 2000
-"""Rows and columns of the multiplied matrices."""
+SIDE = {"cpu": 2000, "cuda": 8192}
+"""Rows and columns of the multiplied matrices: enough work that the start of a kernel does not count."""
+IMAGES = {"cpu": 4, "cuda": 256}
+"""Images of the convolution."""
 ROUNDS = 3
 
 
@@ -62,12 +64,15 @@ def peak_flops(precision: Precision, device: torch.device) -> float:
     """Return the operations a second in the best of large matrix products and convolutions, with torch's threads."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     random = torch.Generator(device).manual_seed(0)  # the caller's generator stays as it is
-    one, other = (torch.randn(SIDE, SIDE, device=device, generator=random).to(dtype) for _ in range(2))
-    images = torch.randn(4, 256, 56, 56, device=device, generator=random).to(dtype, memory_format=torch.channels_last)
+    side, count = SIDE[device.type], IMAGES[device.type]
+    one, other = (torch.randn(side, side, device=device, generator=random).to(dtype) for _ in range(2))
+    images = torch.randn(count, 256, 56, 56, device=device, generator=random).to(
+        dtype, memory_format=torch.channels_last
+    )
     filters = torch.randn(256, 256, 3, 3, device=device, generator=random).to(dtype, memory_format=torch.channels_last)
     with torch.inference_mode():
         return max(
-            _rate(lambda: one @ other, 2 * SIDE**3, device),
+            _rate(lambda: one @ other, 2 * side**3, device),
             _rate(lambda: nn.functional.conv2d(images, filters, padding=1), 2 * images.numel() * 256 * 9, device),
         )
 

@@ -1,4 +1,4 @@
-"""Weights of a backbone: published, from a file, or random; checked before use."""
+"""Weights of a backbone: published, from a package or a file, or random; checked before use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
 from sightword.features.backbones import Backbone, build
-from sightword.features.settings import RANDOM, is_weights_file
+from sightword.features.efficientnet_lite import NETWORKS, packaged_weights
+from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import Pathish, sha256_file
 from sightword.machine import expanded
 from sightword.messages import and_more, first_line
@@ -43,7 +44,7 @@ class Weights:
 
     Args:
         backbone: the network's name and feature point.
-        weights: a name of torchvision's weights enum, a file, or ``random``.
+        weights: a name of torchvision's weights enum, ``package``, a file, or ``random``.
         sha256: the expected sha256 of the file, in hex, which may then be missing until :meth:`load`; empty: any.
         seed: the seed of random weights.
         folder: the folder of a file with a relative path.
@@ -66,7 +67,10 @@ class Weights:
         if self._is_random:
             self._network, self.sha256 = _random(backbone, seed)
             return
-        if not is_weights_file(weights):
+        if weights == PACKAGE:
+            self._path = packaged_weights(backbone.name)
+            self.sha256 = self._wanted = self._wanted or NETWORKS[backbone.name].sha256
+        elif not is_weights_file(weights):
             self._url = _published(backbone, weights)
             self._path = expanded(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():
@@ -120,6 +124,10 @@ def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
 
 def _published(backbone: Backbone, weights: str) -> str:
     """Return the address of published weights."""
+    if backbone.name in NETWORKS:
+        what = f"there are no such weights for {backbone.name}"
+        expected = f"{PACKAGE}, a file ending in .safetensors or .pth, or {RANDOM}"
+        raise WeightsError(what, where=f"weights {weights!r}", expected=expected)
     published = vision.models.get_model_weights(backbone.name)
     accepted = [entry.name for entry in published]
     if weights not in accepted:
@@ -133,7 +141,7 @@ def _download(path: Path, url: str, begins: str) -> None:
     """Download published weights, whose sha256 begins with the digits in the file's name."""
     from sightword.io.transfer import retrieve
 
-    log.info("downloading %s to %s", url, path)
+    log.warning("downloading %s to %s, once; the sha256 must begin with %s", url, path, begins)
     try:
         retrieve(url, path, begins=begins, progress=sys.stderr.isatty())
     except DownloadError as error:
@@ -175,5 +183,5 @@ def _fill(network: nn.Module, backbone: Backbone, state: Mapping[str, torch.Tens
         wrong += [f"{key} is unknown" for key in unknown]
     if wrong:
         what = f"are not the weights of {backbone.name}: {and_more(wrong, between='; ')}"
-        expected = f"torchvision's {backbone.name}; only its classifier may be missing"
+        expected = f"those of {backbone.name}; only its classifier may be missing"
         raise WeightsError(what, where=path, expected=expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -18,6 +18,9 @@ from sightword.model.encoders import Encoders
 from sightword.model.shape import Shape
 
 Module = TypeVar("Module", bound=nn.Module)
+StoredName = Literal["float32", "float16", "int8"]
+"""The numbers in which weights are stored."""
+SCALE = ".scale"
 
 
 def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -62,7 +65,7 @@ def load_module(path: Pathish, module: Module, *, finite: bool = False) -> Modul
     if not Path(path).is_file():
         raise EncoderError("weights are missing", where=path, todo="Run `dvc checkout` or `dvc repro`.")
     try:
-        found = safetensors.torch.load_file(os.fspath(path))
+        found = _unpacked(safetensors.torch.load_file(os.fspath(path)))
     except safetensors.SafetensorError as error:
         raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
     want, have = ({name: tuple(value.shape) for name, value in one.items()} for one in (module.state_dict(), found))
@@ -87,16 +90,35 @@ def load_module(path: Pathish, module: Module, *, finite: bool = False) -> Modul
     return module.eval()
 
 
-def halved(module: nn.Module, where: Path) -> dict[str, torch.Tensor]:
-    """Return the weights in float16, and the statistics of the features, which may be tiny, as they are.
+def packed(module: nn.Module, stored: StoredName, where: Path) -> dict[str, torch.Tensor]:
+    """Return the weights as they are to be stored, and the statistics of the features, which may be tiny, as they are.
+
+    With ``int8`` each row of a matrix is rounded to whole numbers from -127 to 127 times the row's scale, float32,
+    whose name ends in :data:`SCALE`; other weights become float16. :func:`load_module` reads all of them as float32.
 
     Raises:
         EncoderError: a weight is beyond half precision.
     """
     state = dict(module.state_dict())
+    if stored == "float32":
+        return state
     for name, _ in module.named_parameters():
-        state[name] = state[name].half()
+        value = state[name]
+        if stored == "int8" and value.ndim == 2:
+            scale = value.abs().amax(dim=1) / 127
+            state[name + SCALE] = scale
+            state[name] = (value / torch.where(scale > 0, scale, 1)[:, None]).round().to(torch.int8)
+            continue
+        state[name] = value.half()
         if not state[name].isfinite().all():
             what = f"has weights beyond half precision (in {name})"
-            raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it without half.")
+            raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it as float32.")
     return state
+
+
+def _unpacked(found: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return stored weights with each row of whole numbers multiplied by its scale."""
+    for name in [name for name, value in found.items() if value.dtype == torch.int8 and name + SCALE in found]:
+        if found[name + SCALE].shape == found[name].shape[:1]:
+            found[name] = found[name].float() * found.pop(name + SCALE)[:, None]
+    return found

@@ -28,7 +28,7 @@ class Catalogue:
     """The pictures and captions that can be found."""
 
     pictures: list[str]
-    """Ids, sorted; a picture's place here is its row in the index."""
+    """Ids; a picture's place here is its row in the index. Those of a table are sorted."""
     captions: list[Caption] = field(default_factory=list)
     """Each text once: the captions of test first, then dev, then train, each split in the order of the table."""
     captions_of: dict[str, list[str]] = field(default_factory=dict)
@@ -40,6 +40,11 @@ class Catalogue:
     def rows(self) -> dict[str, int]:
         """The row of each picture."""
         return {picture: row for row, picture in enumerate(self.pictures)}
+
+    def add(self, pictures: Sequence[str]) -> None:
+        """Add pictures without captions behind the others."""
+        self.rows.update(zip(pictures, range(len(self.pictures), len(self.pictures) + len(pictures)), strict=True))
+        self.pictures.extend(pictures)
 
     def rows_of(self, split: str | None = None) -> Collection[int]:
         """Return the rows of all pictures, or of one split.

@@ -2,105 +2,248 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import logging
-from collections.abc import Collection, Iterator
+import threading
+import time
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import ValidationError
+from tqdm import tqdm
 
 from sightword.cluster.processes import ordered_map
-from sightword.errors import SearchError
-from sightword.features.extraction import Extraction, rows_of
+from sightword.errors import SearchError, WeightsError
+from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, FeaturesSettings
-from sightword.features.tables.table import FeatureTable
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
-from sightword.images.resized import resize_to_array
+from sightword.images.resized import Source, resize_to_array
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import Pathish
 from sightword.search.network import NamedNetwork
-from sightword.search.picture_files import digests, list_pictures
+from sightword.search.picture_files import FileDigests, list_pictures
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 PICTURES_A_WORKER = 50
 """Pictures that are worth the start of another reading process."""
+_FIRST, _MOST = 16, 256
+"""New files that are looked up in the store together: few at first, so that the first pictures appear at once."""
+_BLOCK = 4
+"""Computed pictures that are added together."""
+_SAVED = 10.0
+"""Seconds between two writings of the list of files."""
+_NAMED = 10
+"""Files that cannot be used and are named in the log."""
+
+Floats = npt.NDArray[np.float32]
+Files = list[tuple[Source, str]]
+"""Files, each with its sha256 in hex."""
 
 
-def read_collection(
-    folder: Pathish,
-    network: NamedNetwork,
-    *,
-    device: torch.device,
-    store: Store,
-    workers: int = 0,
-    progress: bool = False,
-) -> FeatureTable:
-    """Return the features of the pictures in a folder; the store keeps them.
+class Piece(NamedTuple):
+    """Some pictures of a folder."""
 
-    Pictures are rotated by their EXIF orientation, as viewers show them. The log names the files that cannot be used,
-    which are left out.
+    ids: list[str]
+    sha256: list[str]
+    """Of the files, in hex."""
+    features: Floats
+    """(n, D)"""
+
+
+class PictureFolder:
+    """The pictures of a folder, and of the folders in it, whose features are read or computed piece by piece.
+
+    The store keeps each feature, so that an interrupted reading is continued and a picture is computed once. Pictures
+    are rotated by their EXIF orientation, as viewers show them.
 
     Args:
-        folder: the folder; folders in it are searched too.
+        folder: the folder.
         network: the network that computes the features.
         device: where to compute.
         store: the store of features.
-        workers: the most processes that read pictures; 0 reads in this process.
-        progress: show a bar on standard error.
+        workers: the most processes that decode pictures; 0 decodes in this process.
 
     Raises:
         SearchError: there is no picture, or the network's features cannot be computed.
-        WeightsError: the network's weights are missing, or have another sha256.
-        StoreError: the store cannot be used.
+        WeightsError: there are new files, and the network's weights are missing or have another sha256.
+        StoreError: there are new files, and the store cannot be written.
     """
-    sources = list_pictures(folder)
-    if network.obstacle:
-        todo = "Search a collection whose features exist: --features FILE."
-        raise SearchError(network.obstacle, where=folder, todo=todo)
-    transform = replace(network.transform, exif=True)
-    resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
-    extraction = Extraction(_settings(network), resizing.transform, device=device, store=store)
-    network.check(extraction.identity.weights_sha256)
-    workers = min(workers, len(sources) // PICTURES_A_WORKER)
-    rejected: dict[str, str] = {}
-    sha256 = {}
-    for source, found in zip(sources, digests(folder, sources, resizing, store, workers=workers), strict=True):
-        if isinstance(found, Reject):
-            rejected[source.image_id] = found.detail
-        else:
-            sha256[source.image_id] = found
-    keys = {image_id: extraction.identity.key(digest) for image_id, digest in sha256.items()}
-    by_key = {keys[source.image_id]: source for source in sources if source.image_id in keys}
 
-    def read(missing: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
-        reader = functools.partial(resize_to_array, settings=resizing)
-        for key, one in zip(
-            missing, ordered_map(reader, [by_key[key] for key in missing], workers=workers, chunk=4), strict=True
-        ):
-            if not isinstance(one, Reject) and extraction.identity.key(one[1]) == key:
+    def __init__(
+        self, folder: Pathish, network: NamedNetwork, *, device: torch.device, store: Store, workers: int = 0
+    ) -> None:
+        self.folder, self._store, self._workers = folder, store, workers
+        self.sources = list_pictures(folder)
+        if network.obstacle:
+            known, todo = network.attributes.get("backbone"), "Take another encoder, such as flickr8k."
+            what = "the encoder was trained on precomputed features, and these pictures have none"
+            raise SearchError(network.obstacle if known else what, where=folder, todo=None if known else todo)
+        transform = replace(network.transform, exif=True)
+        self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
+        self._extraction = Extraction(_settings(network), self._resizing.transform, device=device, store=store)
+        network.check(self._extraction.identity.weights_sha256)
+        self.dimension = self._extraction.dimension
+        self.attributes = {**network.attributes, "transform": transform.as_json(), "origin": "extracted"}
+        """The root attributes that ``features.h5`` would have."""
+        self.rejected: dict[str, str] = {}
+        """The files that cannot be used, by id, with the reason."""
+        self._digests, self._done = FileDigests(folder, store), set[str]()
+        if any(self._digests.known(source) is None for source in self.sources):
+            with store.writer(self._extraction.identity), _told():  # before anything is computed
+                self._extraction.load()
+
+    def read(
+        self,
+        add: Callable[[Piece], object],
+        *,
+        progress: bool = False,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Read or compute the pictures that were not read yet, until ``stop`` is set.
+
+        Args:
+            add: takes each piece as soon as the piece is there.
+            progress: show a bar on standard error.
+            stop: ends the reading after the pictures in progress.
+
+        Raises:
+            SearchError: none of the pictures can be used.
+            WeightsError: the network's weights are missing, or have another sha256.
+            StoreError: the store cannot be used; what was read before is in the store.
+        """
+        left = [source for source in self.sources if source.image_id not in self._done | self.rejected.keys()]
+        known = [(source, found) for source in left if (found := self._digests.known(source)) is not None]
+        try:
+            stored = {source.image_id for source, _ in known}
+            stored -= {source.image_id for source, _ in self._from_store(known, add)}
+            new = [source for source in left if source.image_id not in stored]
+            if new:
+                workers = min(self._workers, len(new) // PICTURES_A_WORKER)
+                self._compute(new, add, _Reading(self._resizing, workers, stop or threading.Event()), progress)
+        finally:
+            self._save()
+            self._report()
+        if not self._done and len(self.rejected) == len(self.sources):
+            raise SearchError("none of its pictures can be used", where=self.folder)
+
+    def _compute(
+        self, new: Sequence[Source], add: Callable[[Piece], object], reading: _Reading, progress: bool
+    ) -> None:
+        """Compute the features of new files, unless the store has the features of a copy."""
+        saved = time.monotonic()
+        with tqdm(total=len(new), desc="pictures", unit="picture", disable=None if progress else True) as bar:
+            files = self._new_files(new, add, reading, bar)
+            pixels = reading.pixels(files, self._extraction.identity.key, functools.partial(self._reject, bar))
+            computed = self._extraction.compute((), lambda _: pixels, block=_BLOCK)
+            with contextlib.closing(computed), contextlib.closing(pixels), contextlib.closing(files):
+                for keys, values in computed:
+                    owners = [(row, one) for row, key in enumerate(keys) for one in reading.owners.pop(key)]
+                    self._add([one for _, one in owners], values[[row for row, _ in owners]], add)
+                    bar.update(len(owners))
+                    if time.monotonic() - saved > _SAVED:
+                        self._save()
+                        saved = time.monotonic()
+
+    def _new_files(
+        self, new: Sequence[Source], add: Callable[[Piece], object], reading: _Reading, bar: tqdm[NoReturn]
+    ) -> Generator[tuple[bytes, Source], None, None]:
+        """Yield the files whose features must be computed, each with its key; add those that the store has."""
+        waiting, size = iter(new), _FIRST
+        while not reading.stop.is_set() and (part := list(itertools.islice(waiting, size))):
+            size, files = min(2 * size, _MOST), []
+            for source, found in zip(part, self._digests.find(part, self._resizing), strict=True):
+                if isinstance(found, Reject):
+                    self._reject(bar, [source.image_id], found.detail)
+                else:
+                    files.append((source, found))
+            missing = self._from_store(files, add)
+            bar.update(len(files) - len(missing))
+            for source, sha256 in missing:
+                if reading.stop.is_set():
+                    return
+                key = self._extraction.identity.key(sha256)
+                reading.owners.setdefault(key, []).append((source, sha256))
+                if len(reading.owners[key]) == 1:  # copies wait for the first
+                    yield key, source
+
+    def _from_store(self, files: Files, add: Callable[[Piece], object]) -> Files:
+        """Add the files whose features the store has; return the others."""
+        by_key: dict[bytes, Files] = {}
+        for source, sha256 in files:
+            by_key.setdefault(self._extraction.identity.key(sha256), []).append((source, sha256))
+        for keys, values in self._store.read(self._extraction.identity, self.dimension, by_key.keys()):
+            owners = [(row, one) for row, key in enumerate(keys) for one in by_key.pop(key)]
+            self._add([one for _, one in owners], values[[row for row, _ in owners]], add)
+        return [one for others in by_key.values() for one in others]
+
+    def _add(self, files: Files, features: Floats, add: Callable[[Piece], object]) -> None:
+        add(Piece([source.image_id for source, _ in files], [sha256 for _, sha256 in files], features))
+        self._done.update(source.image_id for source, _ in files)
+
+    def _reject(self, bar: tqdm[NoReturn], ids: Collection[str], why: str) -> None:
+        self.rejected.update(dict.fromkeys(ids, why))
+        bar.update(len(ids))
+
+    def _save(self) -> None:
+        self._digests.save({source.image_id for source in self.sources})
+
+    def _report(self) -> None:
+        """Name the files that cannot be used in the log."""
+        for image_id, why in sorted(self.rejected.items())[:_NAMED]:
+            log.warning("picture %s left out: %s", image_id, why)
+        if len(self.rejected) > _NAMED:
+            log.warning("%d more pictures left out", len(self.rejected) - _NAMED)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Name the option in the error of missing weights."""
+    try:
+        yield
+    except WeightsError as error:
+        todo = f"{error.todo or ''} Or give the file with --weights.".lstrip()
+        raise WeightsError(error.what, where=error.where, expected=error.expected, todo=todo) from None
+
+
+class _Reading:
+    """One reading of a folder: which files wait for which feature."""
+
+    def __init__(self, resizing: ResizeSettings, workers: int, stop: threading.Event) -> None:
+        self._resizing, self._workers, self.stop = resizing, workers, stop
+        self.owners: dict[bytes, Files] = {}
+        """The files that wait for a key's feature: copies of a picture share a key."""
+
+    def pixels(
+        self,
+        files: Iterator[tuple[bytes, Source]],
+        key_of: Callable[[str], bytes],
+        reject: Callable[[Collection[str], str], None],
+    ) -> Generator[tuple[bytes, Pixels], None, None]:
+        """Yield the pixels of files, each with its key, in order; files that cannot be decoded are rejected."""
+        keys: list[bytes] = []
+
+        def sources() -> Iterator[Source]:
+            for key, source in files:
+                keys.append(key)
+                yield source
+
+        reader = functools.partial(resize_to_array, settings=self._resizing)
+        for one in ordered_map(reader, sources(), workers=self._workers, chunk=4):
+            key = keys.pop(0)
+            if not isinstance(one, Reject) and key_of(one[1]) == key:
                 yield key, one[2]
                 continue
             why = one.detail if isinstance(one, Reject) else "the file, or a copy of it, changed while it was read"
-            rejected.update({image_id: why for image_id, other in keys.items() if other == key})
-
-    rows, ids = rows_of(list(keys.values())), list(keys)
-    features, there = np.empty((len(ids), extraction.dimension), np.float32), np.zeros(len(ids), bool)
-    for some, values in extraction.run(rows, read, progress=progress):
-        for key, value in zip(some, values, strict=True):
-            features[rows[key]], there[rows[key]] = value, True
-    for image_id, why in sorted(rejected.items()):
-        log.warning("picture %s left out: %s", image_id, why)
-    if not there.any():
-        raise SearchError("none of its pictures can be used", where=folder)
-    attributes = {**network.attributes, "transform": transform.as_json(), "origin": "extracted"}
-    kept = [image_id for image_id, is_there in zip(ids, there, strict=True) if is_there]
-    return FeatureTable(features[there], kept, [sha256[image_id] for image_id in kept], attributes, frozenset(rejected))
+            reject([source.image_id for source, _ in self.owners.pop(key)], why)
 
 
 def _settings(network: NamedNetwork) -> FeaturesSettings:

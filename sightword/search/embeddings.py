@@ -24,7 +24,7 @@ from sightword.storage.store import Store, Writer
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 """The version of the computation. A change that moves more than the last bits of an embedding increases the number."""
 
 Floats = npt.NDArray[np.float32]

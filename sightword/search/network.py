@@ -25,14 +25,14 @@ class NamedNetwork:
     attributes: Mapping[str, Any]
     """The root attributes of ``features.h5``, or the notes of an encoder on its features."""
     file: Path | None = None
-    """The file with the weights; None for published or random weights."""
+    """The file with the weights; None for random weights, and for those that a package or a publisher has."""
 
     @property
     def obstacle(self) -> str:
         """The reason why features like these cannot be computed; empty where they can."""
         if not self.attributes.get("backbone"):
             origin = str(self.attributes.get("origin") or "of unknown origin").partition(" (sha256")[0]
-            return f"the features were not computed here ({origin}), so another picture's cannot be"
+            return f"this collection uses precomputed features ({origin}), so new pictures cannot be added"
         try:
             _ = self.transform
         except (ValueError, TypeError, FeaturesError):
@@ -60,7 +60,7 @@ class NamedNetwork:
         name = str(self.attributes["weights"])
         if random_weights(self.attributes):
             return RANDOM
-        return str(self.file.absolute()) if self.file and is_weights_file(name) else name
+        return str(self.file.absolute()) if self.file else name
 
     @property
     def seed(self) -> int:

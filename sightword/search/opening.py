@@ -55,7 +55,7 @@ def open_search(
     require_encoder(folder)
     if weights is not None and not weights.is_file():
         raise SearchError("there is no such file of weights", where=weights)
-    found: tuple[FeatureTable, CaptionTable | None]
+    found: tuple[FeatureTable, CaptionTable | None] | None = None
     if collection is None:
         found = _read(features, captions, split)
         _check_named(named, *found, split)
@@ -64,7 +64,7 @@ def open_search(
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
-    from sightword.search.collection import read_collection
+    from sightword.search.collection import PictureFolder
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.network import NamedNetwork
     from sightword.search.searcher import Searcher
@@ -76,14 +76,15 @@ def open_search(
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
     model = open_with_pictures(folder if space is None else encoder, device=device)
-    if collection is not None:
+    searcher: Searcher
+    if found is None:
         trained = model.notes.get("features") or {}
-        network = NamedNetwork(trained, file_of(trained))
-        options: dict[str, Any] = {"workers": settings.workers, "progress": True}
-        found = read_collection(collection, network, device=device, store=store, **options), None
-    kept = KeptEmbeddings(store, kind_of(folder, device.type))
-    options = {"where": collection or features, "split": split, "threads": settings.threads, "kept": kept}
-    searcher = Searcher(model, *found, **options)
+        network, places = NamedNetwork(trained, file_of(trained)), collection or features
+        folder_ = PictureFolder(places, network, device=device, store=store, workers=settings.workers)
+        searcher = Searcher(model, folder_, where=collection, threads=settings.threads)
+    else:
+        kept = KeptEmbeddings(store, kind_of(folder, device.type))
+        searcher = Searcher(model, *found, where=features, split=split, threads=settings.threads, kept=kept)
     file = file_of(searcher.attributes)
     return searcher, UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=file, device=device)
 

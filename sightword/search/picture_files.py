@@ -6,11 +6,11 @@ import functools
 import hashlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from sightword.cluster.processes import ordered_map
+from sightword.cluster.processes import threaded_map
 from sightword.errors import FileFormatError, SearchError
 from sightword.images.decode import Reject
 from sightword.images.resized import Source, hash_file
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 Stamp = list[int]
 """Size and time of the last change, in nanoseconds."""
+_THREADS = 4
+"""Files that are read at a time."""
 
 
 def list_pictures(folder: Pathish) -> list[Source]:
@@ -60,34 +62,50 @@ def _report(error: OSError) -> None:
     log.warning("folder %s left out: %s", error.filename, error.strerror)
 
 
-def digests(
-    folder: Pathish, sources: Sequence[Source], settings: ResizeSettings, store: Store, *, workers: int = 0
-) -> list[str | Reject]:
-    """Return the sha256 of each file, in hex, or the reason why it cannot be used.
+class FileDigests:
+    """The sha256 of the picture files of a folder; a file whose size and time did not change is not read again.
 
-    Files with the size and time of the last call are not read again. The list of the last call is in the store's
-    folder; a damaged list is made again, with a warning.
+    The list is in the folder of the store. A damaged list is made again, with a warning.
     """
-    place = (
-        store.place.folder / "folders" / f"{hashlib.sha256(os.fsencode(Path(folder).absolute())).hexdigest()[:32]}.json"
-    )
-    known = _read(place)
-    stamps = {source.image_id: _stamp(source) for source in sources}
-    found: dict[str, str | Reject] = {
-        image_id: known[image_id][1]
-        for image_id, stamp in stamps.items()
-        if stamp is not None and image_id in known and known[image_id][0] == stamp
-    }
-    missing = [source for source in sources if source.image_id not in found]
-    hashes = ordered_map(functools.partial(hash_file, settings=settings), missing, workers=workers, chunk=16)
-    found.update(zip((source.image_id for source in missing), hashes, strict=True))
-    record = {image_id: [stamps[image_id], value] for image_id, value in found.items() if isinstance(value, str)}
-    if missing or record.keys() != known.keys():
+
+    def __init__(self, folder: Pathish, store: Store) -> None:
+        name = hashlib.sha256(os.fsencode(Path(folder).absolute())).hexdigest()[:32]
+        self._place = store.place.folder / "folders" / f"{name}.json"
+        self._saved = self._record = _read(self._place)
+
+    def known(self, source: Source) -> str | None:
+        """Return the sha256 of a file, in hex, without reading the file; None for a file that is new or has changed."""
+        record = self._record.get(source.image_id)
+        return record[1] if record and record[0] == _stamp(source) else None
+
+    def find(self, sources: Sequence[Source], settings: ResizeSettings) -> list[str | Reject]:
+        """Return the sha256 of each file, or the reason why the file cannot be read."""
+        missing = [
+            (source, _stamp(source)) for source in sources if self.known(source) is None
+        ]  # stamps before reading
+        read = functools.partial(hash_file, settings=settings)
+        found = dict(
+            zip(
+                (one.image_id for one, _ in missing),
+                threaded_map(read, [one for one, _ in missing], threads=_THREADS),
+                strict=True,
+            )
+        )
+        fresh = {one.image_id: [stamp, found[one.image_id]] for one, stamp in missing}
+        good = {image_id: value for image_id, value in fresh.items() if isinstance(value[1], str)}
+        self._record = {**self._record, **good} if good else self._record
+        return [found.get(source.image_id) or self._record[source.image_id][1] for source in sources]
+
+    def save(self, keep: Collection[str]) -> None:
+        """Write the list of the pictures with these ids, if the list changed."""
+        record = {image_id: value for image_id, value in self._record.items() if image_id in keep}
+        if record == self._saved:
+            return
         try:
-            group_files.write_open(place, canonical_json(record).encode())
+            group_files.write_open(self._place, canonical_json(record).encode())
+            self._saved = record
         except OSError as error:
-            log.debug("%s: %s", place, error)
-    return [found[source.image_id] for source in sources]
+            log.debug("%s: %s", self._place, error)
 
 
 def _stamp(source: Source) -> Stamp | None:

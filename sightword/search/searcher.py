@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import logging
-import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +17,17 @@ from sightword.compute import devices
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, FeaturesError, SearchError
+from sightword.errors import FeaturesError, SearchError
 from sightword.evaluation.retrieval.index import Found, Index
 from sightword.features.tables.origin import DEMONSTRATION, random_weights
 from sightword.features.tables.table import FeatureTable
 from sightword.model.shape import ComparisonName
 from sightword.search.catalogue import Caption, Catalogue, build
+from sightword.search.collection import PictureFolder, Piece
 from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
+from sightword.search.provenance import check_width, difference
 from sightword.search.query import Query, check_query
-
-log = logging.getLogger(__name__)
+from sightword.search.weak import SENTENCES, WeakMatches
 
 MOST = 1000
 """Largest number of answers to a query."""
@@ -61,16 +58,19 @@ class PictureAnswer(NamedTuple):
     query: Query
     hits: list[PictureHit]
     seconds: float
+    weak: bool
+    """Whether the best picture fits the sentence no better than sentences about what no photograph shows."""
 
 
 class Searcher:
     """Finds pictures by sentences and captions by pictures.
 
-    Pictures are embedded at once; captions by :meth:`read_captions`, which takes long for many captions.
+    Pictures of a table are embedded at once; those of a folder by :meth:`read_pictures`, and captions by
+    :meth:`read_captions`, which take long. What was read by then is found.
 
     Args:
         encoder: a trained encoder.
-        table: the features of the pictures.
+        pictures: the features of the pictures, or a folder of picture files.
         captions: all captions, or None.
         where: the file of the features, for messages.
         split: search only pictures and captions of this split.
@@ -86,7 +86,7 @@ class Searcher:
     def __init__(
         self,
         encoder: SentenceEncoder,
-        table: FeatureTable,
+        pictures: FeatureTable | PictureFolder,
         captions: CaptionTable | None = None,
         *,
         where: Path | None = None,
@@ -94,22 +94,33 @@ class Searcher:
         threads: int = 1,
         kept: KeptEmbeddings | None = None,
     ) -> None:
-        self.encoder, self._kept = encoder, kept
-        self.attributes = table.attributes
-        self.catalogue: Catalogue = build(table.image_ids, captions, split)
-        _check(encoder, table, where)
-        pictures, texts = self.catalogue.pictures, self.catalogue.captions
-        self.files = dict(zip(table.image_ids, table.sha256, strict=True))
+        self.encoder, self._kept, self._threads = encoder, kept, threads
+        self.attributes = pictures.attributes
+        self.folder = pictures if isinstance(pictures, PictureFolder) else None
+        """The folder of the pictures; None for a table."""
+        ids = [] if isinstance(pictures, PictureFolder) else pictures.image_ids
+        self.catalogue: Catalogue = build(ids, captions, split)
+        self.files: dict[str, str] = {}
         """The sha256 of the pictures' files, by id; empty where they are not known."""
-        shape = encoder.width, encoder.similarity_name
-        self._pictures = Index(len(pictures), *shape, "pictures", threads=threads)
-        features = table.features if split is None else table.features[table.rows(pictures)]
-        self._pictures.add(self._embedded(features))
-        self._captions = Index(len(texts), *shape, "captions", threads=threads)
-        self._threads = threads
+        self.rows_of_files: dict[str, int] = {}
+        """The rows of the pictures by the sha256 of their files."""
+        shape, texts = (encoder.width, encoder.similarity_name), len(self.catalogue.captions)
+        room = len(self.catalogue.pictures) if self.folder is None else len(self.folder.sources)
+        self._pictures = Index(room, *shape, "pictures", threads=threads)
+        self._captions = Index(texts, *shape, "captions", threads=threads)
+        self._weak = WeakMatches(encoder.similarity)
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
         self.problem = ""
-        """The error that :meth:`keep_reading` met last, until captions are read again."""
+        """The error that :func:`sightword.search.reading.keep_reading` met last, until something is read again."""
+        if isinstance(pictures, PictureFolder):
+            check_width(encoder, pictures.dimension, self.attributes, where)
+            return
+        if not ids:
+            raise FeaturesError("holds no pictures", where=where, todo="Give the corpus its pictures.")
+        check_width(encoder, pictures.features.shape[1], self.attributes, where)
+        self._know(zip(ids, pictures.sha256, strict=True))
+        rows = slice(None) if split is None else pictures.rows(self.catalogue.pictures)
+        self._pictures.add(self._embedded(pictures.features[rows]))
 
     @property
     def notes(self) -> list[str]:
@@ -117,15 +128,39 @@ class Searcher:
         found, trained = [], self.encoder.notes.get("features")
         if random_weights(self.attributes):
             found.append(f"The pictures' features are of a network with {DEMONSTRATION}.")
-        if isinstance(trained, dict) and (difference := _difference(trained, self.attributes)):
-            found.append(f"The encoder was trained on features of {difference}.")
+        if isinstance(trained, dict) and (other := difference(trained, self.attributes)):
+            found.append(f"The encoder was trained on features of {other}.")
         return found
 
+    def _know(self, files: Iterable[tuple[str, str]]) -> None:
+        """Take in the sha256 of pictures' files."""
+        for picture, sha256 in files:
+            self.files[picture] = sha256
+            if sha256 and picture in self.catalogue.rows:
+                self.rows_of_files[sha256] = self.catalogue.rows[picture]
+
     @property
-    def rows_of_files(self) -> dict[str, int]:
-        """The sha256 of the pictures' files to their rows."""
-        rows = self.catalogue.rows
-        return {sha256: rows[picture] for picture, sha256 in self.files.items() if sha256 and picture in rows}
+    def pictures_read(self) -> int:
+        """Pictures that can be found by now."""
+        return len(self._pictures)
+
+    @property
+    def pictures_left(self) -> int:
+        """Pictures of the folder that are not read yet."""
+        return 0 if self.folder is None else len(self.folder.sources) - len(self.folder.rejected) - self.pictures_read
+
+    def read_pictures(self, *, progress: bool = False, stop: threading.Event | None = None) -> None:
+        """Read the pictures of the folder that were not read yet; errors as :meth:`PictureFolder.read`."""
+        if self.folder is not None:
+            self.folder.read(self._add, progress=progress, stop=stop)
+
+    def _add(self, piece: Piece) -> None:
+        """Let pictures be found."""
+        vectors = self.encoder.encode_images(piece.features)
+        self.catalogue.add(piece.ids)
+        self._know(zip(piece.ids, piece.sha256, strict=True))
+        self._pictures.add(vectors)
+        self.problem = ""
 
     @property
     def captions_read(self) -> int:
@@ -180,28 +215,6 @@ class Searcher:
                 save([keys[row] for row in missing], vectors[missing])
         return vectors
 
-    def keep_reading(self, stop: threading.Event, *, pause: float = 5.0) -> None:
-        """Embed the captions, in a thread with a lower priority, until ``stop`` is set.
-
-        After an error the log has a warning, :attr:`problem` is set, and after ``pause`` seconds the same captions are
-        tried again, since the page needs them; the pause doubles after each error, up to an hour.
-        """
-        if sys.platform == "linux":
-            thread = threading.get_native_id()  # on Linux a priority is a thread's own
-            os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
-        while not stop.is_set():
-            try:
-                return self.read_captions(stop=stop)
-            except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
-                self.problem = f"{type(error).__name__}: {error}"
-                log.warning(
-                    "reading the captions failed at %d of %d (%s: %s); trying again in %.0f s",
-                    *(self.captions_read, len(self.catalogue.captions), type(error).__name__, error, pause),
-                )
-                stop.wait(pause)
-                pause = min(2 * pause, 3600.0)
-        return None
-
     def pictures(self, text: str, top: int, *, split: str | None = None) -> PictureAnswer:
         """Find the pictures most similar to a sentence, of all splits or of one.
 
@@ -209,22 +222,38 @@ class Searcher:
             SearchError: the sentence is empty, too long, not UTF-8, or all its characters (or words) are unknown; or
                 no picture is of the split.
         """
-        query, rows = check_query(text, self.encoder.vocabulary), self.catalogue.rows_of(split)
+        query = check_query(text, self.encoder.vocabulary)
+        among = None if split is None else self.catalogue.rows_of(split)
         with self._turn, devices.threads(self._threads):
             begun = time.perf_counter()
             vector = self.encoder.encode(query.text)
-            found = self._best(vector, top, rows)
+            found = self._best(vector, top, among)
             seconds = time.perf_counter() - begun
-        return PictureAnswer(query, self._hits(found, vector), seconds)
+            weak = self._weak.bound(self._pictures, self._unrelated)
+        hits = self._hits(found, vector)
+        return PictureAnswer(query, hits, seconds, bool(hits) and hits[0].score <= weak)
 
-    def _best(self, vector: Floats, top: int, among: Collection[int]) -> Found:
+    def _unrelated(self) -> Floats:
+        """Return the embeddings of the sentences about what no photograph shows, (n, width)."""
+        keys, texts = [caption_key(text) for text in SENTENCES], list(SENTENCES)
+        if self._kept:
+            vectors, known = self._kept.read(keys, self.encoder.width)
+            if known.all():
+                return vectors
+        vectors = self.encoder.encode(texts)
+        if self._kept:
+            with self._kept.saving() as save:
+                save(keys, vectors)
+        return vectors
+
+    def _best(self, vector: Floats, top: int, among: Collection[int] | None) -> Found:
         """Find the best of some rows: the index ranks all, so more are asked for until enough are among them."""
+        if among is None:
+            return self._pictures.best(vector, top)
         count, wanted = len(self._pictures), min(top, len(among))
-        asked = top if len(among) == count else top * count // len(among) + top
+        asked = top * count // len(among) + top
         while True:
             found = self._pictures.best(vector, asked)
-            if len(among) == count:
-                return found
             chosen = np.array([row in among for row in found.rows.tolist()], bool)
             if chosen.sum() >= wanted or asked >= count:
                 return Found(found.rows[chosen][:wanted], found.scores[chosen][:wanted])
@@ -295,50 +324,3 @@ def _shares(scores: Doubles, query: Floats, rows: Floats, similarity: Comparison
     else:  # the most that the lower side can exceed the upper side by is its own length
         shares = 1 + scores / (ours if similarity == "order" else theirs) ** 2
     return np.clip(shares, 0.0, 1.0)
-
-
-def _check(encoder: SentenceEncoder, table: FeatureTable, where: Path | None) -> None:
-    if not table.image_ids:
-        raise FeaturesError("holds no pictures", where=where, todo="Give the corpus its pictures.")
-    width, trained = table.features.shape[1], encoder.notes.get("features")
-    if width != encoder.features_width:
-        of = f" ({_network(trained)})" if isinstance(trained, dict) else ""
-        what = f"has {width} numbers a picture ({_network(table.attributes)})"
-        expected = f"{encoder.features_width}, as the encoder was trained with{of}"
-        raise EncoderError(what, where=where, expected=expected, todo="Give the features of the same run.")
-
-
-def _network(attributes: Mapping[str, Any]) -> str:
-    """Return the name of the network that made features, or of the file they came from, without its sha256."""
-    if not attributes.get("backbone"):
-        return str(attributes.get("origin") or "of unknown origin").partition(" (sha256")[0]
-    weights = DEMONSTRATION if random_weights(attributes) else f"weights {attributes.get('weights', '')}"
-    return f"{attributes['backbone']}, {weights}"
-
-
-def _difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """Describe the features of the training where they may be of another kind than these; empty otherwise."""
-    parts = [key for key in ("backbone", "feature_point", "weights_sha256") if trained.get(key) != here.get(key)]
-    if not trained.get("backbone") and not here.get("backbone"):
-        parts = ["origin"] if trained.get("origin") != here.get("origin") else []
-    elif _transform(trained) != _transform(here):
-        parts.append("transform")
-    if not parts:
-        return ""
-    names = _network(trained), _network(here)
-    if here.get("backbone") and not trained.get("backbone"):
-        return f"an unknown network ({names[0]}): scores mean nothing if these ({names[1]}) are of another one"
-    if names[0] != names[1]:
-        return f"another kind ({names[0]}) than these ({names[1]}): scores may mean nothing"
-    words = {"feature_point": "points of the network", "transform": "crops or normalisation", "origin": "contents"}
-    others = ", ".join(words.get(part, "weights") for part in parts)
-    return f"another kind ({names[0]}, but other {others}): scores may mean nothing"
-
-
-def _transform(attributes: Mapping[str, Any]) -> object:
-    """Return the transform without ``exif``, which changes rotated photographs only."""
-    try:
-        values = json.loads(str(attributes.get("transform") or "{}"))
-    except ValueError:
-        return attributes.get("transform")
-    return {key: value for key, value in values.items() if key != "exif"} if isinstance(values, dict) else values

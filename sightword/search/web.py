@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,10 +18,24 @@ from sightword.search.catalogue import Caption
 from sightword.search.searcher import MOST, Floats, PictureHit, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
+from sightword.search.weak import WEAK
 
 UPLOAD = "application/octet-stream"
 """The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
 _EXAMPLES, _EXAMPLE, _TRIES = 5, 45, 5
+_SENTENCES = (
+    "a dog runs through the snow",
+    "children play in the water",
+    "a man climbs a rock",
+    "people sit around a table",
+    "a woman rides a bike",
+    "a boat on the sea",
+    "a person jumps in the air",
+    "a crowd in a city street",
+    "a child in a swing",
+    "a ball game",
+)
+"""Examples for a collection without captions."""
 _CAPTIONS, _ALIKE = 10, 8
 """Captions that a picture finds, and pictures like it."""
 
@@ -78,7 +93,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
     def page() -> str:
         return render_template(
             "search.html",
-            pictures=len(catalogue.pictures),
+            pictures=searcher.pictures_read + searcher.pictures_left,
             captions=len(catalogue.captions),
             notes=parts.notes,
             examples=[(text, _typed(searcher, text)) for text in _examples(searcher)],
@@ -96,7 +111,8 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
         answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=split)
         return jsonify(
             query=answer.query.text,
-            note=answer.query.note,
+            note=" ".join(filter(None, [answer.query.note, WEAK * answer.weak])),
+            weak=answer.weak,
             of=len(catalogue.rows_of(split)),
             seconds=round(answer.seconds, 4),
             pictures=[_found(parts, hit) for hit in answer.hits],
@@ -136,7 +152,12 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/progress")
     def progress() -> Response:
-        return jsonify(read=searcher.captions_read, of=len(catalogue.captions), problem=searcher.problem)
+        return jsonify(
+            pictures={"read": searcher.pictures_read, "left": searcher.pictures_left},
+            captions={"read": searcher.captions_read, "of": len(catalogue.captions)},
+            unusable=0 if searcher.folder is None else len(searcher.folder.rejected),
+            problem=searcher.problem,
+        )
 
     @app.get("/pictures/<int:row>")  # by number: a request never becomes a path
     def picture(row: int) -> tuple[Response, int] | Response:
@@ -222,14 +243,24 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
 def _examples(searcher: Searcher) -> list[str]:
     """Choose a few example captions, the same at each start, spread over the captions of test, else of all.
 
-    A caption that finds its picture goes before its neighbours.
+    A caption that finds its picture goes before its neighbours. Without captions the examples are general sentences
+    that find something.
     """
+    if not searcher.catalogue.captions:
+        fit = (text for text in _SENTENCES if searcher.pictures_left or _is_found(searcher, text))
+        return list(itertools.islice(fit, _EXAMPLES))
     splits = searcher.catalogue.splits
     short = [one for one in searcher.catalogue.captions if 10 <= len(one.text) <= _EXAMPLE]
     short = [one for one in short if splits.get(one.pictures[0]) == "test"] or short
     step = max(1, len(short) // _EXAMPLES)
     parts = [short[start : start + min(step, _TRIES)] for start in range(step // 2, len(short), step)]
     return [next((one for one in part if _finds(searcher, one)), part[0]).text for part in parts[:_EXAMPLES]]
+
+
+def _is_found(searcher: Searcher, text: str) -> bool:
+    with contextlib.suppress(SearchError):
+        return not searcher.pictures(text, 1).weak
+    return False
 
 
 def _finds(searcher: Searcher, caption: Caption) -> bool:

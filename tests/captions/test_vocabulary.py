@@ -104,6 +104,9 @@ def test_a_vocabulary_of_words() -> None:
         (Normalisation(whitespace="collapse", full_stop="add"), "A dog . ", "A dog ."),
         (Normalisation(unicode="NFC"), "cafe\u0301", "caf\u00e9"),
         (Normalisation(unicode="NFKC"), "\ufb01n", "fin"),
+        (Normalisation(case="fold_capitals"), "A DOG RUNS .", "a dog runs ."),
+        (Normalisation(case="fold_capitals"), "A DOG runs .", "A DOG runs ."),
+        (Normalisation(case="fold_capitals"), "A", "A"),
     ],
 )
 def test_normalisation(normalise: Normalisation, text: str, expected: str) -> None:

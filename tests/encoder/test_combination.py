@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from encoder_kinds import BAG, GRU, TEXTS, VOCABULARY, joined, of_sentences, summed, three
+from encoder_kinds import BAG, GRU, TEXTS, VOCABULARY, joined, of_sentences, summed, three, weighted
 from small_encoder import made
 from small_ground import TEXTS as GROUND_TEXTS
 from small_ground import encoder as with_spaces
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
@@ -179,3 +180,46 @@ def test_two_vocabularies_have_no_graph(tmp_path):
     with pytest.raises(EncoderError, match="reads with several vocabularies"):
         write_export(tmp_path / "out", SentenceEncoder(parts, "join"))
     assert not (tmp_path / "out").exists()
+
+
+def test_joined_parts_with_shares_have_the_weighted_mean_of_their_cosines() -> None:
+    bag, counted = summed(BAG), weighted()
+    both = joined(bag, counted, shares=(0.7, 0.3))
+    own = [one.similarity(vectors, vectors) for one in (bag, counted, both) for vectors in [one.encode(TEXTS[:3])]]
+    np.testing.assert_allclose(own[2], 0.7 * own[0] + 0.3 * own[1], atol=1e-6)
+
+
+def test_a_lexical_part_that_is_left_out_has_zeros_and_the_same_retrieval() -> None:
+    bag = summed(BAG)
+    both = joined(bag, weighted(), shares=(0.7, 0.3))
+    features = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    without = both.encode(TEXTS[:3], lexical=False)
+    assert not without[:, bag.width :].any()
+    pictures = both.encode_images(features)
+    want = bag.similarity(bag.encode(TEXTS[:3]), bag.encode_images(features))
+    np.testing.assert_allclose(both.similarity(without, pictures), want, atol=1e-6)
+    whole = both.similarity(both.encode(TEXTS[:3]), pictures)
+    np.testing.assert_allclose(whole, want * np.float32(0.7**0.5), atol=1e-6)
+
+
+def test_an_encoder_of_lexical_parts_alone_cannot_leave_them_out() -> None:
+    with pytest.raises(EncoderError, match="lexical is False"):
+        weighted().encode("a dog", lexical=False)
+
+
+@pytest.mark.parametrize("shares", [(0.5,), (0.5, 0.6), (1.0, 0.0)])
+def test_shares_that_do_not_belong_to_the_parts_are_refused(shares) -> None:
+    with pytest.raises(EncoderError, match=r"shares are .*expected one above 0"):
+        joined(summed(BAG), weighted(), shares=shares)
+
+
+def test_a_search_leaves_out_parts_without_a_side_of_pictures_and_ranks_pictures_the_same(tmp_path):
+    whole = joined(summed(BAG), weighted(), summed(GRU, seed=1), shares=[0.5, 0.2, 0.3])
+    whole.save(tmp_path / "encoder")
+    found = open_with_pictures(tmp_path / "encoder")
+    assert found.width == whole.width - weighted().width
+    features = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
+    ours, theirs = (one.similarity(one.encode(TEXTS), one.encode_images(features)) for one in (found, whole))
+    seen = [0, 2, 4]
+    np.testing.assert_array_equal(np.argsort(ours[seen]), np.argsort(theirs[seen]))
+    np.testing.assert_allclose(ours[seen] * np.sqrt(0.8), theirs[seen], rtol=1e-4, atol=1e-6)

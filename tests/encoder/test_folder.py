@@ -68,7 +68,10 @@ def with_shape(**entries):
         ({"parts": [{**PART, "features_width": 8}]}, "belongs to another network"),
         ({"parts": [{**PART, "features_width": "7"}]}, "features_width is '7'"),
         ({"parts": [{**PART, "features_width": 10**12}]}, "features_width is 1000000000000"),
-        ({"parts": [{"parts": [PART], "combine": "sum", "renormalise": False, "notes": {}}]}, "expected a Part of a"),
+        (
+            {"parts": [{"parts": [PART], "combine": "sum", "renormalise": False, "shares": [], "notes": {}}]},
+            "expected a Part of a",
+        ),
         ({"similarity": "order"}, "similarity is 'order'; expected 'dot', as its parts have it"),
         ({"width": 13}, "width is 13; expected 12, as its parts have it"),
         ({"renormalise": "no"}, "renormalise is 'no'; expected true or false"),

@@ -125,7 +125,7 @@ def test_a_saved_encoder_is_loaded_with_equal_bits_and_saved_with_equal_bytes(ki
 
 def test_half_precision_is_near_and_takes_half_the_place(kind, tmp_path):
     kind.save(tmp_path / "whole")
-    kind.save(tmp_path / "half", half=True)
+    kind.save(tmp_path / "half", stored="float16")
     sizes = [sum(path.stat().st_size for path in (tmp_path / name).glob("*.safetensors")) for name in ("half", "whole")]
     assert sizes[0] < 0.8 * sizes[1]
     loaded = SentenceEncoder.load(tmp_path / "half")
@@ -134,8 +134,26 @@ def test_half_precision_is_near_and_takes_half_the_place(kind, tmp_path):
     with torch.no_grad():
         kind.leaves[-1].captions.embedding.weight[2] = 1e6
     with pytest.raises(EncoderError, match=r"part-\d.safetensors: has weights beyond half precision \(in captions.emb"):
-        kind.save(tmp_path / "beyond", half=True)
+        kind.save(tmp_path / "beyond", stored="float16")
     assert not (tmp_path / "beyond").exists()
+
+
+def test_int8_rounds_each_row_of_a_matrix_to_a_step_of_its_largest_weight(kind, tmp_path):
+    kind.save(tmp_path / "small", stored="int8")
+    loaded = SentenceEncoder.load(tmp_path / "small")
+    for part, exact in zip(loaded.leaves, kind.leaves, strict=True):
+        state, want = part.network.state_dict(), dict(exact.network.named_parameters())
+        for name, weights in want.items():
+            assert state[name].dtype == torch.float32
+            if weights.ndim == 2:
+                step = weights.detach().abs().amax(dim=1, keepdim=True) / 127
+                assert ((state[name] - weights).abs() <= 0.501 * step).all()
+    cosines = (loaded.encode(TEXTS[:3]) * kind.encode(TEXTS[:3])).sum(axis=1) / np.multiply(
+        *(np.linalg.norm(one.encode(TEXTS[:3]), axis=1) for one in (loaded, kind))
+    )
+    assert (cosines > 0.995).all()
+    with pytest.raises(EncoderError, match=r"stored is 'int4'; expected float32 or float16 or int8"):
+        kind.save(tmp_path / "smaller", stored="int4")
 
 
 def test_sentence_transformers_get_the_same_embeddings(kind):

@@ -216,6 +216,10 @@ def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     assert cli.main(["pack", "out", "again", "--half"]) == 0
     assert cli.main(["pack", "out", "in-full"]) == 0
     assert [Path(name, "README.md").read_text() for name in ("again", "in-full")] == [card, "# A card\n"]
+    assert cli.main(["pack", "out", "eight", "--int8"]) == 0
+    assert Path("eight/README.md").read_text() == card.replace(
+        "in half precision (float16)", "as 8-bit integers with a scale for each row"
+    )
     capsys.readouterr()
     assert cli.main(["pack", str(tmp_path / "e"), "out"]) == 1
     assert capsys.readouterr().err == "sightword: out: exists. Name a new folder.\n"

@@ -14,6 +14,7 @@ KNOWN = {
     "alexnet": 4096,
     "densenet169": 1664,
     "efficientnet_b0": 1280,
+    "efficientnet_lite2": 1280,
     "googlenet": 1024,
     "inception_v3": 2048,
     "mobilenet_v2": 1280,
@@ -105,7 +106,10 @@ def test_the_documentation_lists_all_feature_points(repository) -> None:
     points = {name.strip().lower().replace(" ", "").replace("-", ""): cell.strip() for names, cell in rows
               for name in names.split(",")}  # fmt: skip
     for family, known in backbones._FEATURE_POINTS.items():
-        name = {"mobilenet_v2": "mobilenetv2", "mobilenet_v3": "mobilenetv3", "wide_resnet": "wideresnet"}.get(
-            family, family
-        )
+        name = {
+            "mobilenet_v2": "mobilenetv2",
+            "mobilenet_v3": "mobilenetv3",
+            "efficientnet_lite": "efficientnetlite",
+            "wide_resnet": "wideresnet",
+        }.get(family, family)
         assert points[name] == ", ".join(f"`{point}`" for point in known), family

@@ -102,7 +102,7 @@ def test_company_does_not_change_a_feature(tmp_path, sources, monkeypatch) -> No
 
 
 def test_a_call_that_is_not_full_is_filled_up(sources, monkeypatch) -> None:
-    monkeypatch.setitem(extractor.PICTURES_A_CALL, "cpu", 4)
+    monkeypatch.setitem(extractor.CROPS_A_CALL, "cpu", 40)
     options = {"weights_seed": 1, "resize": 56, "crop": 48}
     paths = [source.path for source in sources]
     full = extract(paths, "squeezenet1_1", "random", **options)

@@ -8,44 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from lively_networks import difference, distance, lively, pictures
 from torch import nn
 
-from sightword.features.backbones import build, cut, find_backbone
-from sightword.features.fusion import FusedConvolution, fuses, ready
+from sightword.features import fusion
+from sightword.features.fusion import CudnnConvolution, FusedConvolution, fuses, ready
 
 CPU = torch.device("cpu")
 
 SMALL = ["densenet121", "googlenet", "mobilenet_v3_small", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1"]
 LARGE = ["alexnet", "convnext_tiny", "efficientnet_b0", "inception_v3", "maxvit_t", "mnasnet0_5", "mobilenet_v2",
          "regnet_y_400mf", "resnext50_32x4d", "swin_t", "vgg11_bn", "vit_b_32", "wide_resnet50_2"]  # fmt: skip
-
-
-def pictures(name: str) -> torch.Tensor:
-    """Two pictures of coarse blocks: noise looks all alike to a network."""
-    side = 299 if name == "inception_v3" else 224
-    blocks = torch.randn(2, 3, 7, 7, generator=torch.Generator().manual_seed(1))
-    return nn.functional.interpolate(blocks, size=side)
-
-
-def lively(name: str) -> nn.Module:
-    """A random network whose batch norms do what trained ones do: without that, all pictures come out alike."""
-    backbone = find_backbone(name)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        network = cut(build(backbone, initialise=True), backbone)
-        for module in network.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                module.momentum = 1.0
-                nn.init.uniform_(module.weight, 0.5, 1.5)
-                nn.init.normal_(module.bias, 0, 0.1)
-        with torch.no_grad():
-            network.train()(pictures(name))
-    return network.eval()
-
-
-def difference(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest, as a part of the largest number."""
-    return float((one - other).abs().max() / one.abs().max())
 
 
 def compare(name: str) -> None:
@@ -61,11 +34,6 @@ def compare(name: str) -> None:
             rounded = distance(exact, network(images))
             half = distance(exact, ready(copy.deepcopy(network), precision="bf16", device=CPU)(images))
     assert difference(exact, fast) / 10 < half < 2 * rounded + 1e-5
-
-
-def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest of 1 - cosine."""
-    return float(1 - nn.functional.cosine_similarity(one, other.double().flatten(1)).min())
 
 
 @pytest.mark.slow
@@ -102,6 +70,30 @@ def test_even_areas_are_not_rounded(onednn, monkeypatch) -> None:
             found, rounded = first(images).relu(), exact(images).relu()
     assert difference(wanted, found) < 1e-6
     assert difference(wanted, rounded.float()) > 1e-3  # the control: what bfloat16 alone makes of it
+
+
+def convolution_add_relu(images, weight, added, alpha, bias, *geometry):
+    """The call of cuDNN, as torch describes it: sums are float32, and the bias may be."""
+    found = nn.functional.conv2d(images.float(), weight.float(), None, *geometry)
+    return (found + alpha * added + bias[:, None, None]).relu().to(images.dtype)
+
+
+@pytest.mark.parametrize("name", ["densenet121", "mobilenet_v3_small", "resnet18", "resnext50_32x4d"])
+def test_calls_of_cudnn_compute_the_network(name, monkeypatch) -> None:
+    monkeypatch.setattr(fusion, "FusedConvolution", CudnnConvolution)
+    monkeypatch.setattr(torch, "cudnn_convolution_add_relu", convolution_add_relu)
+    network, images = lively(name), pictures(name)
+    with torch.inference_mode():
+        exact = copy.deepcopy(network).double()(images.double()).flatten(1)
+        plain = difference(exact, network(images).flatten(1))
+        fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)
+        assert any(isinstance(module, CudnnConvolution) for module in fast.modules())
+        found = difference(exact, fast(images).flatten(1))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rounded = distance(exact, network(images))
+            half = distance(exact, ready(copy.deepcopy(network), precision="bf16", device=CPU)(images))
+    assert found < 3 * plain + 1e-6
+    assert found / 10 < half < 2 * rounded + 1e-5
 
 
 class Shared(nn.Module):

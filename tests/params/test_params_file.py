@@ -80,7 +80,7 @@ def test_sections_that_do_not_fit_each_other(edited):
         values["resize"]["side"] = 200
 
     text = message(edited(change))
-    assert "select.beside: encoders stand beside one of the cosine only (train.similarity is order)" in text
+    assert "select.beside: parts stand beside an encoder of the cosine only (train.similarity is order)" in text
     assert "retrieval.protocols: querybank needs the cosine (train.similarity is order)" in text
     assert "select.members = 2: there are 1 to choose from" in text
     assert "features.crop = 224: the resized pictures' smaller side is 200" in text

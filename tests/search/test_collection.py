@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import shutil
+import threading
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,13 +16,12 @@ from PIL import Image
 from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
 from sightword import extract
-from sightword.errors import SearchError
+from sightword.errors import SearchError, StoreError
 from sightword.features.extractor import Extractor
 from sightword.images import resized
-from sightword.search import collection
-from sightword.search.collection import read_collection
+from sightword.search.collection import PictureFolder
 from sightword.search.network import NamedNetwork
-from sightword.search.picture_files import list_pictures
+from sightword.search.picture_files import FileDigests, list_pictures
 from sightword.search.searcher import Searcher
 from sightword.storage.store import Store
 
@@ -39,9 +40,33 @@ def folder(world, tmp_path):
     return place
 
 
-def read(world, folder, store, **options):
-    network = NamedNetwork(world.encoder().notes["features"])
-    return read_collection(folder, network, device=torch.device("cpu"), store=Store(store), **options)
+class Read(NamedTuple):
+    """What was read of a folder, in the order of the ids."""
+
+    image_ids: list[str]
+    sha256: list[str]
+    features: np.ndarray
+    rejected: set[str]
+
+
+def opened(network, folder, store, **options) -> PictureFolder:
+    return PictureFolder(folder, network, device=torch.device("cpu"), store=Store(store), **options)
+
+
+def all_of(place: PictureFolder, **options) -> Read:
+    pieces = []
+    place.read(pieces.append, **options)
+    rows = sorted(row for piece in pieces for row in zip(piece.ids, piece.sha256, piece.features, strict=True))
+    ids, sha256, features = zip(*rows, strict=True) if rows else ([], [], [np.empty(0)])
+    return Read([*ids], [*sha256], np.stack(features), {*place.rejected})
+
+
+def opened_for(world, folder, store) -> PictureFolder:
+    return opened(NamedNetwork(world.encoder().notes["features"]), folder, store)
+
+
+def read(world, folder, store, **options) -> Read:
+    return all_of(opened_for(world, folder, store), **options)
 
 
 def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(world, folder, tmp_path, monkeypatch):
@@ -51,7 +76,8 @@ def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(wor
     rows = table.rows([f"scene-00{number}.png" for number in (7, 3, 4, 5, 6)])
     assert np.array_equal(found.features, table.features[rows])
     assert found.sha256 == [table.sha256[row] for row in rows]
-    searcher = Searcher(world.encoder(), found)
+    searcher = Searcher(world.encoder(), opened_for(world, folder, tmp_path / "store"))
+    searcher.read_pictures()
     assert not any("another kind" in note for note in searcher.notes)
     hits = searcher.pictures("a red circle", 5).hits
     assert sorted(hit.picture for hit in hits) == found.image_ids
@@ -67,7 +93,7 @@ def test_pictures_are_squashed_where_the_network_saw_squashed_pictures(world, fo
     attributes = world.encoder().notes["features"]
     squashed = json.dumps(json.loads(attributes["transform"]) | {"resize": [SIDE, SIDE]})
     network = NamedNetwork({**attributes, "transform": squashed})
-    found = read_collection(folder, network, device=torch.device("cpu"), store=Store(tmp_path / "store"))
+    found = all_of(opened(network, folder, tmp_path / "store"))
     options = {"weights_seed": SEED, "resize": SIDE, "crop": CROP, "crops": "one"}
     paths = [folder / image_id for image_id in found.image_ids]
     assert np.array_equal(found.features, extract(paths, BACKBONE, "random", fit="squash", **options))
@@ -96,24 +122,24 @@ def test_files_that_cannot_be_used_are_left_out_and_reported(world, folder, tmp_
     assert "picture cut.png left out: " in caplog.text
 
 
-def test_files_that_change_while_they_are_read_are_named_with_their_copies(
+def test_files_that_change_while_they_are_read_are_named_and_a_whole_copy_is_read(
     world, folder, tmp_path, caplog, monkeypatch
 ):
     shutil.copy(folder / "scene-003.png", folder / "copy.png")
-    real = collection.digests
+    real = FileDigests.find
 
-    def change(*given, **options):
-        found = real(*given, **options)
-        shutil.copy(world.files / "scene-009.png", folder / "scene-003.png")
+    def change(*given):
+        found = real(*given)
+        shutil.copy(world.files / "scene-009.png", folder / "copy.png")
         (folder / "scene-004.png").unlink()
         return found
 
-    monkeypatch.setattr(collection, "digests", change)
+    monkeypatch.setattr(FileDigests, "find", change)
     found = read(world, folder, tmp_path / "store")
-    assert found.rejected == {"copy.png", "scene-003.png", "scene-004.png"}
+    assert found.rejected == {"copy.png", "scene-004.png"}
     for picture in found.rejected:
         assert f"picture {picture} left out: " in caplog.text
-    assert found.image_ids == ["beach/A b.PNG", "scene-005.png", "scene-006.png"]
+    assert found.image_ids == ["beach/A b.PNG", "scene-003.png", "scene-005.png", "scene-006.png"]
 
 
 def test_a_damaged_list_of_files_is_reported_and_made_again(world, folder, tmp_path, caplog):
@@ -150,8 +176,8 @@ def test_folders_without_pictures_and_features_from_elsewhere_are_refused(world,
     with pytest.raises(SearchError, match="none of its pictures can be used"):
         read(world, tmp_path / "empty", tmp_path / "store")
     network = NamedNetwork({"backbone": "", "origin": "precomputed: mine.npy (sha256 00)"})
-    with pytest.raises(SearchError, match=r"not computed here \(precomputed: mine.npy\)"):
-        read_collection(folder, network, device=torch.device("cpu"), store=Store(tmp_path / "store"))
+    with pytest.raises(SearchError, match="trained on precomputed features"):
+        opened(network, folder, tmp_path / "store")
 
 
 def test_a_folder_that_cannot_be_read_is_reported(folder, monkeypatch, caplog):
@@ -171,3 +197,65 @@ def test_an_evil_name_is_an_id(world, tmp_path):
     (tmp_path / "photos").mkdir()
     shutil.copy(world.files / EVIL, tmp_path / "photos")
     assert read(world, tmp_path / "photos", tmp_path / "store").image_ids == [EVIL]
+
+
+def test_a_reading_that_is_stopped_keeps_what_it_read_and_the_next_one_computes_the_rest(
+    world, folder, tmp_path, monkeypatch
+):
+    for number in range(8, 30):
+        shutil.copy(world.files / f"scene-{number:03d}.png", folder)
+    place, stop, pieces = (
+        opened_for(world, folder, tmp_path),
+        threading.Event(),
+        [],
+    )
+    place.read(lambda piece: (pieces.append(piece), stop.set()), stop=stop)
+    first = {picture for piece in pieces for picture in piece.ids}
+    assert 0 < len(first) < 27
+    decoded, real = [], resized.resize_file
+    monkeypatch.setattr(
+        resized, "resize_file", lambda source, settings: decoded.append(source) or real(source, settings)
+    )
+    again = read(world, folder, tmp_path)
+    assert {source.image_id for source in decoded} == {*again.image_ids} - first
+    assert len(again.image_ids) == 27
+    assert np.array_equal(again.features, read(world, folder, tmp_path / "other").features)
+
+
+def test_a_reading_after_an_error_goes_on_where_it_ended(world, folder, tmp_path):
+    place, pieces = opened_for(world, folder, tmp_path), []
+
+    def fail(_piece):
+        raise RuntimeError("no luck")
+
+    with pytest.raises(RuntimeError):
+        place.read(fail)
+    place.read(pieces.append)
+    place.read(pieces.append)
+    assert sorted(picture for piece in pieces for picture in piece.ids) == sorted(
+        source.image_id for source in place.sources
+    )
+
+
+def test_links_that_lead_round_and_names_with_odd_characters_do_no_harm(world, folder, tmp_path):
+    (folder / "round.png").symlink_to("round.png")
+    (folder / "beach/up").symlink_to(folder, target_is_directory=True)
+    for name in ("new\nline.png", "ü' \"%20.png", "#?&.png", "\u202egnp.png", "-rf.png"):
+        shutil.copy(world.files / "scene-008.png", folder / name)
+    found = read(world, folder, tmp_path / "store")
+    assert found.rejected == {"round.png"}
+    assert len(found.image_ids) == 10
+
+
+def test_a_store_that_cannot_be_written_is_told_before_anything_is_computed(world, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(Extractor, "run", None)
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StoreError, match="the store cannot be written"):
+        opened_for(world, folder, tmp_path / "file")
+
+
+def test_a_folder_found_under_another_name_is_not_computed_again(world, folder, tmp_path, monkeypatch):
+    first = read(world, folder, tmp_path / "store")
+    folder.rename(tmp_path / "moved")
+    monkeypatch.setattr(resized, "resize_file", None)
+    assert np.array_equal(read(world, tmp_path / "moved", tmp_path / "store").features, first.features)

@@ -71,6 +71,7 @@ def test_json_is_a_line_with_scores_in_full(searcher, capsys):
         (hit.picture, hit.score) for hit in hits
     ]
     assert (found["unknown"], found["similarity"]) == (["ç"], "dot")
+    assert found["weak"] == searcher.pictures("a red çircle", 10).weak
     assert "random weights: for demonstration" in captured.err
 
 

@@ -6,6 +6,7 @@ import base64
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import fork_server
@@ -16,15 +17,15 @@ from visible_text import check_text
 
 TILES = "document.querySelectorAll('.tile').length"
 SOME = f"{TILES} === 24 && !document.querySelector('.old')"
-READY = f"{SOME} && document.getElementById('status').textContent.startsWith('The best')"
+READY = f"{SOME} && document.getElementById('status').textContent.includes('The best')"
 FOUND = "document.getElementById('found').children.length === 10"
 FOCUS = "document.activeElement"
 
 
-@pytest.fixture(scope="module")
-def address(world) -> Iterator[str]:
+@contextmanager
+def served(world, *options: str) -> Iterator[str]:
     process = subprocess.Popen(
-        [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder", "--serve", "--port", "0"],
+        [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder", "--serve", "--port", "0", *options],
         cwd=world.folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -40,6 +41,12 @@ def address(world) -> Iterator[str]:
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="module")
+def address(world) -> Iterator[str]:
+    with served(world) as found:
+        yield found
 
 
 def fits(browser: Browser) -> bool:
@@ -253,3 +260,13 @@ def test_a_split_and_a_picture_like_another_are_chosen(browser, address):
     browser.until("document.getElementById('alike-list').children.length === 8")
     assert fits(browser)
     assert not browser.errors
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_a_folder_fills_the_page_while_it_is_read(browser, world):
+    with served(world, "--collection", "files") as address:
+        browser.open(address + "?q=a+red+circle")
+        browser.until(f"document.getElementById('count').textContent === '30 pictures' && {TILES} === 24")
+        assert browser.run("document.getElementById('reading').hidden")
+        assert browser.run("[...document.querySelectorAll('.tile img')].length") == 24

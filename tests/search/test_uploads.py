@@ -47,7 +47,7 @@ def test_a_picture_that_would_grow_too_large_is_refused(uploads):
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"backbone": "", "origin": "precomputed: mine.npy"}, r"not computed here \(precomputed: mine.npy\)"),
+        ({"backbone": "", "origin": "precomputed: mine.npy"}, r"uses precomputed features \(precomputed: mine.npy\)"),
         ({"transform": "{}"}, "do not say how"),
         ({"transform": "no JSON"}, "do not say how"),
         ({"weights": "mine.pth"}, r"a file of their own \(mine.pth\): give it with --weights"),

@@ -5,18 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.search.answers import shown
+from sightword.search.collection import PictureFolder
+from sightword.search.network import NamedNetwork
+from sightword.search.reading import keep_reading
 from sightword.search.searcher import Searcher
+from sightword.search.thumbnails import open_pictures
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
+from sightword.search.weak import WEAK
 from sightword.search.web import Parts, create_app
+from sightword.storage.store import Store
 
 HOST = {"Host": "localhost:8377"}
 UPLOAD = "application/octet-stream"
@@ -35,7 +43,8 @@ def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
     expected = searcher.pictures("a red circle", 5)
     assert [picture["id"] for picture in found["pictures"]] == [hit.picture for hit in expected.hits]
     assert [picture["score"] for picture in found["pictures"]] == [hit.score for hit in expected.hits]
-    assert (found["of"], found["note"]) == (30, "")
+    assert (found["of"], found["weak"]) == (30, expected.weak)
+    assert found["note"] == WEAK * expected.weak
     first = found["pictures"][0]
     assert first["captions"] == [shown(text) for text in searcher.catalogue.captions_of[first["id"]]]
     shares = [picture["share"] for picture in found["pictures"]]
@@ -201,8 +210,9 @@ def test_the_answer_says_while_captions_are_still_being_read(world, uploads):
     assert (found["read"], found["captions"]) == (0, [])
     fresh.read_captions()
     assert get(client, "/api/progress").get_json() == {
-        "read": found["of"],
-        "of": found["of"],
+        "captions": {"read": found["of"], "of": found["of"]},
+        "pictures": {"read": 30, "left": 0},
+        "unusable": 0,
         "problem": "",
     }
 
@@ -216,7 +226,7 @@ def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_
     for _ in range(3):
         fresh = Searcher(world.encoder(), world.table(), world.captions())
         app = create_app(Parts(fresh, None, UploadedPictures(fresh.attributes, {}), top=5))
-        reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()])
+        reader = threading.Thread(target=keep_reading, args=[fresh, threading.Event()])
         reader.start()
         with ThreadPoolExecutor(3) as pool:
             upload = pool.submit(lambda app=app: post(app.test_client(), buffer.getvalue()).status_code)
@@ -242,10 +252,12 @@ def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(wo
 
     monkeypatch.setattr(SentenceEncoder, "encode", failing)
     monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
-    reader = threading.Thread(target=fresh.keep_reading, args=[threading.Event()], kwargs={"pause": 0.01})
+    reader = threading.Thread(target=keep_reading, args=[fresh, threading.Event()], kwargs={"pause": 0.01})
     reader.start()
     reader.join(30)
-    assert get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()["read"] == 25
+    assert (
+        get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()["captions"]["read"] == 25
+    )
     assert "failed at 10 of 25 (RuntimeError: no luck); trying again" in caplog.text
     assert fresh.problem == ""  # captions are read again
     assert len(calls) == 5
@@ -307,8 +319,12 @@ def test_tables_are_csv_that_quotes_what_needs_it(client, searcher):
 def test_the_page_says_why_search_by_picture_is_off(world, searcher):
     precomputed = {"backbone": "", "origin": f"precomputed: mine.npy (sha256 {'0' * 64})"}
     for known, state, said in (
-        ({}, "disabled", "is off: the features were not computed here (precomputed: mine.npy)"),
-        (searcher.rows_of_files, "", "takes copies of these pictures only: the features were not"),
+        (
+            {},
+            "disabled",
+            "This collection uses precomputed features (precomputed: mine.npy), so new",
+        ),
+        (searcher.rows_of_files, "", "Search by picture takes copies of its pictures."),
     ):
         client = create_app(Parts(searcher, None, UploadedPictures(precomputed, known))).test_client()
         page = get(client, "/").get_data(as_text=True)
@@ -316,3 +332,28 @@ def test_the_page_says_why_search_by_picture_is_off(world, searcher):
         assert ("disabled" in button) == (state == "disabled")
         assert said in page
         assert "0" * 64 not in page
+
+
+def test_a_folder_is_searched_while_its_pictures_are_read(world, uploads, tmp_path):
+    files = ["scene-003.png", "scene-004.png", "scene-005.png"]
+    for name in files:
+        shutil.copy(world.files / name, tmp_path)
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    place = PictureFolder(
+        tmp_path,
+        NamedNetwork(world.encoder().notes["features"]),
+        device=torch.device("cpu"),
+        store=Store(tmp_path / ".store"),
+    )
+    fresh = Searcher(world.encoder(), place)
+    client = create_app(Parts(fresh, open_pictures(tmp_path), uploads)).test_client()
+    assert "4 pictures" in get(client, "/").get_data(as_text=True)
+    assert get(client, "/api/pictures?q=a").get_json()["pictures"] == []
+    assert get(client, "/api/some").get_json() == {"of": 0, "pictures": []}
+    fresh.read_pictures()
+    found = get(client, "/api/pictures?q=a").get_json()["pictures"]
+    assert sorted(picture["id"] for picture in found) == files
+    assert all(picture["shown"] and get(client, f"/pictures/{picture['row']}").status_code == 200 for picture in found)
+    progress = get(client, "/api/progress").get_json()
+    assert (progress["pictures"], progress["unusable"]) == ({"read": 3, "left": 0}, 1)
+    assert get(client, "/api/picture?picture=scene-004.png").get_json()["picture"]["id"] == "scene-004.png"

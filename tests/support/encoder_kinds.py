@@ -29,8 +29,8 @@ def summed(shape, *, members=1, seed=0, vocabulary=VOCABULARY, features=7, **opt
     return SentenceEncoder(parts_of(networks, vocabulary, model), **options)
 
 
-def joined(*encoders):
-    return SentenceEncoder(encoders, "join", renormalise=True)
+def joined(*encoders, **options):
+    return SentenceEncoder(encoders, "join", renormalise=True, **options)
 
 
 def three():
@@ -42,7 +42,8 @@ def weighted():
     """Counted n-grams, without a side of pictures."""
     settings = ModelSettings(**WEIGHTED)
     rows = [np.asarray(VOCABULARY.encode(text)) for text in TEXTS[:3]]
-    return SentenceEncoder(parts_of([count(settings, rows, VOCABULARY)], VOCABULARY, shape_of(settings, VOCABULARY)))
+    shape = shape_of(settings, VOCABULARY)
+    return SentenceEncoder(parts_of([count(shape, rows, VOCABULARY)], VOCABULARY, shape))
 
 
 def of_sentences(vocabulary=VOCABULARY, **shape):
@@ -65,7 +66,7 @@ KINDS = {
     "order": lambda: made(MODEL.model_copy(update={"similarity": "order", "pooling": "last"})),
     "n-grams": lambda: summed(BAG),
     "tf-idf": weighted,
-    "n-grams beside tf-idf": lambda: joined(summed(BAG), weighted()),
+    "n-grams beside tf-idf": lambda: joined(summed(BAG), weighted(), shares=(0.6, 0.4)),
     "join of sums": three,
     "sentences only": of_sentences,
     "several vocabularies": several_vocabularies,

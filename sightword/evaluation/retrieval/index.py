@@ -89,6 +89,11 @@ class Index:
         found: Singles = self._rows[number]
         return found
 
+    def rows(self, start: int, stop: int) -> Singles:
+        """Return the rows from ``start`` to before ``stop``, (n, D)."""
+        found: Singles = self._rows[start : min(stop, self._count)]
+        return found
+
     def best(self, query: Singles, top: int) -> Found:
         """Find the ``top`` rows, or all of fewer, that are most similar to a vector, float32 (D,).
 

@@ -30,6 +30,7 @@ function make(tag, className, text) {
 function say(where, text, wrong = false) {
   where.textContent = text;
   where.classList.toggle("wrong", wrong);
+  where.classList.remove("weak");
 }
 
 // The answer as an object; a refusal becomes an Error with its words.
@@ -79,8 +80,7 @@ function tile(picture, place) {
   }
   const under = make("span", "under");
   const scored = picture.score !== undefined;
-  under.append(make("span", "", scored ? `${place + 1}. ${score(picture.score)}` : ""), make("span", "", picture.split));
-  if (scored) under.append(barOf(picture));
+  if (scored) under.append(make("span", "", `${place + 1}. ${score(picture.score)}`), barOf(picture));
   button.append(frame, under);
   button.addEventListener("click", () => openPicture(picture));
   item.append(button);
@@ -123,17 +123,19 @@ async function search(top) {
   try {
     if (!shown.length) results.replaceChildren(...Array.from({ length: AT_ONCE }, empty));
     const answer = await ask(address(text ? "/api/pictures" : "/api/some", asked), { signal: mine.signal });
+    const same = JSON.stringify(shown) === JSON.stringify(answer.pictures);
     shown = answer.pictures;
-    results.replaceChildren(...shown.map(tile));
+    if (!same || !shown.length) results.replaceChildren(...shown.map(tile));
     more.hidden = !text || shown.length >= Math.min(answer.of, most);
     if (text) {
       table.hidden = false;
       table.href = address("/api/pictures.csv", { ...asked, top: shown.length });
       const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
       const found = `The best ${shown.length} of ${number(answer.of)} pictures, in ${milliseconds} ms.`;
-      say(status, [found, answer.note].filter(Boolean).join(" "));
+      say(status, [answer.note, found].filter(Boolean).join(" "));
+      status.classList.toggle("weak", answer.weak);
     } else {
-      say(status, shown.length < answer.of ? `${shown.length} of ${number(answer.of)} pictures.` : "");
+      say(status, shown.length < answer.of ? `Showing ${shown.length} of ${number(answer.of)} pictures.` : "");
     }
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -248,6 +250,7 @@ async function openPicture(picture) {
 }
 
 async function openUpload(upload) {
+  if (file.disabled) return say(status, byId("obstacle").textContent, true);
   const image = make("img");
   image.alt = "Your picture";
   const local = URL.createObjectURL(upload);
@@ -384,20 +387,35 @@ addEventListener("popstate", () => {
   if (asked.has("picture") || other) fromAddress();
 });
 
+const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+// Tells how far the reading is, and shows the pictures that came, unless somebody looks at one of the others.
 async function watchReading() {
-  const progress = byId("progress");
+  const [progress, count, bar] = ["progress", "count", "reading"].map(byId);
+  let seen = -1;
   try {
     for (;;) {
-      const { read, of, problem } = await ask("/api/progress");
-      if (!progress || read >= of) break;
-      const failed = problem ? `, failed and tried again (${problem})` : "";
-      progress.textContent = `. Preparing captions: ${Math.floor((100 * read) / of)} %${failed}`;
+      const { pictures, captions, unusable, problem } = await ask("/api/progress");
+      const { read, left } = pictures;
+      bar.hidden = left === 0;
+      bar.value = read / Math.max(1, read + left);
+      count.textContent = left ? `${number(read)} of ${plural(read + left, "picture")} read` : plural(read, "picture");
+      const parts = [];
+      if (unusable) parts.push(`${number(unusable)} cannot be used`);
+      if (captions.read < captions.of) parts.push(`captions: ${Math.floor((100 * captions.read) / captions.of)} % prepared`);
+      if (problem) parts.push(`failed and tried again (${problem})`);
+      progress.textContent = parts.map((part) => `, ${part}`).join("");
+      const busy = sheet.open || results.contains(document.activeElement);
+      if (seen >= 0 && read > seen && !busy && (query.value.trim() || shown.length < AT_ONCE)) {
+        await search(shown.length > AT_ONCE ? shown.length : undefined);
+      }
+      if (seen < 0 || !busy) seen = read;
+      if (!left && captions.read >= captions.of && !problem && seen === read) return;
       await pause(AGAIN);
     }
   } catch {
     // the next search says that the server is gone
   }
-  if (progress) progress.textContent = "";
 }
 
 fromAddress();

@@ -51,6 +51,7 @@ def choose(
     recall: Mapping[int, Recall] | None = None,
     pairs: RatedPairs | None = None,
     beside: Sequence[SentenceEncoder] = (),
+    lexical: SentenceEncoder | None = None,
 ) -> Choice:
     """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.3).
 
@@ -65,6 +66,7 @@ def choose(
         recall: the recall of each snapshot on this split; None: it is measured.
         pairs: the sentence pairs that the criterion ``stsb_dev`` compares by.
         beside: encoders of other training runs.
+        lexical: the part of ``select.lexical``.
 
     Raises:
         TrainingError: there are fewer snapshots than members.
@@ -90,7 +92,12 @@ def choose(
         other = "" if criterion.name == "mean_r10" else f", {criterion.name} {score[epoch]:.1f}"
         log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
     chosen = sorted(epochs, key=lambda epoch: (-score.get(epoch, 0.0), -epoch))[: settings.members]
-    encoder = ensemble(snapshots, chosen, settings.renormalise, device, beside=beside)
+    encoder = ensemble(
+        *(snapshots, chosen, settings.renormalise, device),
+        beside=beside,
+        lexical=lexical,
+        share=settings.lexical_share,
+    )
     if not encoder.features_width:
         return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble={}, ensemble_score=None)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)

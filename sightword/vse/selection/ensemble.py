@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.combination import check_joined
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.model.shape import TfidfShape
+from sightword.vse.training.lexical import count, framed
 from sightword.vse.training.snapshots import Snapshots
+
+LONGEST_NGRAM, WEIGHTS = 4, 16_384
+"""Tokens of the longest n-grams of a lexical part, and the number of their weights."""
 
 
 def ensemble(
@@ -18,8 +27,11 @@ def ensemble(
     device: torch.device,
     *,
     beside: Sequence[SentenceEncoder] = (),
+    lexical: SentenceEncoder | None = None,
+    share: float = 0.0,
 ) -> SentenceEncoder:
-    """Return the sum of the snapshots of some epochs, in their order, joined with encoders of other training runs.
+    """Return the sum of the snapshots of some epochs, in their order, joined with encoders of other training runs, and
+    with a lexical part of this share.
 
     Raises:
         EncoderError: a snapshot cannot be loaded, or an encoder does not fit beside it.
@@ -35,4 +47,26 @@ def ensemble(
     own = SentenceEncoder(
         parts_of(networks, snapshots.vocabulary, snapshots.model), renormalise=renormalise, notes=notes
     )
-    return SentenceEncoder([own, *beside], "join", renormalise=True, notes=notes) if beside else own
+    parts: list[SentenceEncoder] = [own, *beside]
+    shares: list[float] = []
+    if lexical:
+        check_joined(lexical, own.vocabulary, snapshots.model.similarity, own.features_width, where="select.lexical")
+        shares = [*[(1 - share) / len(parts)] * len(parts), share]
+        parts.append(lexical)
+    return SentenceEncoder(parts, "join", renormalise=True, notes=notes, shares=shares) if len(parts) > 1 else own
+
+
+def lexical_part(
+    width: int, rows: Sequence[npt.NDArray[np.int32]], vocabulary: Vocabulary, *, device: torch.device
+) -> SentenceEncoder:
+    """Return n-grams weighted by their frequency in these captions, as an encoder.
+
+    Args:
+        width: numbers of an embedding.
+        rows: the token ids of the training captions.
+        vocabulary: the vocabulary of the ids.
+        device: where the encoder is.
+    """
+    shape = framed(TfidfShape(width, LONGEST_NGRAM, WEIGHTS), vocabulary)
+    network = count(shape, [row.astype(np.int64) for row in rows], vocabulary)
+    return SentenceEncoder(parts_of([network], vocabulary, shape)).to(device)

@@ -239,12 +239,18 @@ def _reader(shape: Shape, unit: str, reads: str) -> str:
 def _beside(others: Sequence[Combination], settings: SelectSettings, reads: str) -> str:
     """Return a line for each encoder of another training run."""
     lines = []
-    for name, other in zip(settings.beside, others, strict=True):
+    for name, other in zip(settings.beside, others, strict=False):  # a lexical part is the last of the others
         epochs, seed = other.notes.get("epochs", []), other.notes.get("training", {}).get("seed")
         lines.append(
             f"- Beside it `{name}`, of another training run (seed {seed}; epochs {', '.join(map(str, epochs))}; "
             f"{_weights(other):,} weights each): {_reader(other.leaves[0].shape, other.vocabulary.unit, reads)}.\n  "
             "The embedding joins the vectors, all of one length.\n"
+        )
+    if settings.lexical:
+        reader = _reader(others[-1].leaves[0].shape, others[-1].vocabulary.unit, reads)
+        lines.append(
+            f"- Beside it a lexical part: {reader}.\n  Its share in the cosine of two sentences is "
+            f"{settings.lexical_share:g}; pictures have zeros there; `encode(..., lexical=False)` leaves it out.\n"
         )
     return "".join(lines)
 

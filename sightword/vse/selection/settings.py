@@ -38,6 +38,13 @@ class SelectSettings(Settings):
     features. Each encoder's vector is scaled to the same length, and the embedding joins these vectors: the cosine of
     two embeddings is the mean of the encoders' cosines. The snapshots are chosen without the other encoders."""
 
+    lexical: int = Field(default=0, ge=0)
+    """Numbers of a part of the embedding that is not trained: n-grams of 2 to 4 tokens, weighted by their frequency in
+    the training captions and hashed (``train.cell: tfidf``). Pictures have zeros there, so that retrieval is the same.
+    0: no such part."""
+    lexical_share: float = Field(default=0.4, gt=0, lt=1)
+    """The share of that part in the cosine of two sentences."""
+
     @field_validator("beside")
     @classmethod
     def _names(cls, names: list[str]) -> list[str]:

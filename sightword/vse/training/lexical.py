@@ -1,4 +1,4 @@
-"""The encoder of ``train.cell: tfidf``: weights that are counted, not trained."""
+"""The encoder of ``train.cell: tfidf``, and the part of ``select.lexical``: weights that are counted, not trained."""
 
 from __future__ import annotations
 
@@ -22,26 +22,29 @@ BATCH = 256
 
 def shape_of(settings: ModelSettings, vocabulary: Vocabulary) -> Shape:
     """Return the shape of the network; n-grams that are counted begin and end with the vocabulary's space, if any."""
-    shape, tokens = settings.shape, vocabulary.tokens
-    if not isinstance(shape, TfidfShape):
-        return shape
+    return framed(settings.shape, vocabulary) if isinstance(settings.shape, TfidfShape) else settings.shape
+
+
+def framed(shape: TfidfShape, vocabulary: Vocabulary) -> TfidfShape:
+    """Return the shape whose rows begin and end with the vocabulary's space, if any."""
+    tokens = vocabulary.tokens
     return replace(shape, frame=tokens.index(" ") + UNKNOWN + 1 if " " in tokens else PAD)
 
 
 def count(
-    settings: ModelSettings, rows: Sequence[npt.NDArray[np.int64]], vocabulary: Vocabulary, *, progress: bool = False
+    shape: Shape, rows: Sequence[npt.NDArray[np.int64]], vocabulary: Vocabulary, *, progress: bool = False
 ) -> Encoders:
     """Return a network without a side of pictures, whose n-grams have the weights of these captions.
 
     The order of the captions changes nothing.
 
     Args:
-        settings: the parameters, with ``cell: tfidf``.
+        shape: the shape, as :func:`shape_of` or :func:`framed` returns it.
         rows: the token ids of the training captions.
         vocabulary: the vocabulary of the ids.
         progress: show a progress bar on a terminal.
     """
-    encoders = Encoders(len(vocabulary), 0, shape_of(settings, vocabulary))
+    encoders = Encoders(len(vocabulary), 0, shape)
     assert isinstance(encoders.captions.embedding, Tfidf)
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))  # saves padding
 

@@ -19,7 +19,7 @@ from sightword.model.saved import write_tensors
 from sightword.vse.selection.beside import read_beside
 from sightword.vse.selection.choice import choose
 from sightword.vse.selection.criteria import UNDEFINED, mean_r10, similarity
-from sightword.vse.selection.ensemble import ensemble
+from sightword.vse.selection.ensemble import ensemble, lexical_part
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots
@@ -261,6 +261,17 @@ def test_encoders_beside_it_take_part_in_the_recall_of_the_whole_only(snapshots,
     ranks = 1 + (similarities > np.diag(similarities)[:, None]).sum(axis=1)
     assert choice.ensemble["caption_to_image"]["r5"] == pytest.approx(100 * np.mean(ranks <= 5))
     assert choice.ensemble["caption_to_image"] != alone.ensemble["caption_to_image"]
+
+
+def test_a_lexical_part_has_its_share_and_changes_no_recall(snapshots, dev):
+    lexical = lexical_part(64, dev.ids, snapshots.vocabulary, device=CPU)
+    choice = choose(snapshots, dev, SelectSettings(members=1, lexical_share=0.3), device=CPU, lexical=lexical)
+    alone = choose(snapshots, dev, SelectSettings(members=1), device=CPU)
+    assert (choice.epochs, choice.ensemble) == (alone.epochs, alone.ensemble)
+    assert choice.encoder.shares == (0.7, 0.3)
+    cosines = [one.similarity(vectors, vectors) for one in (choice.encoder, alone.encoder, lexical)
+               for vectors in [one.encode(TEXTS)]]  # fmt: skip
+    np.testing.assert_allclose(cosines[0], 0.7 * cosines[1] + 0.3 * cosines[2], atol=1e-6)
 
 
 def test_an_encoder_to_stand_beside_was_trained_on_the_same_captions_and_features(snapshots, tmp_path):

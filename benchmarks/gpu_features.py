@@ -1,0 +1,216 @@
+"""Extraction on a GPU beside torchvision: pictures a second from uint8 pictures in memory, and the share of the peak.
+
+The peer is what a user would write today: batches of as many pictures, uint8 from page-locked memory, torchvision's
+ten_crop on the GPU, channels last, autocast, and torch.compile. Its pictures are all of one
+size, as it needs them; ours may differ. Weights are random, with batch norms that keep the numbers in their range. The
+sides take turns; each number is the median of the rounds. float32 is float32: TF32 is off on both sides.
+
+The last line is JSON. `--device cpu --tiny` runs the same code with a small network in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sightword.compute import devices
+from sightword.errors import FeaturesError
+from sightword.features import extractor, fusion
+from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
+from sightword.features.extractor import Extractor
+from sightword.features.identity import Transform
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Precision
+from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
+from sightword.features.vision import torchvision
+from sightword.machine import current
+
+VARIANTS = {
+    "plain": (False, False, False),
+    "fused": (True, False, False),
+    "fused, graphs": (True, True, False),
+    "zeros, graphs": (True, True, True),
+}
+"""Whether cuDNN's fused convolutions are used, and whether the kernels of a call are started together."""
+Work = Callable[[list[np.ndarray]], np.ndarray]
+
+
+def transform(crop: int) -> Transform:
+    return Transform(crop, "lanczos", False, "ten", crop, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
+
+
+def draw(count: int, height: int, width: int) -> list[np.ndarray]:
+    """Pictures of coarse blocks, uint8 (height, width, 3)."""
+    rng = np.random.default_rng(0)
+    blocks = rng.integers(0, 256, (count, 8, 11, 3), np.uint8)
+    rows, columns = (np.arange(length) * parts // length for length, parts in ((height, 8), (width, 11)))
+    return [np.ascontiguousarray(block[rows][:, columns]) for block in blocks]
+
+
+@functools.cache
+def network(name: str) -> FeatureNetwork:
+    """A random network whose batch norms have seen pictures."""
+    torch.manual_seed(0)
+    made = cut(build(find_backbone(name), initialise=True), find_backbone(name))
+    for module in made.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = 1.0
+    with torch.no_grad():
+        made.train()(torch.nn.functional.interpolate(torch.randn(4, 3, 7, 7), size=224))
+    return made.eval()
+
+
+def ours(name: str, precision: Precision, device: torch.device, variant: str, crop: int) -> Work:
+    fusion.CUDA_FUSED, extractor.GRAPHS, fusion.CUDA_ZEROS = VARIANTS[variant]
+    made = copy.deepcopy(network(name))
+    threads = torch.get_num_threads()
+    ready = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
+    return lambda pictures: np.stack(list(ready.run(pictures)))
+
+
+def peer(name: str, precision: Precision, device: torch.device, crop: int, batch: int, *, compiled: bool) -> Work:
+    """What a user would write today."""
+    made = copy.deepcopy(network(name)).to(device, memory_format=torch.channels_last)
+    run = torch.compile(made) if compiled else made
+    mean, std = (torch.tensor(values, device=device).view(3, 1, 1) for values in (IMAGENET_MEAN, IMAGENET_STD))
+    ten_crop = torchvision.transforms.functional.ten_crop
+
+    def batches(pictures: list[np.ndarray]) -> Iterator[torch.Tensor]:
+        for start in range(0, len(pictures), batch):
+            pixels = torch.from_numpy(np.stack(pictures[start : start + batch]))
+            pixels = pixels.pin_memory() if device.type == "cuda" else pixels
+            yield pixels.to(device, non_blocking=True).permute(0, 3, 1, 2)
+
+    @torch.inference_mode()
+    def work(pictures: list[np.ndarray]) -> np.ndarray:
+        found = []
+        for pixels in batches(pictures):
+            images = pixels.float().div_(255).sub_(mean).div_(std)
+            crops = torch.stack(ten_crop(images, [crop, crop]), dim=1).flatten(0, 1)
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+                features = run(crops.contiguous(memory_format=torch.channels_last))
+            found.append(features.flatten(1).float().unflatten(0, (-1, 10)).mean(1))
+        return torch.cat(found).cpu().numpy()
+
+    return work
+
+
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    """The least cosine of two rows."""
+    return float(((one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)).min())
+
+
+def compare(
+    name: str,
+    precision: Precision,
+    device: torch.device,
+    *,
+    tiny: bool = False,
+    compiled: bool = False,
+    rounds: int = 3,
+) -> dict[str, Any]:
+    """Return pictures a second, share of the peak, least cosine to float32 and start-up of each side."""
+    crop, batch = (64, 4) if tiny else (224, 32)
+    pictures = draw(2 * batch if tiny or precision == "fp32" else 8 * batch, crop + crop // 7, crop + crop // 2)
+    makers: dict[str, Callable[[], Work]] = {
+        variant: functools.partial(ours, name, precision, device, variant, crop)
+        for variant in (VARIANTS if device.type == "cuda" else ["plain"])
+    }
+    if compiled:
+        makers = {"peer, compiled": functools.partial(peer, name, precision, device, crop, batch, compiled=True)}
+    else:
+        makers["peer"] = functools.partial(peer, name, precision, device, crop, batch, compiled=False)
+    exact = peer(name, "fp32", torch.device("cpu"), crop, batch, compiled=False)(pictures[:4])
+    works: dict[str, Work] = {}
+    seconds: dict[str, list[float]] = {}
+    result: dict[str, Any] = {}
+    for side, maker in makers.items():
+        started = time.perf_counter()
+        try:
+            works[side] = maker()
+            found = works[side](pictures[:batch])
+        except (RuntimeError, FeaturesError) as error:  # a library that lacks a kernel: the other sides go on
+            result[side] = {"error": str(error)[:300]}
+            print(f"{name} {precision} {side}: {result[side]}", file=sys.stderr, flush=True)
+            works.pop(side, None)
+            continue
+        result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}
+        if device.type == "cuda":
+            torch.full((2**28,), torch.nan, device=device)  # freed memory, of which no number may be read
+        result[side]["same_bytes"] = works[side](pictures[:batch]).tobytes() == found.tobytes()
+        seconds[side] = [_seconds(works[side], pictures)]
+        rate = f"{1 / seconds[side][0]:.1f} pictures a second"
+        print(f"{name} {precision} {side}: {rate}, {result[side]}", file=sys.stderr, flush=True)
+    for _ in range(rounds - 1):
+        for side, work in works.items():
+            seconds[side].append(_seconds(work, pictures))
+    peak, flops = peak_flops(precision, device), flops_a_picture(skeleton(find_backbone(name)), transform(crop))
+    for side, times in seconds.items():
+        median = statistics.median(times)
+        result[side] |= {"pictures_per_s": 1 / median, "share": flops / median / peak, "rounds": times}
+    del works
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    return {"network": name, "precision": precision, "peak_tflops": peak / 1e12, "sides": result}
+
+
+def _seconds(work: Work, pictures: list[np.ndarray]) -> float:
+    """Return the seconds of a picture."""
+    started = time.perf_counter()
+    work(pictures)
+    return (time.perf_counter() - started) / len(pictures)
+
+
+def measure(device: torch.device, *, tiny: bool = False, compiled: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield the comparisons: about two minutes on an H100, one of them torch.compile's."""
+    if tiny:
+        yield compare("shufflenet_v2_x0_5", "fp32", device, tiny=True, rounds=1)
+        return
+    yield compare("resnet152", "bf16", device)
+    yield compare("densenet169", "bf16", device)
+    yield compare("resnet152", "fp32", device)
+    if compiled:
+        yield compare("resnet152", "bf16", device, compiled=True)
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the sides of a comparison in words."""
+    for side, numbers in found["sides"].items():
+        text = numbers.get("error")
+        if text is None:
+            text = f"{numbers['pictures_per_s']:8.1f} pictures a second, {numbers['share']:.3f} of the peak, cosine"
+            text += f" {numbers['cosine']:.6f}, bytes {'equal' if numbers['same_bytes'] else 'DIFFER'}"
+            text += f", ready in {numbers['start_s']:.1f} s"
+        yield f"{found['network']:20} {found['precision']} {side:14} {text}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--tiny", action="store_true", help="a small network: seconds, also on a CPU")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out, which takes a minute")
+    arguments = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    device = devices.choose(arguments.device)
+    torch.set_num_threads(current().threads)
+    found = []
+    for one in measure(device, tiny=arguments.tiny, compiled=not arguments.no_compile):
+        found.append(one)
+        print(*lines(one), sep="\n", flush=True)
+    print(json.dumps({"device": devices.describe(device), "torch": torch.__version__, "extraction": found}))
+
+
+if __name__ == "__main__":
+    main()

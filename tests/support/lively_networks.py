@@ -1,0 +1,41 @@
+"""Networks of random weights that tell pictures apart."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from sightword.features.backbones import build, cut, find_backbone
+
+
+def pictures(name: str) -> torch.Tensor:
+    """Two pictures of coarse blocks: noise looks all alike to a network."""
+    side = 299 if name == "inception_v3" else 224
+    blocks = torch.randn(2, 3, 7, 7, generator=torch.Generator().manual_seed(1))
+    return nn.functional.interpolate(blocks, size=side)
+
+
+def lively(name: str) -> nn.Module:
+    """A random network whose batch norms do what trained ones do: without that, all pictures come out alike."""
+    backbone = find_backbone(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = cut(build(backbone, initialise=True), backbone)
+        for module in network.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = 1.0
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.normal_(module.bias, 0, 0.1)
+        with torch.no_grad():
+            network.train()(pictures(name))
+    return network.eval()
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest, as a part of the largest number."""
+    return float((one - other).abs().max() / one.abs().max())
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest of 1 - cosine."""
+    return float(1 - nn.functional.cosine_similarity(one, other.double().flatten(1)).min())
