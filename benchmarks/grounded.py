@@ -133,10 +133,10 @@ def text_of(data: Path) -> Text:
     )
 
 
-def published_step(run: TextTask) -> Callable[[NDArray[np.int64]], float]:
+def published_step(run: TextTask, device: torch.device = CPU) -> Callable[[NDArray[np.int64]], float]:
     """Return a step of the published way from the weights of a run: it trains on a batch, and returns the loss."""
     assert isinstance(run.network, SkipThought)
-    network, settings = Published(run.network), run.settings
+    network, settings = Published(run.network).to(device), run.settings
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
 
     def step(middles: NDArray[np.int64]) -> float:

@@ -44,11 +44,12 @@ class Published(nn.Module):
         super().__init__()
         captions = ours.captions
         self.embedding = nn.Embedding.from_pretrained(captions.embedding.weight.detach().clone(), freeze=False)
-        self.gru = nn.GRU(captions.embedding.embedding_dim, hidden, batch_first=True, bidirectional=True)
+        kind = nn.LSTM if captions.recurrent.cell == "lstm" else nn.GRU
+        self.layer = kind(captions.embedding.embedding_dim, hidden, batch_first=True, bidirectional=True)
         for name, value in captions.recurrent.onward.named_parameters():
-            getattr(self.gru, name).data.copy_(value)
+            getattr(self.layer, name).data.copy_(value)
         for name, value in captions.recurrent.backward_.named_parameters():
-            getattr(self.gru, f"{name}_reverse").data.copy_(value)
+            getattr(self.layer, f"{name}_reverse").data.copy_(value)
         width = 2 * hidden
         self.hidden = nn.Linear(width, captions.pooling.hidden.out_features)
         self.out = nn.Linear(captions.pooling.hidden.out_features, width)
@@ -58,11 +59,12 @@ class Published(nn.Module):
         self.images.load_state_dict(ours.images.linear.state_dict())
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True, enforce_sorted=False)
-        states, _ = nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True)
+        embedded = self.embedding(ids.to(self.out.weight.device))
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)
         weights = torch.softmax(self.out(torch.tanh(self.hidden(states))), dim=1)
         captions = nn.functional.normalize((weights * states).sum(dim=1), dim=1)
-        return captions @ nn.functional.normalize(self.images(features), dim=1).T
+        return captions @ nn.functional.normalize(self.images(features.to(captions.device)), dim=1).T
 
 
 def texts(data: Path, count: int) -> list[np.ndarray]:

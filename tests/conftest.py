@@ -98,10 +98,11 @@ def _torch_as_it_was() -> Iterator[None]:
 def pytest_runtest_makereport(item, call):
     """Where nothing may be skipped (on a continuous integration machine), a skip is a failure.
 
-    But for what needs a system that this one is not, where SIGHTWORD_TEST_NO_SYSTEM says so.
+    But for what needs a system that this one is not, where SIGHTWORD_TEST_NO_SYSTEM says so, and what needs a GPU.
     """
     report = yield
-    excused = item.get_closest_marker("system") and os.environ.get("SIGHTWORD_TEST_NO_SYSTEM")
+    foreign = item.get_closest_marker("system") and os.environ.get("SIGHTWORD_TEST_NO_SYSTEM")
+    excused = foreign or item.get_closest_marker("gpu")
     strict = os.environ.get("SIGHTWORD_TEST_NO_SKIP") and not excused
     if report.skipped and not hasattr(report, "wasxfail") and strict:
         report.outcome = "failed"

@@ -203,5 +203,6 @@ class OwnRandom(TorchDispatchMode):
 
 
 def move(values: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy values from a CPU's memory to a device, without waiting for a GPU."""
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
+    """Copy values to a device, from a CPU's memory without waiting for a GPU."""
+    from_cpu = device.type == "cuda" and values.device.type == "cpu"
+    return values.pin_memory().to(device, non_blocking=True) if from_cpu else values.to(device)

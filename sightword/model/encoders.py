@@ -60,24 +60,24 @@ class CaptionEncoder(nn.Module):
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width).
 
-        With unmasked padding all padding counts, also beyond the longest row.
+        With unmasked padding all padding counts, also beyond the longest row. With both on the CPU, nothing waits for
+        the device of the weights.
         """
+        device = self.embedding.weight.device
         if isinstance(self.embedding, NGrams):
-            return self._finish(self.dropout(self.embedding(ids, lengths)))
-        if ids.device.type != "cpu":
-            states = self.dropout(self.recurrent(self.embedding(ids), lengths))
-            return self._finish(self.pooling(states, lengths))
-        packing = Packing.of(lengths, ids.shape[1])
-        lines = packing.pack(ids)
+            return self._finish(self.dropout(self.embedding(move(ids, device), lengths)))
+        packing = Packing.of(lengths.cpu(), ids.shape[1])
+        lines = move(packing.pack(ids), device)
         layers = [layer for layer in self.recurrent.layers if isinstance(layer, nn.GRU)]
-        if self.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not layers:
-            states = self.dropout(self.recurrent.packed(self.embedding(lines), packing))
+        learns = self.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
+        if learns or not layers or device.type != "cpu":
+            states = self.dropout(self.recurrent(self.embedding(lines), packing))
         else:
             tokens, places = torch.unique(lines, return_inverse=True)
             states = gru_states(layers, self.embedding(tokens), places, packing)
-        if isinstance(self.pooling, Attention):
+        if isinstance(self.pooling, Attention) and device.type == "cpu":
             return self._finish(self.pooling.packed(states, packing))
-        return self._finish(self.pooling(packing.unpack(states), lengths))
+        return self._finish(self.pooling(packing.unpack(states), move(lengths, device)))
 
     def _finish(self, vectors: torch.Tensor) -> torch.Tensor:
         return unit(vectors, self.similarity, scaled=self.scaled)
@@ -87,13 +87,9 @@ class CaptionEncoder(nn.Module):
 
         Fewer steps than the longest row change nothing. With unmasked padding, more do.
         """
-        device = self.embedding.weight.device
         if not rows:
             return self.embedding.weight.new_zeros(0, self.width)
-        ids, lengths = pad(rows, steps)
-        if not isinstance(self.embedding, NGrams):  # which are counted on the CPU
-            lengths = move(lengths, device)
-        vectors: torch.Tensor = self(move(ids, device), lengths)
+        vectors: torch.Tensor = self(*pad(rows, steps))
         return vectors
 
 

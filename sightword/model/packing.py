@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
+from sightword.compute.devices import move
+
 
 @dataclass(frozen=True)
 class Packing:
-    """The place of each position of a padded batch (B, T) among N lines without padding."""
+    """The place of each position of a padded batch (B, T) among N lines without padding; its tensors are on the CPU."""
 
     rows: int
     """B."""
@@ -53,9 +55,9 @@ class Packing:
 
     def pack(self, padded: torch.Tensor) -> torch.Tensor:
         """Map (B, T, ..) to (N, ..)."""
-        return padded.flatten(0, 1).index_select(0, self.lines)
+        return padded.flatten(0, 1).index_select(0, move(self.lines, padded.device))
 
     def unpack(self, lines: torch.Tensor) -> torch.Tensor:
         """Map (N, D) to (B, T, D), zero on the padding."""
         padded = lines.new_zeros(self.rows * self.steps, lines.shape[1])
-        return padded.index_copy(0, self.lines, lines).view(self.rows, self.steps, -1)
+        return padded.index_copy(0, move(self.lines, lines.device), lines).view(self.rows, self.steps, -1)

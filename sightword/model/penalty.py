@@ -93,15 +93,18 @@ def _unrolled(total: torch.Tensor, captions: torch.Tensor, images: torch.Tensor)
 
 
 def compiled(work: float, device: torch.device) -> Kernel | None:
-    """Return the fused kernel; None if it does not pay for ``work`` (pairs times dimensions) or cannot be built."""
-    if work < _WORTH_COMPILING:
+    """Return the fused kernel; None if it does not pay for ``work`` (pairs times dimensions) or cannot be built.
+
+    On a GPU the kernel saves nothing: plain operations on whole tiles take as long as its memory.
+    """
+    if device.type != "cpu" or work < _WORTH_COMPILING:
         log.debug("order similarity by plain operations: too little work to compile a kernel for")
         return None
-    return _compiled(device)
+    return _compiled()
 
 
 @cache
-def _compiled(device: torch.device) -> Kernel | None:
+def _compiled() -> Kernel | None:
     shapes = ((2, _TALL, _TILE), (2, _TALL, STEP), (STEP, _TILE))
     # Products and sums in one instruction, if this torch knows the option.
     for extra in ({"cpp.enable_floating_point_contract_flag": "fast"}, {}):
@@ -109,7 +112,7 @@ def _compiled(device: torch.device) -> Kernel | None:
             with torch.inference_mode(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # torch's compiler uses what torch deprecates
                 kernel: Kernel = torch.compile(_unrolled, dynamic=False, options={"compile_threads": 1, **extra})
-                kernel(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes))
+                kernel(*(torch.zeros(shape, dtype=torch.float64) for shape in shapes))
         except (RuntimeError, OSError, ImportError) as error:  # torch raises any of these
             failure = str(error).split("\n")[0]
         else:

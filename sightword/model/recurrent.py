@@ -1,7 +1,7 @@
-"""The recurrent layer: one or two directions over rows of any lengths, exact for each.
+"""The recurrent layer: one or two directions over packed rows of any lengths.
 
-On a CPU: packed lines, gradients by hand, and the two directions in parallel. Elsewhere: PyTorch's layers over padded
-rows; the backward layer reads each row reversed by its own length, so that padding comes last in both directions.
+On a CPU: gradients by hand, and the two directions in parallel. Elsewhere: PyTorch's function, which is cuDNN's on
+CUDA, with both directions in one call.
 """
 
 from __future__ import annotations
@@ -45,43 +45,57 @@ class Recurrent(nn.Module):
         """The layer of each direction."""
         return [self.onward, *([self.backward_] if self.backward_ is not None else [])]
 
-    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Compute the states at every position by PyTorch's layers.
-
-        Args:
-            inputs: float (B, T, width), with any numbers beyond a row's length.
-            lengths: int64 (B,), each between 1 and T.
-
-        Returns:
-            float (B, T, hidden), or (B, T, 2 * hidden) with the backward states last; the states beyond a row's length
-            have no meaning.
-        """
-        onward: torch.Tensor = self.onward(inputs)[0]  # (B, T, hidden)
-        if self.backward_ is None:
-            return onward
-        order = reversal(lengths, inputs.shape[1])  # (B, T)
-        backward, _ = self.backward_(_take(inputs, order))
-        return torch.cat((onward, _take(backward, order)), dim=2)  # (B, T, 2 * hidden)
-
-    def packed(self, inputs: torch.Tensor, packing: Packing) -> torch.Tensor:
-        """Compute the states of packed inputs (N, width) on a CPU: float (N, hidden) or (N, 2 * hidden).
+    def forward(self, inputs: torch.Tensor, packing: Packing) -> torch.Tensor:
+        """Compute the states of packed inputs (N, width): float (N, hidden), or (N, 2 * hidden) with the backward last.
 
         Under autocast everything is computed in its type.
         """
-        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else inputs.dtype
-        blocks = packing.blocks
-        layers = self.layers
-        if normed := [layer for layer in layers if isinstance(layer, LayerNormGru)]:
-            with torch.autocast("cpu", enabled=False):
+        kind = inputs.device.type
+        inputs = inputs.to(torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype)
+        layers, blocks = self.layers, packing.blocks
+        with torch.autocast(kind, enabled=False):
+            if normed := [layer for layer in layers if isinstance(layer, LayerNormGru)]:
                 sides = zip(normed, (False, True), strict=False)
-                own = [layer.packed(inputs.to(dtype), packing.sizes, backwards=back) for layer, back in sides]
+                own = [layer.packed(inputs, packing.sizes, backwards=back) for layer, back in sides]
                 return torch.cat(own, dim=1)
-        weights = [weight.to(dtype) for layer in layers for weight in layer.parameters()]
-        with torch.autocast("cpu", enabled=False):
+            if kind != "cpu":
+                return states_by_torch(layers, inputs, packing.sizes)
+            weights = [weight.to(inputs.dtype) for layer in layers for weight in layer.parameters()]
             states: tuple[torch.Tensor, ...] = _Directions.apply(  # type: ignore[no-untyped-call]  # torch gives it no types
-                inputs.to(dtype), self.cell, [blocks, blocks[::-1]][: len(layers)], torch.is_grad_enabled(), *weights
+                inputs, self.cell, [blocks, blocks[::-1]][: len(layers)], torch.is_grad_enabled(), *weights
             )
             return torch.cat(states, dim=1) if len(states) > 1 else states[0]
+
+
+def states_by_torch(
+    layers: Sequence[nn.RNNBase], lines: torch.Tensor, sizes: Sequence[int], start: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the states of packed lines, (N, H) or (N, 2H), by PyTorch's function on any device, in the lines' type.
+
+    The weights are copied to that type, and autocast is off: torch's autocast computes cuDNN's recurrent layers in
+    float16 whatever its type is, and without a scaled loss small gradients become 0 there.
+
+    Args:
+        layers: the layer of each direction, all GRUs or all LSTMs.
+        lines: the inputs, (N, width).
+        sizes: the number of lines of each step (:class:`sightword.model.packing.Packing`).
+        start: the initial states (B, H) of one GRU, in the packing's order; zero by default.
+    """
+    names = ("weight_ih_l0", "weight_hh_l0"), ("bias_ih_l0", "bias_hh_l0")
+    kept: list[torch.Tensor] = [getattr(layer, name) for kind in names for layer in layers for name in kind]
+    # One buffer in cuDNN's order, all matrices before all biases: any other cuDNN would copy, with a warning.
+    buffer = torch.cat([weight.flatten() for weight in kept]).to(lines.dtype)
+    sizes_of = [weight.numel() for weight in kept]
+    parts = [part.view_as(weight) for part, weight in zip(torch.split(buffer, sizes_of), kept, strict=True)]
+    half = 2 * len(layers)
+    weights = [part for place in range(0, half, 2) for at in (place, half + place) for part in parts[at : at + 2]]
+    hidden, steps = layers[0].hidden_size, torch.tensor(sizes)
+    first = lines.new_zeros(len(layers), sizes[0], hidden) if start is None else start[None].to(lines.dtype)
+    options = (weights, True, 1, 0.0, torch.is_grad_enabled(), len(layers) == 2)
+    with torch.autocast(lines.device.type, enabled=False):
+        if layers[0].mode == "GRU":
+            return torch.gru(lines, steps, first, *options)[0]
+        return torch.lstm(lines, steps, (first, torch.zeros_like(first)), *options)[0]
 
 
 class _Directions(torch.autograd.Function):
@@ -111,13 +125,3 @@ class _Directions(torch.autograd.Function):
         found = side_by_side(works, size=ctx.passes[0].size)
         inputs = found[0][0] if len(found) == 1 else found[0][0] + found[1][0]
         return inputs, None, None, None, *(weights for _, each in found for weights in each)
-
-
-def reversal(lengths: torch.Tensor, steps: int) -> torch.Tensor:
-    """Return positions, int64 (B, steps), that reverse each row by its own length and leave the padding in place."""
-    position = torch.arange(steps, device=lengths.device).expand(len(lengths), steps)
-    return torch.where(position < lengths[:, None], lengths[:, None] - 1 - position, position)
-
-
-def _take(values: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    return values.gather(1, positions[:, :, None].expand(-1, -1, values.shape[2]))

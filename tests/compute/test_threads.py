@@ -37,7 +37,7 @@ def step(hidden: int, cell: str, precision: str) -> list[torch.Tensor]:
     packing = Packing.of(lengths)
     inputs = torch.randn(int(lengths.sum()), 20, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-        states = recurrent.packed(inputs, packing)
+        states = recurrent(inputs, packing)
         pooled = attention.packed(states, packing)
     pooled.square().sum().backward()
     weights = [*recurrent.parameters(), *attention.parameters()]

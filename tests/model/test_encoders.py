@@ -6,6 +6,7 @@ import torch
 
 from sightword.model.embedding import embed_images
 from sightword.model.encoders import Encoders, ImageEncoder, pad
+from sightword.model.packing import Packing
 from sightword.model.settings import ModelSettings
 from sightword.model.similarity import unit
 
@@ -94,15 +95,17 @@ def test_a_batch_gives_the_vectors_and_gradients_of_its_rows_one_by_one():
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
 def test_packed_rows_give_the_vectors_and_gradients_of_padded_ones(pooling, masked, spare):
-    """On a processor nothing is computed on padding; elsewhere rows are padded. Both count the same padding, also where
-    the batch is wider than its longest row."""
+    """Elsewhere than on a processor the pooling reads padded rows. Both count the same padding, also where the batch is
+    wider than its longest row."""
     torch.manual_seed(0)
     encoder = (
         Encoders(9, 7, SMALL.model_copy(update={"mask_padding": masked, "pooling": pooling}).shape).double().captions
     )
     ids, lengths = pad([np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)])
     ids = torch.nn.functional.pad(ids, (0, spare))
-    padded = encoder.pooling(encoder.recurrent(encoder.embedding(ids), lengths), lengths)
+    packing = Packing.of(lengths, ids.shape[1])
+    states = encoder.recurrent(encoder.embedding(packing.pack(ids)), packing)
+    padded = encoder.pooling(packing.unpack(states), lengths)
     weight = torch.randn(7, 12)
     found = []
     for vectors in (encoder(ids, lengths), unit(padded, "cosine")):

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.packing import Packing
-from sightword.model.recurrent import Recurrent, reversal
+from sightword.model.recurrent import Recurrent, states_by_torch
 from sightword.model.settings import ModelSettings
 
 WIDTH, HIDDEN = 5, 6
@@ -37,12 +37,13 @@ def packed_twin(layer: Recurrent, cell: str) -> nn.Module:
 def states_of(layer: Recurrent, way: str, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """(B, T, states), zero on the padding."""
     packing = Packing.of(lengths, inputs.shape[1])
-    if way == "padded":
-        return packing.unpack(packing.pack(layer(inputs, lengths)))
-    return packing.unpack(layer.packed(packing.pack(inputs), packing))
+    lines = packing.pack(inputs)
+    return packing.unpack(
+        layer(lines, packing) if way == "by hand" else states_by_torch(layer.layers, lines, packing.sizes)
+    )
 
 
-@pytest.mark.parametrize("way", ["packed", "padded"])
+@pytest.mark.parametrize("way", ["by hand", "by torch"])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @given(lengths_of_rows, st.booleans(), st.integers(0, 99), st.sampled_from([0, 0, 1, 4]))
 @settings(max_examples=15, deadline=None)
@@ -74,7 +75,7 @@ def test_states_and_gradients_equal_those_of_pytorch(way, cell, lengths, bidirec
 def test_going_back_twice_gives_the_same(cell):
     torch.manual_seed(0)
     layer, packing = Recurrent(WIDTH, HIDDEN, cell), Packing.of(torch.tensor([4, 2]))
-    states = layer.packed(torch.randn(6, WIDTH), packing)
+    states = layer(torch.randn(6, WIDTH), packing)
     weights = list(layer.parameters())
     first = torch.autograd.grad(states.sum(), weights, retain_graph=True)
     second = torch.autograd.grad(states.sum(), weights)
@@ -91,10 +92,30 @@ def test_in_bfloat16_states_and_gradients_are_near(cell):
     for enabled in (False, True):
         layer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            states = layer.packed(inputs, packing)
+            states = layer(inputs, packing)
         assert states.dtype == (torch.bfloat16 if enabled else torch.float32)
         states.float().square().sum().backward()
         found.append((states.float(), layer.onward.weight_hh_l0.grad.clone()))
+    (exact, exact_grad), (near, near_grad) = found
+    assert near_grad.dtype == torch.float32
+    assert (near - exact).abs().max() < 0.02
+    assert torch.cosine_similarity(near_grad.flatten(), exact_grad.flatten(), dim=0) > 0.999
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_torchs_function_in_bfloat16_gives_bfloat16_states_and_float32_gradients(cell):
+    """Under autocast too, which would compute in float16 on CUDA."""
+    torch.manual_seed(0)
+    layer, packing = Recurrent(20, 64, cell), Packing.of(torch.tensor([30, 12, 5]))
+    lines = torch.randn(47, 20)
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        layer.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            states = states_by_torch(layer.layers, lines.to(dtype), packing.sizes)
+        assert states.dtype == dtype
+        states.float().square().sum().backward()
+        found.append((states.float(), layer.backward_.weight_hh_l0.grad.clone()))
     (exact, exact_grad), (near, near_grad) = found
     assert near_grad.dtype == torch.float32
     assert (near - exact).abs().max() < 0.02
@@ -142,7 +163,7 @@ def test_one_and_two_threads_give_the_same_bits():
         for count in (1, 2):
             torch.set_num_threads(count)
             layer.zero_grad()
-            states = layer.packed(inputs, packing)
+            states = layer(inputs, packing)
             states.square().sum().backward()
             assert torch.get_num_threads() == count
             found.append((states, *(weight.grad.clone() for weight in layer.parameters())))
@@ -155,7 +176,7 @@ def test_one_and_two_threads_give_the_same_bits():
 def test_what_fails_beside_the_other_direction_is_told():
     layer, packing = Recurrent(WIDTH, HIDDEN, "gru"), Packing.of(torch.tensor([4, 2]))
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        layer.packed(torch.randn(6, WIDTH + 1), packing)
+        layer(torch.randn(6, WIDTH + 1), packing)
 
 
 def test_what_stands_on_the_padding_does_not_matter():
@@ -164,7 +185,7 @@ def test_what_stands_on_the_padding_does_not_matter():
     inputs, lengths = torch.randn(2, 6, 3), torch.tensor([6, 2])
     other = inputs.clone()
     other[1, 2:] = 1e3
-    for way in ("packed", "padded"):
+    for way in ("by hand", "by torch"):
         assert torch.equal(states_of(layer, way, inputs, lengths), states_of(layer, way, other, lengths))
 
 
@@ -184,20 +205,10 @@ def test_packing_is_that_of_pytorch_and_its_own_inverse(lengths):
     assert packing.padding.tolist() == sorted(max(lengths) - length for length in lengths)
 
 
-@given(lengths_of_rows)
-@settings(max_examples=30, deadline=None)
-def test_reversal_reverses_each_row_by_its_own_length_and_is_its_own_inverse(lengths):
-    steps = max(lengths)
-    order = reversal(torch.tensor(lengths), steps)
-    for row, length in zip(order.tolist(), lengths, strict=True):
-        assert row == [*range(length - 1, -1, -1), *range(length, steps)]
-    assert torch.equal(order.gather(1, order), torch.arange(steps).expand(len(lengths), steps))
-
-
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_what_the_way_back_needs_is_freed_with_the_states(cell):
     layer, packing = Recurrent(WIDTH, HIDDEN, cell), Packing.of(torch.tensor([4, 2]))
-    states = layer.packed(torch.randn(6, WIDTH), packing)
+    states = layer(torch.randn(6, WIDTH), packing)
     passes = states.grad_fn.next_functions[0][0].passes
     freed = weakref.ref(passes[0].kept[1])
     states.sum().backward()

@@ -14,11 +14,13 @@ import numpy as np
 import safetensors.torch
 import torch
 
+from sightword.compute import devices
 from sightword.features.tables.pairs import Pairs
 from sightword.training.processes import Processes
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask
 
+CPU = torch.device("cpu")
 CASES = {
     "hinge": {},
     "summed hinge": {"reduction": "sum"},
@@ -52,30 +54,30 @@ def pairs() -> Pairs:
     return Pairs(names, features, [""] * 40, ids, numbers, owners)
 
 
-def gradients(processes: Processes) -> Iterator[tuple[str, torch.Tensor]]:
+def gradients(processes: Processes, device: torch.device = CPU) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the loss and the norms of a step, and the gradients that reach the optimiser, by case, size and name."""
     none = {"clip_images": None, "clip_captions": None}
     for case, change in CASES.items():
         for size in SIZES:
             settings = TrainSettings(embedding=5, hidden=6, attention=4, batch=size, epochs=4, **{**none, **change})
-            run = CaptionTask(settings, pairs(), TOKENS, torch.device("cpu"), processes=processes)
+            run = CaptionTask(settings, pairs(), TOKENS, device, processes=processes)
             run.encoders.double()
             run.objective.double()
             loss = run.learn(np.arange(size), 1e-3, 0)
             norms = run.watch._unread[-1][1]
             named = [*run.encoders.named_parameters(), *run.objective.named_parameters()]
             for name, value in [("loss", loss), ("norms", norms), *((name, one.grad) for name, one in named)]:
-                yield f"{case}/{size}/{name}", value.detach().clone()
+                yield f"{case}/{size}/{name}", value.detach().cpu().clone()
 
 
 def main() -> None:
     from sightword import machine
     from sightword.vse.training.sharing import joined
 
-    torch.set_num_threads(1)
+    device = devices.use(machine.current())
     place = machine.place()
-    with joined(place, torch.device("cpu")) as processes:
-        found = dict(gradients(processes))
+    with joined(place, device) as processes:
+        found = dict(gradients(processes, device))
     if processes.first:
         safetensors.torch.save_file(found, Path(sys.argv[1], f"{place.ranks}.safetensors"))
 

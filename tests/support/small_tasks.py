@@ -54,41 +54,41 @@ def pictures() -> Pairs:
     )
 
 
-def captions_and_pictures(checkpoint: Checkpoint | None, **changes: Any) -> Result:
+def captions_and_pictures(checkpoint: Checkpoint | None, device: torch.device = CPU, **changes: Any) -> Result:
     kept: dict[str, torch.Tensor] = {}
 
     def keep(epoch: int, encoders: torch.nn.Module) -> None:
         kept.update({f"{epoch}.{name}": value.clone() for name, value in encoders.state_dict().items()})
 
     task = vse.train(
-        TRAIN.model_copy(update=changes), pictures(), pictures(), tokens=15, device=CPU, keep=keep,
+        TRAIN.model_copy(update=changes), pictures(), pictures(), tokens=15, device=device, keep=keep,
         checkpoint=checkpoint,
     )  # fmt: skip
     return {name: value for name, value in kept.items() if name.startswith("4.")}, task.progress
 
 
-def text(checkpoint: Checkpoint | None, **changes: Any) -> Result:
+def text(checkpoint: Checkpoint | None, device: torch.device = CPU, **changes: Any) -> Result:
     random = np.random.default_rng(5)
     rows = [random.integers(1, 20, random.integers(1, 12)) for _ in range(300)]
     read = text_of(rows, words=20, passages=np.arange(300) // 10, held_out=range(280, 300), max_tokens=12)
-    task = skipthought.train(TEXT.model_copy(update=changes), read, device=CPU, checkpoint=checkpoint)
+    task = skipthought.train(TEXT.model_copy(update=changes), read, device=device, checkpoint=checkpoint)
     return task.network.state_dict(), task.progress
 
 
-def sentence_pairs(checkpoint: Checkpoint | None, **changes: Any) -> Result:
+def sentence_pairs(checkpoint: Checkpoint | None, device: torch.device = CPU, **changes: Any) -> Result:
     random = np.random.default_rng(0)
     sentences = [random.integers(2, 20, random.integers(2, 8)) for _ in range(200)]
     places = random.integers(0, 200, (2, 400))
     entailed = np.array([len(sentences[one]) >= len(sentences[two]) for one, two in places.T])
     parts = [EncodedPairs(sentences, *places[:, cut], entailed[cut]) for cut in (slice(300), slice(300, 400))]
     settings = PAIRS.model_copy(update=changes)
-    task = entail.train(settings, *parts, tokens=20, device=CPU, checkpoint=checkpoint)
+    task = entail.train(settings, *parts, tokens=20, device=device, checkpoint=checkpoint)
     return task.captions.state_dict(), task.progress
 
 
-def scenes(checkpoint: Checkpoint | None, **changes: Any) -> Result:
+def scenes(checkpoint: Checkpoint | None, device: torch.device = CPU, **changes: Any) -> Result:
     found = ground(
-        scenario(**changes), 0, textual(), described(), described(seed=1), device=CPU, checkpoint=checkpoint
+        scenario(**changes), 0, textual(), described(), described(seed=1), device=device, checkpoint=checkpoint
     )  # fmt: skip
     weights = {f"{n}.{name}": one for n, part in enumerate(found.encoder.parts)
                for name, one in part.captions.state_dict().items()}  # fmt: skip

@@ -68,4 +68,4 @@ class EntailSettings(Settings):
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
     deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic (not tried yet). A CPU always gives the same bits."""
+    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""

@@ -13,12 +13,12 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import single_product
 
-BYTES = 32_000_000
-"""Bytes of the logits of a block of lines."""
+BYTES, ELSEWHERE = 32_000_000, 1_000_000_000
+"""Bytes of the logits of a block of lines on a CPU, and elsewhere."""
 COLUMNS = 1024
-"""Words whose weights are multiplied together."""
+"""Words whose weights are multiplied together on a CPU; elsewhere all are."""
 CACHE = 500_000
-"""Bytes of the logits of the lines whose softmax is computed together: half a core's own cache."""
+"""Bytes of the logits of the lines whose softmax is computed together on a CPU: half a core's own cache."""
 
 
 def output_loss(
@@ -29,7 +29,7 @@ def output_loss(
     scale: torch.Tensor,
     *,
     rows: int | None = None,
-    columns: int = COLUMNS,
+    columns: int | None = None,
 ) -> torch.Tensor:
     """Return the sum over N lines of ``scale`` times the cross-entropy of a linear layer's logits: a scalar.
 
@@ -41,11 +41,14 @@ def output_loss(
         bias: of the layer, (V,).
         targets: the right word of each line, int64 (N,).
         scale: the factor of each line's loss, (N,).
-        rows: lines in a block; by default as many as fit in :data:`BYTES`.
-        columns: words in a slice of the weights.
+        rows: lines in a block; by default as many as fit in the bytes of the device.
+        columns: words in a slice of the weights; by default those of the device.
     """
+    cpu = states.device.type == "cpu"
     if rows is None:
-        rows = max(1, BYTES // (len(weight) * states.element_size()))
+        rows = max(1, (BYTES if cpu else ELSEWHERE) // (len(weight) * states.element_size()))
+    if columns is None:
+        columns = COLUMNS if cpu else len(weight)
     keep = torch.is_grad_enabled()
     loss: torch.Tensor = _OutputLoss.apply(states, weight, bias, targets, scale, rows, columns, keep)  # type: ignore[no-untyped-call]  # torch gives it no type
     return loss
@@ -93,7 +96,7 @@ class _OutputLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         gradients = ctx.saved_tensors
-        if outer != 1:
+        if outer.device.type != "cpu" or outer != 1:  # to ask would wait for a GPU
             gradients = [values * outer for values in gradients]
         return *gradients, None, None, None, None, None
 
@@ -103,12 +106,13 @@ def _to_gradients(
 ) -> torch.Tensor:
     """Return the losses of some lines (R,), and replace their logits (R, V) by the gradient of the sum of the losses.
 
-    The lines are taken a few at a time, so that all steps find them in the cache. The gradients' sum is added to
-    ``total`` (V,); without it the logits become useless.
+    On a CPU the lines are taken a few at a time, so that all steps find them in the cache. The gradients' sum is added
+    to ``total`` (V,); without it the logits become useless.
     """
     wide = scale.dtype
     losses = torch.empty(len(logits), dtype=wide, device=logits.device)
-    rows = max(1, CACHE // (logits.shape[1] * losses.element_size()))
+    cpu = logits.device.type == "cpu"
+    rows = max(1, CACHE // (logits.shape[1] * losses.element_size())) if cpu else len(logits)
     for start in range(0, len(logits), rows):
         lines = slice(start, start + rows)
         values = logits[lines].to(wide)  # of the same type: a view

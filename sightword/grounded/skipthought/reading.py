@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
-from torch.nn.utils.rnn import PackedSequence
 
+from sightword.compute.devices import move
 from sightword.model.cells import GruPass, Weights, single_product
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
+from sightword.model.recurrent import states_by_torch
 
 
 def gru_states(
@@ -36,30 +37,15 @@ def gru_states(
         start: the initial states (B, H), in the order of the sentences; zero by default.
         dtype: the type to compute in.
     """
-    first = None if start is None else start.index_select(0, packing.order.to(start.device)).to(dtype)
+    first = None if start is None else start.index_select(0, move(packing.order, start.device)).to(dtype)
     if isinstance(layer, LayerNormGru):
         return layer.packed(words.to(dtype), packing.sizes, places=places, start=first)
     if words.device.type != "cpu":
-        return layer_states(layer, words, places, packing, first, dtype)
+        return states_by_torch([layer], words.index_select(0, places).to(dtype), packing.sizes, first)
     weights = [weight.to(dtype) for weight in layer.parameters()]
     blocks, keep = packing.blocks, torch.is_grad_enabled()
     found: torch.Tensor = _Reading.apply(words.to(dtype), places, first, blocks, keep, *weights)  # type: ignore[no-untyped-call]  # torch gives it no type
     return found
-
-
-def layer_states(
-    layer: nn.GRU,
-    words: torch.Tensor,
-    places: torch.Tensor,
-    packing: Packing,
-    first: torch.Tensor | None,
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    """Return what :func:`gru_states` returns, by PyTorch's layer on any device; ``first`` is in the packing's order."""
-    with torch.autocast(words.device.type, dtype, enabled=dtype != layer.weight_hh_l0.dtype):
-        sequence = PackedSequence(words.to(dtype).index_select(0, places), torch.tensor(packing.sizes))
-        states: torch.Tensor = layer(sequence, None if first is None else first[None])[0].data
-        return states
 
 
 def last_states(states: torch.Tensor, packing: Packing) -> torch.Tensor:
@@ -68,7 +54,7 @@ def last_states(states: torch.Tensor, packing: Packing) -> torch.Tensor:
     lengths = packing.steps - packing.padding  # from the longest sentence to the shortest
     lines = torch.empty_like(packing.order)
     lines[packing.order] = starts[lengths - 1] + torch.arange(packing.rows)
-    return states.index_select(0, lines.to(states.device))
+    return states.index_select(0, move(lines, states.device))
 
 
 class _Pass(GruPass):

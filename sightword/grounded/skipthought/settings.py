@@ -54,7 +54,7 @@ class SkipthoughtSettings(Settings):
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the triples."""
     deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic (not tried yet). A CPU always gives the same bits."""
+    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""
 
     @field_validator("decode")
     @classmethod

@@ -100,7 +100,7 @@ class Common(Settings):
     validate_every: int = Field(500, ge=1)
     """Batches from one measurement of the losses on dev to the next, besides the one at the end."""
     deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic (not tried yet). A CPU always gives the same bits."""
+    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""
 
     @property
     def trains(self) -> bool:

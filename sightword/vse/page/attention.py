@@ -74,12 +74,13 @@ def feature_weights(captions: CaptionEncoder, ids: Sequence[int]) -> NDArray[np.
     import torch
 
     from sightword.model.attention import Attention
+    from sightword.model.packing import Packing
 
     pooling = captions.pooling
     assert isinstance(pooling, Attention)
     with torch.inference_mode():
-        rows, lengths = torch.tensor([list(ids)]), torch.tensor([len(ids)])
-        states = captions.recurrent(captions.embedding(rows), lengths)[0]  # (T, width)
+        packing = Packing.of(torch.tensor([len(ids)]))
+        states = captions.recurrent(captions.embedding(torch.tensor(list(ids))), packing)  # (T, width)
         weights: NDArray[np.float64] = torch.softmax(pooling.logits(states), dim=0).double().numpy()
     return weights
 

@@ -105,7 +105,7 @@ class TrainSettings(ModelSettings):
     """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
 
     deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic (not tried yet). A CPU always gives the same bits."""
+    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -106,3 +106,16 @@ def test_bfloat16_states_give_the_loss_and_the_gradients_to_its_digits():
     for one, other in zip(gradients(loss, states, weight, bias), wanted, strict=True):
         assert one.dtype == torch.float32
         assert (one - other).norm() <= 0.01 * other.norm()
+
+
+def test_bfloat16_keeps_the_small_gradients_of_a_recipe_that_float16_loses():
+    """At the scale of ``reduction: padded`` in batches of 128 sentences of 30 words, with a large vocabulary."""
+    states, weight, bias, targets, mask = drawn([9, 20, 14], 16, 20_000, torch.float32)
+    scale = torch.full((int(mask.sum()),), 1 / (128 * 30))
+    lost = {}
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        loss = output_loss((states[mask] / 8).to(dtype), weight, bias, targets[mask], scale)
+        (found,) = torch.autograd.grad(loss, weight)
+        lost[dtype] = (found == 0).double().mean().item()
+    assert lost[torch.float32] == lost[torch.bfloat16] == 0
+    assert lost[torch.float16] > 0.1

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from sightword.grounded.skipthought.reading import gru_states, last_states, layer_states
+from sightword.grounded.skipthought.reading import gru_states, last_states
 from sightword.model.cells import GruPass, Weights
 from sightword.model.packing import Packing
+from sightword.model.recurrent import states_by_torch
 
 WIDTH, HIDDEN, WORDS = 3, 4, 6
 LENGTHS = [2, 5, 1, 5, 3]
@@ -106,7 +107,7 @@ def test_the_way_of_other_devices_has_the_same_states_and_gradients(case, starte
     leaves = [words, *([start] if started else []), *layer.parameters()]
     found = gru_states(layer, words, packing.pack(ids), packing, start if started else None, torch.float64)
     first = start[packing.order] if started else None
-    wanted = layer_states(layer, words, packing.pack(ids), packing, first, torch.float64)
+    wanted = states_by_torch([layer], words[packing.pack(ids)], packing.sizes, first)
     outer = torch.randn_like(found)
     for one, other in zip(
         [found, *torch.autograd.grad(found, leaves, outer)],

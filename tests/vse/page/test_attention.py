@@ -8,6 +8,7 @@ import torch
 from finished_run import write_encoder
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.model.packing import Packing
 from sightword.vse.page.attention import LEVELS, attend, feature_weights
 
 
@@ -25,8 +26,8 @@ def test_the_weights_are_those_that_make_the_embedding(encoder) -> None:
         weights = feature_weights(member.captions, ids)
         assert weights.sum(axis=0) == pytest.approx(1, abs=1e-6)
         with torch.no_grad():
-            embedded = member.captions.embedding(torch.tensor([ids]))
-            states = member.captions.recurrent(embedded, torch.tensor([len(ids)]))[0].double().numpy()
+            embedded = member.captions.embedding(torch.tensor(ids))
+            states = member.captions.recurrent(embedded, Packing.of(torch.tensor([len(ids)]))).double().numpy()
         pooled = (weights * states).sum(axis=0)
         vectors.append(pooled / np.linalg.norm(pooled))
     assert encoder.encode(text) == pytest.approx(np.sum(vectors, axis=0), abs=1e-5)
