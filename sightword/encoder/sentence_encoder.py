@@ -308,8 +308,8 @@ class SentenceEncoder(Combination):
         texts, leaves = as_texts(sentences), self.leaves
         read = {one: token_rows(texts, one, most) for one in dict.fromkeys(part.vocabulary for part in leaves)}
         row_of: dict[tuple[bytes, ...], int] = {}
-        ids = zip(*read.values(), strict=True)
-        places = [row_of.setdefault(tuple(row.tobytes() for row in each), len(row_of)) for each in ids]
+        ids = zip(*([row.tobytes() for row in each] for each in read.values()), strict=True)
+        places = [row_of.setdefault(each, len(row_of)) for each in ids]
         first = dict(zip(reversed(places), reversed(range(len(places))), strict=True))
         own = [first[place] for place in range(len(row_of))]
         rows = {vocabulary: [each[row] for row in own] for vocabulary, each in read.items()}

@@ -72,11 +72,16 @@ def ngrams(
         starts = framed.shape[1] - size + 1
         hashed = fnv1a(hashed[:, :starts], framed[:, size - 1 :], id_bytes)
         if size >= SHORTEST:
-            found.append(hashed % buckets)
+            found.append(bucket(hashed, buckets))
             inside.append(torch.arange(starts) < (lengths + 3 - size)[:, None])
     mask = torch.cat(inside, dim=1)
     places = move(mask.flatten().nonzero().flatten(), ids.device)
     return torch.cat(found, dim=1).flatten().index_select(0, places), mask.sum(dim=1)
+
+
+def bucket(hashed: torch.Tensor, buckets: int) -> torch.Tensor:
+    """Return hashes modulo a number, which is quick for a power of two."""
+    return hashed & (buckets - 1) if buckets & (buckets - 1) == 0 else hashed % buckets
 
 
 def fnv1a(hashed: torch.Tensor, numbers: torch.Tensor, width: int) -> torch.Tensor:

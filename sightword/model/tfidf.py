@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sightword.compute.devices import move
-from sightword.model.ngrams import NGrams, ngrams
+from sightword.model.ngrams import NGrams, bucket, ngrams
 
 HASHES = 1 << 32
 """The number of different hashes of FNV-1a."""
@@ -47,9 +47,9 @@ class Tfidf(NGrams):
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Map ids, int64 (B, T) padded with 0, and lengths, int64 (B,) from 1 to T, to float32 (B, width)."""
         hashed, rows = self.hashes(ids, lengths)
-        weights = self.weight[hashed % self.buckets] * (1 - 2 * (hashed >> 31))  # the highest bit is the sign
+        weights = self.weight[bucket(hashed, self.buckets)] * (1 - 2 * (hashed >> 31))  # the highest bit is the sign
         found = weights.new_zeros(len(ids) * self.width)
-        return found.index_add(0, rows * self.width + hashed % self.width, weights).view(len(ids), self.width)
+        return found.index_add(0, rows * self.width + bucket(hashed, self.width), weights).view(len(ids), self.width)
 
     @torch.no_grad()
     def count(self, batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
