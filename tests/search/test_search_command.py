@@ -129,14 +129,14 @@ def test_a_split_alone(searcher, capsys):
 
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
     shutil.copytree("models/encoder", tmp_path / "newer")
-    write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 5})
+    write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 6})
     renew(tmp_path / "newer")
     (tmp_path / "text.txt").write_text("no picture")
     for arguments, message in (
         (["models/encoder", ""], "the query is empty"),
         (["models/encoder", "a" * 100_000], "the query has 100,000 characters; expected a sentence of at most 1,000"),
         (["models/encoder", "дом"], "no character of the query is known to this encoder: “д”, “о”, “м”"),
-        ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 5"),
+        ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 6"),
         (["./none", "a"], "none: does not exist. `dvc repro` makes models/encoder"),
         (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
         (
