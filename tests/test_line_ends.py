@@ -46,7 +46,7 @@ def test_clone_with_crlf_loads_the_packaged_encoder(clones) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=clones[1], env=environment, check=True, capture_output=True, text=True
     )
-    assert done.stdout == "(1, 512)\n"
+    assert done.stdout == "(1, 1280)\n"
 
 
 def reported(folder: Path, environment: dict[str, str]) -> set[tuple[str, str, str]]:

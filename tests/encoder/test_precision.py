@@ -27,13 +27,9 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
 
 
-def test_a_trained_captions_vectors_are_nearly_those_of_float32():
+def test_n_grams_have_no_bfloat16_and_the_same_bits():
     encoder = SentenceEncoder.from_pretrained("flickr8k")
-    full, fast = encoder.encode(SENTENCES), encoder.encode(SENTENCES, precision="bf16")
-    assert fast.dtype == np.float32
-    assert not np.array_equal(full, fast)
-    assert cosines(full, fast).min() > 0.9999
-    assert np.array_equal(encoder.encode(SENTENCES, precision="fp32"), full)
+    assert np.array_equal(encoder.encode(SENTENCES, precision="bf16"), encoder.encode(SENTENCES))
 
 
 @pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
