@@ -169,11 +169,15 @@ def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(
     monkeypatch.chdir(tmp_path)
     assert main(["search", "models/encoder", "x"]) == 1
     assert capsys.readouterr().err == (
-        "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder, and "
-        "`make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro grounded/dvc.yaml`) "
-        "models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that "
-        "comes with Sightword.\n"
+        "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder; "
+        "the name flickr8k stands for an encoder that comes with Sightword.\n"
     )
+
+
+def test_a_grounded_encoder_before_its_run_names_that_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "models/grounded/cm-0", "x"]) == 1
+    assert "models/grounded/cm-0: does not exist yet. `make grounded` makes it" in capsys.readouterr().err
 
 
 def test_an_empty_folder_without_a_collection_names_the_option(tmp_path, monkeypatch, capsys):
