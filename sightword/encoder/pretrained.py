@@ -21,11 +21,8 @@ PACKAGED = Path(__file__).parents[1] / "pretrained"
 WHOLE = "Take the folder whole: run `dvc checkout` in its project, or copy it again."
 ENCODER = Format("encoder.json", 5, WHOLE)
 """The format of the folders of encoders."""
-_MADE = (
-    "`dvc repro` makes models/encoder, and `make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro "
-    "grounded/dvc.yaml`) models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that comes "
-    "with Sightword."
-)
+_MADE = "`dvc repro` makes models/encoder; the name flickr8k stands for an encoder that comes with Sightword."
+_GROUNDED = "`make grounded` makes it (without make: `rm -f grounded/.dvcignore && dvc repro grounded/dvc.yaml`)."
 
 
 def packaged() -> list[str]:
@@ -84,7 +81,8 @@ def require_encoder(place: Path) -> None:
     elif not place.exists():
         made = place.parts[:1] == ("models",)
         what = f"does not exist{' yet' * made}"
-        todo = _MADE if made else f"{_MADE} {hub_remark(str(place))}".rstrip()
+        todo = _GROUNDED if place.parts[1:2] == ("grounded",) else _MADE
+        todo = todo if made else f"{todo} {hub_remark(str(place))}".rstrip()
         if str(place) in packaged():
             todo = f"SentenceEncoder.from_pretrained({str(place)!r}) loads the encoder of this name."
     raise EncoderError(what, where=place, todo=todo)

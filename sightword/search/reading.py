@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 
+from sightword.errors import SearchError
 from sightword.search.searcher import Searcher
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,8 @@ def keep_reading(searcher: Searcher, stop: threading.Event, *, pause: float = 5.
     """Read the pictures of the folder and embed the captions, in a thread with a lower priority.
 
     After an error the log has a warning, ``searcher.problem`` is set, and after ``pause`` seconds the same is tried
-    again, since the page needs it; the pause doubles after each error, up to :data:`LONGEST_PAUSE`.
+    again, since the page needs it; the pause doubles after each error, up to :data:`LONGEST_PAUSE`. A
+    SearchError ends the reading.
 
     Args:
         searcher: the open collection.
@@ -34,6 +36,10 @@ def keep_reading(searcher: Searcher, stop: threading.Event, *, pause: float = 5.
         try:
             searcher.read_pictures(progress=progress, stop=stop)
             return searcher.read_captions(stop=stop)
+        except SearchError as error:  # the pictures or the encoder cannot be used: another try would not help
+            searcher.problem = str(error)
+            log.warning("%s", error)
+            return None
         except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
             searcher.problem = f"{type(error).__name__}: {error}"
             what, read, of = "pictures", searcher.pictures_read, searcher.pictures_read + searcher.pictures_left

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float32]
 
 WEAK = "Weak matches: perhaps no picture fits this sentence."
 QUANTILE = 0.9
-"""The part of the sentences below whose best score a match must exceed; chosen on Flickr8k's dev."""
+"""The part of the sentences below whose best score a match must exceed; chosen on dev, see ``docs/searching.md``."""
 
 SENTENCES = (
     "The interest rate stayed the same for another year .",

@@ -168,7 +168,7 @@ def test_names_of_folders_and_spaces(tmp_path, monkeypatch):
 
 def test_a_folder_without_an_encoder_says_what_makes_one(tmp_path):
     message = refusal(tmp_path / "nothing")
-    assert "nothing: does not exist. `dvc repro` makes models/encoder, and `make grounded` (without make:" in message
+    assert "nothing: does not exist. `dvc repro` makes models/encoder; the name flickr8k" in message
     assert "the name flickr8k stands for an encoder" in message
     (tmp_path / "file").write_text("")
     assert "file: is no folder of an encoder. `dvc repro` makes" in refusal(tmp_path / "file")

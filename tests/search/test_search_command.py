@@ -129,14 +129,14 @@ def test_a_split_alone(searcher, capsys):
 
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
     shutil.copytree("models/encoder", tmp_path / "newer")
-    write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 5})
+    write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 6})
     renew(tmp_path / "newer")
     (tmp_path / "text.txt").write_text("no picture")
     for arguments, message in (
         (["models/encoder", ""], "the query is empty"),
         (["models/encoder", "a" * 100_000], "the query has 100,000 characters; expected a sentence of at most 1,000"),
         (["models/encoder", "дом"], "no character of the query is known to this encoder: “д”, “о”, “м”"),
-        ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 5"),
+        ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 6"),
         (["./none", "a"], "none: does not exist. `dvc repro` makes models/encoder"),
         (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
         (
@@ -169,11 +169,15 @@ def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(
     monkeypatch.chdir(tmp_path)
     assert main(["search", "models/encoder", "x"]) == 1
     assert capsys.readouterr().err == (
-        "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder, and "
-        "`make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro grounded/dvc.yaml`) "
-        "models/grounded/SCENARIO-SEED; the name flickr8k stands for an encoder that "
-        "comes with Sightword.\n"
+        "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder; "
+        "the name flickr8k stands for an encoder that comes with Sightword.\n"
     )
+
+
+def test_a_grounded_encoder_before_its_run_names_that_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", "models/grounded/cm-0", "x"]) == 1
+    assert "models/grounded/cm-0: does not exist yet. `make grounded` makes it" in capsys.readouterr().err
 
 
 def test_an_empty_folder_without_a_collection_names_the_option(tmp_path, monkeypatch, capsys):

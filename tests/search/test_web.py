@@ -357,3 +357,14 @@ def test_a_folder_is_searched_while_its_pictures_are_read(world, uploads, tmp_pa
     progress = get(client, "/api/progress").get_json()
     assert (progress["pictures"], progress["unusable"]) == ({"read": 3, "left": 0}, 1)
     assert get(client, "/api/picture?picture=scene-004.png").get_json()["picture"]["id"] == "scene-004.png"
+
+
+def test_a_folder_whose_pictures_are_all_damaged_is_told_once(world, uploads, tmp_path, caplog):
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    network, store = NamedNetwork(world.encoder().notes["features"]), Store(tmp_path / ".store")
+    fresh = Searcher(world.encoder(), PictureFolder(tmp_path, network, device=torch.device("cpu"), store=store))
+    keep_reading(fresh, threading.Event(), pause=3600)
+    progress = get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()
+    assert (progress["pictures"], progress["unusable"]) == ({"read": 0, "left": 0}, 1)
+    assert "none of its pictures can be used" in progress["problem"]
+    assert caplog.text.count("none of its pictures") == 1

@@ -403,7 +403,7 @@ async function watchReading() {
       const parts = [];
       if (unusable) parts.push(`${number(unusable)} cannot be used`);
       if (captions.read < captions.of) parts.push(`captions: ${Math.floor((100 * captions.read) / captions.of)} % prepared`);
-      if (problem) parts.push(`failed and tried again (${problem})`);
+      if (problem) parts.push(`failed (${problem})`);
       progress.textContent = parts.map((part) => `, ${part}`).join("");
       const busy = sheet.open || results.contains(document.activeElement);
       if (seen >= 0 && read > seen && !busy && (query.value.trim() || shown.length < AT_ONCE)) {
