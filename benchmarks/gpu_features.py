@@ -26,8 +26,6 @@ import torch
 from torch import nn
 
 from sightword.compute import devices
-from sightword.errors import FeaturesError
-from sightword.features import extractor, fusion
 from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
@@ -36,13 +34,6 @@ from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.vision import torchvision
 from sightword.machine import current
 
-VARIANTS = {
-    "plain": (False, False, False),
-    "fused": (True, False, False),
-    "fused, graphs": (True, True, False),
-    "zeros, graphs": (True, True, True),
-}
-"""Whether cuDNN's fused convolutions are used, and whether the kernels of a call are started together."""
 Work = Callable[[list[np.ndarray]], np.ndarray]
 
 
@@ -71,10 +62,9 @@ def network(name: str) -> FeatureNetwork:
     return made.eval()
 
 
-def ours(name: str, precision: Precision, device: torch.device, variant: str, crop: int) -> Work:
-    fusion.CUDA_FUSED, extractor.GRAPHS, fusion.CUDA_ZEROS = VARIANTS[variant]
-    made = copy.deepcopy(network(name))
-    threads = torch.get_num_threads()
+def ours(name: str, precision: Precision, device: torch.device, crop: int) -> Work:
+    """What the stage does."""
+    made, threads = copy.deepcopy(network(name)), torch.get_num_threads()
     ready = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
     return lambda pictures: np.stack(list(ready.run(pictures)))
 
@@ -123,28 +113,20 @@ def compare(
     """Return pictures a second, share of the peak, least cosine to float32 and start-up of each side."""
     crop, batch = (64, 4) if tiny else (224, 32)
     pictures = draw(2 * batch if tiny or precision == "fp32" else 8 * batch, crop + crop // 7, crop + crop // 2)
-    makers: dict[str, Callable[[], Work]] = {
-        variant: functools.partial(ours, name, precision, device, variant, crop)
-        for variant in (VARIANTS if device.type == "cuda" else ["plain"])
+    makers = {
+        "ours": functools.partial(ours, name, precision, device, crop),
+        "peer": functools.partial(peer, name, precision, device, crop, batch, compiled=False),
     }
     if compiled:
-        makers = {"peer, compiled": functools.partial(peer, name, precision, device, crop, batch, compiled=True)}
-    else:
-        makers["peer"] = functools.partial(peer, name, precision, device, crop, batch, compiled=False)
+        makers["peer, compiled"] = functools.partial(peer, name, precision, device, crop, batch, compiled=True)
     exact = peer(name, "fp32", torch.device("cpu"), crop, batch, compiled=False)(pictures[:4])
     works: dict[str, Work] = {}
     seconds: dict[str, list[float]] = {}
     result: dict[str, Any] = {}
     for side, maker in makers.items():
         started = time.perf_counter()
-        try:
-            works[side] = maker()
-            found = works[side](pictures[:batch])
-        except (RuntimeError, FeaturesError) as error:  # a library that lacks a kernel: the other sides go on
-            result[side] = {"error": str(error)[:300]}
-            print(f"{name} {precision} {side}: {result[side]}", file=sys.stderr, flush=True)
-            works.pop(side, None)
-            continue
+        works[side] = maker()
+        found = works[side](pictures[:batch])
         result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}
         if device.type == "cuda":
             torch.full((2**28,), torch.nan, device=device)  # freed memory, of which no number may be read
@@ -174,25 +156,21 @@ def _seconds(work: Work, pictures: list[np.ndarray]) -> float:
 
 
 def measure(device: torch.device, *, tiny: bool = False, compiled: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield the comparisons: about two minutes on an H100, one of them torch.compile's."""
+    """Yield the comparisons: two minutes on an H100, and as many for torch.compile."""
     if tiny:
         yield compare("shufflenet_v2_x0_5", "fp32", device, tiny=True, rounds=1)
         return
-    yield compare("resnet152", "bf16", device)
-    yield compare("densenet169", "bf16", device)
-    yield compare("resnet152", "fp32", device)
-    if compiled:
-        yield compare("resnet152", "bf16", device, compiled=True)
+    cases: list[tuple[str, Precision]] = [("resnet152", "bf16"), ("densenet169", "bf16"), ("resnet152", "fp32")]
+    for name, precision in cases:
+        yield compare(name, precision, device, compiled=compiled)
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the sides of a comparison in words."""
     for side, numbers in found["sides"].items():
-        text = numbers.get("error")
-        if text is None:
-            text = f"{numbers['pictures_per_s']:8.1f} pictures a second, {numbers['share']:.3f} of the peak, cosine"
-            text += f" {numbers['cosine']:.6f}, bytes {'equal' if numbers['same_bytes'] else 'DIFFER'}"
-            text += f", ready in {numbers['start_s']:.1f} s"
+        text = f"{numbers['pictures_per_s']:8.1f} pictures a second, {numbers['share']:.3f} of the peak, cosine"
+        text += f" {numbers['cosine']:.6f}, bytes {'equal' if numbers['same_bytes'] else 'DIFFER'}"
+        text += f", ready in {numbers['start_s']:.1f} s"
         yield f"{found['network']:20} {found['precision']} {side:14} {text}"
 
 

@@ -30,8 +30,6 @@ from sightword.images.encoding import Pixels
 CROPS_A_CALL = {"cpu": 1, "cuda": 320}
 """Crops in a call of the network, at least those of one picture. The number is fixed for a kind of device, and short
 calls are filled up: for another shape a library may choose another kernel, which gives other last bits."""
-GRAPHS = False
-"""Whether the kernels of a call are recorded on a GPU, and started together."""
 CALLS_AHEAD = 2
 """Calls whose pictures are read while other calls are computed."""
 
@@ -88,16 +86,11 @@ class Extractor:
             torch.tensor(values, dtype=torch.float32, device=device) for values in (transform.mean, transform.std)
         )
         self._network: nn.Module = ready(network, precision=precision, device=device)
-        self._lanes: SimpleQueue[_Lane] = SimpleQueue()
+        self._free: SimpleQueue[_Buffer] = SimpleQueue()
         for _ in range(self._threads):
-            self._lanes.put(_Lane((self._pictures * self._count, transform.crop, transform.crop, 3), device))
+            self._free.put(_Buffer((self._pictures * self._count, transform.crop, transform.crop, 3), device))
         with _exactly(), devices.threads(1):
             self._compute([])  # lays the weights out before several threads use them
-            if GRAPHS and device.type == "cuda":
-                for _ in range(self._threads):
-                    lane = self._lanes.get()
-                    self._record(lane)
-                    self._lanes.put(lane)
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
         """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
@@ -144,18 +137,13 @@ class Extractor:
     @torch.inference_mode()
     def _compute(self, pictures: list[Pixels]) -> Features:
         """Return the features (B, D) of the pictures of a call, at most as many as a call has."""
-        lane = self._lanes.get()
+        buffer = self._free.get()
         try:
-            with torch.cuda.stream(lane.stream) if lane.stream else contextlib.nullcontext():
-                self._fill(lane.crops, pictures)
-                if lane.graph is None:
-                    found = self._features(lane.crops)
-                else:
-                    lane.graph.replay()
-                    found = lane.features
-                features: Features = found[: len(pictures)].cpu().numpy()
+            with torch.cuda.stream(buffer.stream) if buffer.stream else contextlib.nullcontext():
+                self._fill(buffer.crops, pictures)
+                features: Features = self._features(buffer.crops)[: len(pictures)].cpu().numpy()
         finally:
-            self._lanes.put(lane)
+            self._free.put(buffer)
         if not np.isfinite(features).all():
             raise FeaturesError("the network gave features that are not finite", todo="Are these the right weights?")
         return features
@@ -177,7 +165,7 @@ class Extractor:
 
     def _features(self, crops: torch.Tensor) -> torch.Tensor:
         """Return the features, float32 (B, D), of all crops of a call."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=False):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
             found = self._network(crops.permute(0, 3, 1, 2))  # (B * crops, D)
         found = found.flatten(1).to(torch.float32)
         if self.transform.relu:
@@ -185,25 +173,13 @@ class Extractor:
         mean = found.unflatten(0, (self._pictures, self._count)).mean(dim=1)
         return nn.functional.normalize(mean, dim=1) if self.transform.l2 else mean
 
-    @torch.inference_mode()
-    def _record(self, lane: _Lane) -> None:
-        """Record the kernels of a call, which a lane then starts together."""
-        with torch.cuda.stream(lane.stream):
-            self._features(lane.crops)  # takes its choices of kernels before the recording
-        torch.cuda.synchronize(self.device)
-        lane.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(lane.graph, stream=lane.stream, capture_error_mode="thread_local"):
-            lane.features = self._features(lane.crops)
 
-
-class _Lane:
-    """The memory of a call's crops and, on a GPU, a stream: calls of two lanes run side by side."""
+class _Buffer:
+    """The memory of a call's crops and, on a GPU, a stream: the calls of two of them run side by side."""
 
     def __init__(self, shape: Sequence[int], device: torch.device) -> None:
         self.crops = torch.zeros(shape, device=device)
         self.stream: torch.cuda.Stream | None = None
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.features = self.crops
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # the weights are there
             self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -220,9 +196,9 @@ def _exactly() -> Iterator[None]:
         with flags:
             torch.set_float32_matmul_precision("highest")
             torch.set_deterministic_debug_mode("error")  # for this and the next line see `sightword.compute.devices`
-            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # as above
             yield
     finally:
-        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]  # as above
         torch.set_float32_matmul_precision(products)
         torch.set_deterministic_debug_mode(strict)

@@ -21,9 +21,6 @@ from sightword.features.settings import Precision
 log = logging.getLogger(__name__)
 
 _RELUS = (nn.functional.relu, torch.relu, torch.relu_)
-CUDA_FUSED = False
-"""Whether cuDNN's fused convolutions are used on a GPU."""
-CUDA_ZEROS = False
 _FUSIBLE = (nn.Conv2d, nn.BatchNorm2d)
 
 
@@ -62,52 +59,6 @@ class FusedConvolution(nn.Module):
             return found
         found = found.add_(residual)
         return found.relu_() if self.relu else found
-
-
-class CudnnConvolution(nn.Module):
-    """A convolution with the following addition and ReLU, as one call of cuDNN, all in one type of numbers."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-    nothing: torch.Tensor
-
-    def __init__(self, convolution: nn.Conv2d, *, relu: bool, dtype: torch.dtype) -> None:
-        super().__init__()
-        assert not isinstance(convolution.padding, str)
-        self.stride, self.padding, self.dilation = convolution.stride, convolution.padding, convolution.dilation
-        self.groups = convolution.groups
-        zeros = torch.zeros(convolution.out_channels)
-        self.register_buffer("weight", convolution.weight.detach().to(dtype))
-        # In bfloat16 a folded mean would be rounded, which shifts a whole channel.
-        self.register_buffer("bias", zeros if convolution.bias is None else convolution.bias.detach().float())
-        # cuDNN's call without an addition, as torch makes it, reads memory that nobody wrote: NaN times 0 is NaN.
-        self.register_buffer("nothing", zeros[None, :, None, None])
-        self.relu = relu
-        self.dtype = dtype
-
-    def forward(self, images: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """Convolve images (B, C, H, W), channels last in memory, and add a residual of the result's shape."""
-        images, shifts = images.to(self.dtype), (self.stride, self.padding, self.dilation)
-        if self.relu and self.groups == 1:
-            added = self._zeros(images) if residual is None else residual.to(self.dtype)
-            return torch.cudnn_convolution_add_relu(images, self.weight, added, 1.0, self.bias, *shifts, self.groups)
-        with torch.autocast(images.device.type, enabled=False):
-            found = nn.functional.conv2d(images, self.weight, None, *shifts, self.groups)
-        found.add_(self.bias[:, None, None])
-        if residual is not None:
-            found.add_(residual)
-        return found.relu_() if self.relu else found
-
-    def _zeros(self, images: torch.Tensor) -> torch.Tensor:
-        """Return zeros to add: one a channel, or of the result's shape."""
-        if not CUDA_ZEROS:
-            return self.nothing
-        sides = zip(images.shape[2:], self.weight.shape[2:], self.stride, self.padding, self.dilation, strict=True)
-        shape = [
-            (side + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
-            for side, kernel, stride, pad, dilation in sides
-        ]
-        return self.nothing.to(self.dtype).expand(images.shape[0], -1, *shape)
 
 
 class FullConvolution(nn.Module):
@@ -167,14 +118,13 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     """
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     first = next((name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)), "")
-    kind: type[FusedConvolution | CudnnConvolution] = FusedConvolution if device.type == "cpu" else CudnnConvolution
-    fused = fuses(precision) if device.type == "cpu" else CUDA_FUSED
+    fused = device.type == "cpu" and fuses(precision)
     if fused or precision == "fp32":  # a folded bias needs float32, which only the fused call keeps
         traced = _trace(network)
         if traced is not None:
             _fold(traced)
             if fused:
-                _fuse(traced, kind, dtype, first)
+                _fuse(traced, dtype, first)
             traced.graph.eliminate_dead_code()
             traced.graph.lint()
             traced.delete_all_unused_submodules()
@@ -220,9 +170,7 @@ def _fold(traced: fx.GraphModule) -> None:
     traced.graph.eliminate_dead_code()
 
 
-def _fuse(
-    traced: fx.GraphModule, kind: type[FusedConvolution | CudnnConvolution], dtype: torch.dtype, first: str
-) -> None:
+def _fuse(traced: fx.GraphModule, dtype: torch.dtype, first: str) -> None:
     """Replace convolutions, with the following addition and ReLU, by fused ones; the first computes in float32."""
     modules = dict(traced.named_modules())
     calls = Counter(str(node.target) for node in traced.graph.nodes)
@@ -237,7 +185,7 @@ def _fuse(
         if relu := _is_relu(after, modules):
             last = after
         own = torch.float32 if name == first else dtype
-        traced.set_submodule(name, kind(convolution, relu=relu, dtype=own))
+        traced.set_submodule(name, FusedConvolution(convolution, relu=relu, dtype=own))
         if last is not node:
             with traced.graph.inserting_before(last):
                 arguments = (node.args[0],) if residual is None else (node.args[0], residual)

@@ -11,8 +11,7 @@ import torch
 from lively_networks import difference, distance, lively, pictures
 from torch import nn
 
-from sightword.features import fusion
-from sightword.features.fusion import CudnnConvolution, FusedConvolution, fuses, ready
+from sightword.features.fusion import FusedConvolution, fuses, ready
 
 CPU = torch.device("cpu")
 
@@ -70,30 +69,6 @@ def test_even_areas_are_not_rounded(onednn, monkeypatch) -> None:
             found, rounded = first(images).relu(), exact(images).relu()
     assert difference(wanted, found) < 1e-6
     assert difference(wanted, rounded.float()) > 1e-3  # the control: what bfloat16 alone makes of it
-
-
-def convolution_add_relu(images, weight, added, alpha, bias, *geometry):
-    """The call of cuDNN, as torch describes it: sums are float32, and the bias may be."""
-    found = nn.functional.conv2d(images.float(), weight.float(), None, *geometry)
-    return (found + alpha * added + bias[:, None, None]).relu().to(images.dtype)
-
-
-@pytest.mark.parametrize("name", ["densenet121", "mobilenet_v3_small", "resnet18", "resnext50_32x4d"])
-def test_calls_of_cudnn_compute_the_network(name, monkeypatch) -> None:
-    monkeypatch.setattr(fusion, "FusedConvolution", CudnnConvolution)
-    monkeypatch.setattr(torch, "cudnn_convolution_add_relu", convolution_add_relu)
-    network, images = lively(name), pictures(name)
-    with torch.inference_mode():
-        exact = copy.deepcopy(network).double()(images.double()).flatten(1)
-        plain = difference(exact, network(images).flatten(1))
-        fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)
-        assert any(isinstance(module, CudnnConvolution) for module in fast.modules())
-        found = difference(exact, fast(images).flatten(1))
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            rounded = distance(exact, network(images))
-            half = distance(exact, ready(copy.deepcopy(network), precision="bf16", device=CPU)(images))
-    assert found < 3 * plain + 1e-6
-    assert found / 10 < half < 2 * rounded + 1e-5
 
 
 class Shared(nn.Module):
