@@ -7,10 +7,12 @@ import hashlib
 import json
 
 import pytest
+import torch
 
-from sightword.errors import FeaturesError
+from sightword.errors import FeaturesError, SetupError
+from sightword.features.extraction import Extraction
 from sightword.features.identity import Identity, Transform
-from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
+from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, FeaturesSettings
 
 TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
 KIND = Identity("resnet152", "avgpool", TRANSFORM, "0" * 64, "fp32", "cpu-1")
@@ -71,3 +73,25 @@ def test_each_ingredient_is_in_the_key() -> None:
 def test_a_size_that_is_neither_a_side_nor_a_square_is_refused(resize: object) -> None:
     with pytest.raises(FeaturesError, match="pictures were resized to"):
         dataclasses.replace(TRANSFORM, resize=resize)
+
+
+def kind_on_gpu() -> str:
+    settings = FeaturesSettings(backbone="squeezenet1_1", weights="random", crop=48)
+    transform = {"resize": 56, "interpolation": "lanczos", "exif": False}
+    return Extraction(settings, transform, device=torch.device("cuda"), store=None).identity.name
+
+
+def test_kinds_of_gpu_have_keys_of_their_own(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = set()
+    for name, capability in (("H100", (9, 0)), ("RTX 4090", (8, 9)), ("H100", (9, 0)), ("RTX 4090", (8, 0))):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, capability=capability: capability)
+        found.add(kind_on_gpu())
+    assert len(found) == 3
+
+
+def test_features_of_a_gpu_are_refused_where_none_names_the_kind(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SetupError, match="this machine has no GPU, and keys of features name the kind of GPU"):
+        kind_on_gpu()
