@@ -137,6 +137,7 @@ def test_an_address_that_is_silent(project, tmp_path) -> None:
 @pytest.mark.full
 def test_no_node_is_large_enough(project, nodes, tmp_path) -> None:
     script = "import runpy; from sightword.cluster import workers; workers.JOINING = 1; "
+    script += "from sightword.features import extraction; extraction._kernel = lambda *_: 'of a GPU'; "
     done = run_changed(script, project, tmp_path / "store", {**nodes.variables, "SIGHTWORD_RAY_GPUS": "0.5"})
     assert total(done.stderr) == (
         f"features: Ray at {nodes.address}: no node has 1 CPU and 0.5 GPUs for a worker. "
