@@ -1,4 +1,4 @@
-"""New projects: a folder with the pipelines, the code that their stages run, and the recipes.
+"""New projects: a folder with the first pipeline, its recipes, and the code that its stages run; others are added.
 
 A project has the code itself, not a reference to the installed package: DVC hashes the code that a stage runs, git
 keeps the code that made a number, and an edit of the code reruns what depends on it. After an upgrade of the package
@@ -12,6 +12,7 @@ import filecmp
 import shutil
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,16 +20,19 @@ import pipeline
 import sightword
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.repository import git
-from pipeline.params import recipes, writing
-from pipeline.pipelines import DVC_YAML, PARAMS, pipelines, shipped
+from pipeline.params import overlay, recipes, writing
+from pipeline.pipelines import DVC_YAML, PARAMS, Pipeline, pipelines, shipped
 from sightword.errors import LineageError, SetupError
 from sightword.evaluation import ledger
-from sightword.io.files import atomic_file, write_text
-from sightword.messages import and_more
+from sightword.io import yaml_reader
+from sightword.io.files import atomic_file, read_text, write_text
+from sightword.messages import and_more, guess
 
 PACKAGES = ("sightword", "pipeline")
 DATA = "pipeline.project"
 """The package of the files of a project in the wheel, by its name in pyproject.toml."""
+FIRST = ""
+"""The folder of the first pipeline."""
 README = "README.md"
 IGNORED = (".git", ".venv", "venv")
 """What a folder may have before it becomes a project."""
@@ -46,7 +50,7 @@ class Changes(NamedTuple):
 def create(folder: Path) -> Path:
     """Make a project on the sample in a new or empty folder, and return its absolute path.
 
-    Git and DVC are initialised where they are not there yet; nothing is committed. After an error nothing is left.
+    Git and DVC are initialised where they are not there yet. After an error nothing is left.
 
     Raises:
         SetupError: the folder is not empty, cannot be made, or git or DVC fails.
@@ -60,7 +64,7 @@ def create(folder: Path) -> Path:
         raise SetupError(
             f"is not empty ({and_more(others)})", where=folder, expected="a new or an empty folder", todo=todo
         )
-    files = _files()
+    files = _files([FIRST])
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,12 +73,7 @@ def create(folder: Path) -> Path:
         (folder / ".dvc" / "config").write_text(_CONFIG, encoding="utf-8")
         for name, source in files.items():
             _copy(source, folder / name)
-        sys.path.append(str(shipped()))  # the settings are those of the copied stages, also within another project
-        for path in (folder / PARAMS, *folder.glob(f"*/{PARAMS}")):  # those of a clone may have been edited
-            below = "" if path.parent == folder else f"{path.parent.name}-"
-            path.write_text(writing.text(recipes.find(f"{below}sample", folder), folder), encoding="utf-8")
-        for own in pipelines(folder):
-            write_text(folder / own.ledger, ledger.text([]))
+        _begin(folder, FIRST)
         _copy(Path(__file__).with_suffix(".md"), folder / README)
     except BaseException:
         for path in [one for one in folder.glob("*") if one.name not in held]:
@@ -84,6 +83,50 @@ def create(folder: Path) -> Path:
                 one.rmdir()
         raise
     return folder
+
+
+def first_commit(folder: Path) -> bool:
+    """Commit a new project, and return whether that was possible.
+
+    The repository must be the project's own and have no commit yet, and git must know the user.
+    """
+    if _git_root(folder) != folder.resolve():
+        return False
+    with contextlib.suppress(LineageError):
+        git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+        return False
+    names = sorted(path.name for path in folder.iterdir() if path.name not in IGNORED)
+    with contextlib.suppress(LineageError):
+        git(folder, "add", "--", *names)
+        git(folder, "commit", "--quiet", "--message", "A new project")
+        return True
+    return False
+
+
+def add(project: Path, name: str) -> Pipeline:
+    """Add a further pipeline to a project, with its code, its recipes and the parameters of its sample.
+
+    Raises:
+        SetupError: there is no such pipeline, or the project has it.
+    """
+    further = [one.folder for one in pipelines(shipped()) if one.folder]
+    if name not in further:
+        raise SetupError(f"there is no such pipeline{guess(name, further)}", where=name, expected=", ".join(further))
+    if (project / name).exists():
+        raise SetupError("the project has it already", where=project / name)
+    for path, source in _files([name]).items():
+        _copy(source, project / path)
+    return _begin(project, name)
+
+
+def _begin(project: Path, name: str) -> Pipeline:
+    """Write the parameters of a pipeline's sample (those of a clone may have been edited), and its empty ledger."""
+    sys.path.append(str(shipped()))  # the settings are those of the copied stages, also within another project
+    own = Pipeline(project, name)
+    recipe = recipes.find(f"{name}-sample" if name else "sample", project)
+    write_text(project / own.params, writing.text(recipe, shipped()))
+    write_text(project / own.ledger, ledger.text([]))
+    return own
 
 
 def update(project: Path) -> Changes:
@@ -104,7 +147,8 @@ def update(project: Path) -> Changes:
         what, todo = "was not made by `sightword init`", "A clone is updated by `git pull`."
         raise SetupError(what, where=project, todo=todo)
     seen = {one.ignore for one in pipelines(project) if one.folder}  # a pipeline that runs here has lost this file
-    files = {name: path for name, path in _files().items() if Path(name).name != PARAMS and name not in seen}
+    every = _files([one.folder for one in pipelines(project)])
+    files = {name: path for name, path in every.items() if Path(name).name != PARAMS and name not in seen}
     found = differences(project, files)
     options = ("--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=all")
     try:
@@ -134,7 +178,8 @@ def differences(project: Path, files: dict[str, Path] | None = None) -> Changes:
         files: the files to compare, by their paths in a project; None: the code of the stages.
     """
     if files is None:
-        files = {name: path for name, path in _files().items() if name.split("/")[0] in (*PACKAGES, "stages")}
+        every = _files([one.folder for one in pipelines(project)])
+        files = {name: path for name, path in every.items() if name.split("/")[0] in (*PACKAGES, "stages")}
     new = [name for name in files if not (project / name).exists()]
     changed = [name for name, path in files.items() if name not in new and not _same(path, project / name)]
     held = [path.relative_to(project).as_posix() for package in PACKAGES for path in _walk(project / package)]
@@ -145,8 +190,8 @@ def _same(one: Path, other: Path) -> bool:
     return filecmp.cmp(one, other, shallow=False)
 
 
-def _files() -> dict[str, Path]:
-    """Return the files of a new project, by their paths in it: those beside the code, and both packages.
+def _files(wanted: Collection[str]) -> dict[str, Path]:
+    """Return the files of pipelines, by their paths in a project: those beside the code, and both packages.
 
     A clone lists the former in its pyproject.toml; the wheel has only them in their folder.
 
@@ -166,7 +211,21 @@ def _files() -> dict[str, Path]:
     for package in (Path(one.__path__[0]).resolve() for one in (sightword, pipeline)):
         own = [path for path in _walk(package) if path not in beside]
         found |= {f"{package.name}/{path.relative_to(package).as_posix()}": path for path in own}
-    return found
+    further = [one.folder for one in pipelines(place) if one.folder]
+    return {name: path for name, path in found.items() if _pipeline_of(name, path, further, place) in wanted}
+
+
+def _pipeline_of(name: str, path: Path, further: Collection[str], place: Path) -> str:
+    """Return the folder of the pipeline of a file: of a recipe, or of a file in a folder of this name."""
+    folders = name.split("/")[:-1]
+    if folders != ["recipes"]:
+        return next((one for one in further if one in folders), FIRST)
+    if recipes.is_grid(path):
+        values = yaml_reader.parse(read_text(path), path)
+        if "base" not in values:
+            return str(values.get("pipeline", FIRST))
+        path = recipes.find(str(values["base"]), place).path
+    return overlay.resolve(recipes.find(str(path), place), place).pipeline.folder
 
 
 def _walk(package: Path) -> list[Path]:

@@ -57,7 +57,8 @@ def check_corpus(context: Context) -> Iterator[Finding]:
     tracked = any((context.root / f"{place}.dvc").is_file() for place in above)
     if not tracked and git_output(context.root, "ls-files", "--", settings.path) == "":
         what = f"neither DVC nor git tracks {settings.path}: experiments in a copy of the workspace will not find it"
-        yield warning(what, f"`dvc add {settings.path}`, then commit {settings.path}.dvc.")
+        dvc = f"`dvc add {settings.path}`, then commit {settings.path}.dvc."
+        yield warning(what, f"Commit {settings.path}." if settings.draws_pictures else dvc)
 
 
 def check_semantics(context: Context) -> Iterator[Finding]:

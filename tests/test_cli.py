@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 import sys
 import typing
@@ -89,9 +90,20 @@ def test_another_file_can_be_written(project: Path) -> None:
     assert not (project / "params.yaml").exists()
 
 
-def test_recipes_are_listed_with_what_they_are(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recipes_are_listed_by_pipeline_with_what_they_need_or_are(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "recipes/sample.yaml").write_text(SAMPLE.replace("\n", "\n# Needs: nothing. Time: 2 minutes.\n", 1))
+    (project / "recipes/wrong.yaml").write_text(f"# {'A long word ' * 20}\nbase: nowhere\n")
     assert main(["recipe", "--list"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["flickr8k  Flickr8k as published.", "sample    The sample."]
+    first, own, sample, _, second, wrong, *_ = capsys.readouterr().out.splitlines()
+    assert first == "first pipeline    needs             time on two cores"
+    assert own == "  flickr8k        Flickr8k as published."
+    assert sample == "  sample          nothing           2 minutes"
+    assert second.startswith("cannot be used ")
+    assert wrong.startswith("  wrong           A long word")
+    assert wrong.endswith(" …")
+    assert len(wrong) <= 80
 
 
 def test_an_unknown_recipe_is_told_with_a_near_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +140,9 @@ def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["recipe", "--list"]) == 0
-    assert "\nflickr8k  " in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert re.search(r"^  flickr8k +pictures +7 hours$", listed, re.MULTILINE)
+    assert max(map(len, listed.splitlines())) <= 80
     assert main(["recipe", "flickr8k", "--params", "mine.yaml"]) == 0
     assert Path("mine.yaml").read_text().startswith("# The published char-GRU on Flickr8k")
     assert main(["params", "--explain", "train.margin"]) == 0

@@ -89,11 +89,11 @@ def test_the_sample_learns_and_its_costly_stages_give_the_same_bytes_again(repos
 
     retrieval = read(clone, "metrics/retrieval.json")["test"]["full"]
     for direction in DIRECTIONS:
-        assert retrieval[direction]["r10"] > 95
+        assert retrieval[direction]["r10"] > 90
     world = load_world(repository / "data/raw/sample")
     for query, wanted in (
         ("a red circle", r".* circle red"),
-        ("two yellow stars in the night sky", "night 2 star yellow"),
+        ("three red circles in the forest", "forest 3 circle red"),
     ):
         answers = json.loads(clone.run("sightword", "search", "models/encoder", query, "--json").stdout)
         found = [Path(one["id"]).stem.split("-") for one in answers["pictures"][:3]]  # processors differ in the order

@@ -379,7 +379,7 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
         return done.stdout
 
     sightword_, dvc = place / "bin/sightword", (place / "bin/python", "-m", "dvc")
-    assert "\nflickr8k  " in call(sightword_, "recipe", "--list", cwd=tmp_path)
+    assert "\n  flickr8k  " in call(sightword_, "recipe", "--list", cwd=tmp_path)
     assert call(sightword_, "init", "demo", cwd=tmp_path).endswith("Next: cd demo && dvc repro\n")
     shrink(demo)
     call("git", "add", "-A")

@@ -12,7 +12,7 @@ from pipeline import new_project
 from pipeline.cli import main
 from pipeline.lineage.facts import listed
 from pipeline.lineage.lock import is_code
-from pipeline.params import params_file
+from pipeline.params import params_file, recipes
 from pipeline.pipelines import by_entry, find_project, pipelines
 from sightword.errors import SetupError
 
@@ -35,6 +35,9 @@ def made(tmp_path_factory) -> Path:
     return folder
 
 
+FURTHER = ("entailment", "grounded", "hypernyms")
+
+
 @pytest.fixture
 def project(made, tmp_path, monkeypatch) -> Path:
     shutil.copytree(made, tmp_path / "demo", symlinks=True)
@@ -42,29 +45,79 @@ def project(made, tmp_path, monkeypatch) -> Path:
     return tmp_path / "demo"
 
 
-def test_a_project_has_the_pipelines_with_the_parameters_of_the_sample(made, repository):
+def test_a_project_has_the_first_pipeline_with_the_parameters_of_the_sample(made, repository):
     assert find_project(made / "data") == made
-    assert [one.folder for one in pipelines(made)] == ["", "entailment", "grounded", "hypernyms"]
-    for one in pipelines(made):
-        assert (made / one.params).read_bytes() == (repository / one.params).read_bytes()
-        assert params_file.load(made / one.params)
+    assert [one.folder for one in pipelines(made)] == [""]
+    assert (made / "params.yaml").read_bytes() == (repository / "params.yaml").read_bytes()
+    assert params_file.load(made / "params.yaml")
     assert (made / ".dvc/plots/intervals.json").is_file()
     assert not (made / "dvc.lock").exists()
-    assert [one.hidden for one in pipelines(made)] == [False, True, True, True]
+    names = git(made, "ls-files").splitlines()
+    assert not [name for name in names if set(name.split("/")[:-1]) & set(FURTHER)]
+    bases = {recipe.name for recipe in recipes.list_recipes(made)}
+    assert {"sample", "own", "flickr8k"} <= bases
+    assert not bases & {"vendrov", "bordes", "snli-small", "hypernyms-sample"}
 
 
-def test_a_project_has_all_code_that_its_stages_name_and_no_more_than_git_has_of_it(made, repository):
-    code = {path for stage in by_entry(made).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
+def test_a_project_with_all_pipelines_has_all_code_that_stages_name_and_no_more_than_git_has(project, repository):
+    for number, name in enumerate(FURTHER):
+        assert main(["init", "--add", name]) == 0
+        assert [one.folder for one in pipelines(project)] == ["", *FURTHER[: number + 1]]
+        assert (project / name / "params.yaml").read_bytes() == (repository / name / "params.yaml").read_bytes()
+        assert (project / f"metrics/{name}/scorings.csv").is_file()
+    assert [one.hidden for one in pipelines(project)] == [False, True, True, True]
+    code = {path for stage in by_entry(project).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
     assert len(code) > 40
-    assert not [path for path in code if not (made / path).exists()]
+    assert not [path for path in code if not (project / path).exists()]
     packages = ("sightword", "pipeline", "stages", "recipes")
     wanted = set(git(repository, "ls-files", "-co", "--exclude-standard", *packages).splitlines())
-    assert set(git(made, "ls-files", *packages).splitlines()) == {one for one in wanted if (repository / one).is_file()}
+    commit(project)
+    found = set(git(project, "ls-files", *packages).splitlines())
+    assert found == {one for one in wanted if (repository / one).is_file()}
+    assert new_project.differences(project) == ([], [], [])
+
+
+def test_a_pipeline_that_is_there_or_unknown_is_not_added(project, capsys):
+    assert main(["init", "--add", "hypernyms"]) == 0
+    commit(project)
+    assert main(["init", "--add", "hypernyms"]) == 1
+    assert "the project has it already" in capsys.readouterr().err
+    assert main(["init", "--add", "hypernym"]) == 1
+    assert "there is no such pipeline (did you mean 'hypernyms'?)" in capsys.readouterr().err
+    assert git(project, "status", "--porcelain") == ""
+
+
+def test_code_that_the_first_pipelines_stages_name_is_in_a_new_project(made):
+    code = {path for stage in by_entry(made).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
+    assert len(code) > 20
+    assert not [path for path in code if not (made / path).exists()]
     assert new_project.differences(made) == ([], [], [])
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_new_repository_gets_its_first_commit_where_git_knows_the_user(tmp_path, monkeypatch, capsys, named):
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    identity = "[user]\n\tname = Ada\n\temail = ada@example.org\n" if named else "[user]\n\tuseConfigOnly = true\n"
+    (tmp_path / "config").write_text(identity)
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "demo"]) == 0
+    commits = "" if named else 'git add -A . && git commit -m "A new project" && '
+    assert capsys.readouterr().out.endswith(f"Next: cd demo && {commits}dvc repro\n")
+    monkeypatch.chdir("demo")
+    if named:
+        assert git(tmp_path / "demo", "status", "--porcelain", "--untracked-files=all") == ""
+        assert not new_project.first_commit(tmp_path / "demo")
+        main(["doctor", "--quick"])
+        bad = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("warning", "PROBLEM"))]
+        assert [line for line in bad if "settings:" not in line] == [
+            "warning  files:     there is no dvc.lock: nothing has run here yet"
+        ]
 
 
 def test_the_next_step_is_printed_and_results_stay_out_of_git(tmp_path, monkeypatch, capsys, made):
     monkeypatch.setattr(new_project, "create", lambda folder: tmp_path / folder)
+    monkeypatch.setattr(new_project, "first_commit", lambda folder: True)
     monkeypatch.chdir(tmp_path)
     assert main(["init", "demo"]) == 0
     assert capsys.readouterr().out.endswith("Next: cd demo && dvc repro\n")
@@ -143,6 +196,7 @@ def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys
     (project / "stages/mine.py").write_text("# a stage of my own\n")
     (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("margin: 0.2", "margin: 0.3"))
     (project / "recipes/grid.yaml").unlink()
+    assert main(["init", "--add", "hypernyms"]) == 0
     (project / "hypernyms/.dvcignore").unlink()  # this pipeline runs here
     commit(project)
     assert main(["init", "--update"]) == 0

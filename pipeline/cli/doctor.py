@@ -31,6 +31,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
+    from sightword.messages import plural
 
     refuse(arguments, (arguments.quick and arguments.lock, "--quick and --lock cannot be combined"))
     try:
@@ -63,5 +64,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
                 print(f"{'':20}-> {finding.todo}")
         if not arguments.lock:
             where = project or "this machine (there is no project here)"
-            print(f"\n{where}: {counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} ok")
+            problems, warnings = (plural(counts[state], state) for state in ("problem", "warning"))
+            print(f"\n{where}: {problems}, {warnings}, {counts['ok']} ok")
     return 1 if counts["problem"] else 0

@@ -11,33 +11,44 @@ from pipeline.cli.command import Commands, add_command, refuse
 INIT = """\
 Make a project in a new folder, which `dvc repro` runs on the sample.
 
-The folder gets the pipelines, their parameters, the recipes, and the code that the
-stages run: DVC then knows what an edit changes, and git keeps the code of each
-result. git and DVC are initialised where they are not there yet; nothing is
-committed. After an upgrade of the package, --update replaces the project's code
-by the new code, and `dvc repro` runs the stages whose code has changed."""
+The folder gets the first pipeline, its parameters, its recipes, and the code that
+the stages run: DVC then knows what an edit changes, and git keeps the code of each
+result. git and DVC are initialised where they are not there yet, and a new git
+repository gets its first commit. --add brings a further pipeline into a project.
+After an upgrade of the package, --update replaces the project's code by the new
+code, and `dvc repro` runs the stages whose code has changed."""
 
 
 def add(commands: Commands) -> None:
     """Add ``init``."""
     init = add_command(commands, "init", INIT, _init)
-    init.add_argument("folder", metavar="FOLDER", nargs="?", help="a new or an empty folder; with --update a project")
+    init.add_argument("folder", metavar="FOLDER", nargs="?", help="a new or an empty folder; else a project")
+    init.add_argument("--add", metavar="PIPELINE", help="add hypernyms, entailment or grounded to a project")
     init.add_argument("--update", action="store_true", help="take over the code of the installed package")
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    refuse(arguments, (arguments.folder is None and not arguments.update, "which FOLDER? `.` is the current one"))
+    other = arguments.update or arguments.add is not None
+    both = (arguments.update and arguments.add is not None, "--add and --update cannot be combined")
+    refuse(arguments, (arguments.folder is None and not other, "which FOLDER? `.` is the current one"), both)
     from pipeline import new_project
     from pipeline.pipelines import find_project
     from sightword import __version__
 
-    if not arguments.update:
+    if not other:
         folder = new_project.create(Path(arguments.folder))
         here = os.path.relpath(folder)
         print(f"{arguments.folder} is now a project, on the sample corpus; its README.md says what is where.")
-        print("Next: " + ("" if here == "." else f"cd {arguments.folder} && ") + "dvc repro")
+        steps = [] if here == "." else [f"cd {arguments.folder}"]
+        steps += [] if new_project.first_commit(folder) else ["git add -A .", 'git commit -m "A new project"']
+        print("Next: " + " && ".join([*steps, "dvc repro"]))
         return 0
     project = find_project(Path(arguments.folder or "."))
+    if arguments.add is not None:
+        pipeline = new_project.add(project, arguments.add)
+        print(f"{project}: has the pipeline {arguments.add} now, on its sample")
+        print(f'Next: git add -A . && git commit -m "{arguments.add}" && {pipeline.command}')
+        return 0
     found = new_project.update(project)
     if not any(found):
         print(f"{project}: the code was already that of sightword {__version__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -35,11 +36,16 @@ letters or a wider terminal; --csv has all columns. The command runs
 `dvc exp show --json`, or reads its output, and reads other metrics from git."""
 
 
+_FIRST = "first pipeline"
+_LIST_WIDTH = 80
+"""The letters of a line of ``recipe --list``."""
+
+
 def add(commands: Commands) -> None:
     """Add ``recipe``, ``params`` and ``experiments``."""
     recipe = add_command(commands, "recipe", RECIPE, _recipe)
     recipe.add_argument("name", metavar="NAME", nargs="?", help="a recipe's name, or the path of a file")
-    recipe.add_argument("--list", action="store_true", help="show the recipes and what they are")
+    recipe.add_argument("--list", action="store_true", help="show the recipes, what each needs, and its time")
     recipe.add_argument("--force", action="store_true", help="replace a params.yaml with edits that git does not have")
 
     params = add_command(commands, "params", PARAMS, _params)
@@ -77,11 +83,7 @@ def _recipe(arguments: argparse.Namespace) -> int:
     elsewhere = arguments.list or arguments.params is not None
     project = (project_of if elsewhere else find_project)(Path.cwd())
     if arguments.list:
-        found = recipes.list_recipes(project)
-        width = max((len(recipe.name) for recipe in found), default=0)
-        for recipe in found:
-            print(f"{recipe.name:{width}}  {recipe.summary}".rstrip())
-        return 0
+        return _list_recipes(project)
     recipe = recipes.find(arguments.name, project)
     pipeline = overlay.resolve(recipe, project).pipeline
     path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)
@@ -90,6 +92,30 @@ def _recipe(arguments: argparse.Namespace) -> int:
     print(f"{path} {'is now' if changed else 'already was'} the recipe {recipe.name}{about}")
     if changed:
         print(f"Next: {pipeline.command}")
+    return 0
+
+
+def _list_recipes(project: Path) -> int:
+    import textwrap
+
+    from pipeline.params import overlay, recipes
+    from sightword.errors import SightwordError
+
+    found = recipes.list_recipes(project)
+    width = max(len(name) for name in (_FIRST, *(recipe.name for recipe in found)))
+    groups: dict[str, list[str]] = {}
+    for recipe in found:
+        folder = "cannot be used"  # the recipe itself says why
+        with contextlib.suppress(SightwordError):
+            folder = overlay.resolve(recipe, project).pipeline.folder
+        summary = textwrap.shorten(recipe.summary, _LIST_WIDTH - width - 4, placeholder=" …")
+        line = f"{recipe.needs:16}  {recipe.time}" if recipe.needs else summary
+        groups.setdefault(folder, []).append(f"  {recipe.name:{width}}  {line}".rstrip())
+    for number, (folder, lines) in enumerate(sorted(groups.items())):
+        heading = folder or _FIRST
+        print("\n" * bool(number) + f"{heading:{width + 2}}  {'needs':16}  time on two cores")
+        print("\n".join(lines))
+    print("\nThe first lines of recipes/NAME.yaml say what a recipe is.")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.doctor.context import DVC_SECONDS, Context
 from pipeline.doctor.findings import Finding, good, problem, warning
-from pipeline.pipelines import DVC_YAML
+from pipeline.pipelines import DVC_YAML, pipelines
 from sightword.messages import and_more
 
 _HINTS = {
@@ -62,7 +62,9 @@ def check_remote(context: Context) -> Iterator[Finding]:
     for name in facts["committed_secrets"]:
         yield problem(f".dvc/config holds a credential ({name}), and goes to git", move)
     name, remotes = facts["remote"], facts["remotes"]
-    if not remotes:
+    if not remotes and not any(pipeline.has_run for pipeline in pipelines(context.root)):
+        yield good("no remote, and no results yet")
+    elif not remotes:
         yield warning("no remote: results stay on this machine", "`dvc remote add -d NAME ADDRESS`, then `dvc push`.")
     elif name is None:
         yield warning(f"none of the remotes is the default ({', '.join(remotes)})", "`dvc remote default NAME`.")

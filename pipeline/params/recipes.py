@@ -11,13 +11,19 @@ from sightword.errors import ParamsError
 from sightword.io.files import read_text
 from sightword.messages import guess
 
+_NEEDS = re.compile(r"# Needs: (.+)\. Time: (.+)\.")
+
 
 class Recipe(NamedTuple):
-    """One recipe: its name, its file, and the comment in its first line."""
+    """One recipe, and what the comments in its first two lines say."""
 
     name: str
     path: Path
     summary: str
+    needs: str = ""
+    """What the user must have: pictures, features, text; ``nothing`` but the sample."""
+    time: str = ""
+    """The time of all stages on two cores."""
 
 
 def list_recipes(project: Path) -> list[Recipe]:
@@ -55,5 +61,7 @@ def find(name: str, project: Path) -> Recipe:
 
 
 def _describe(path: Path) -> Recipe:
-    first = read_text(path).partition("\n")[0].strip()
-    return Recipe(path.stem, path, first.lstrip("# ") if first.startswith("#") else "")
+    first, *others = read_text(path).split("\n", 2)
+    found = _NEEDS.fullmatch(others[0].strip()) if others else None
+    needs, time = found.groups() if found else ("", "")
+    return Recipe(path.stem, path, first.strip().lstrip("# ") if first.startswith("#") else "", needs, time)

@@ -254,10 +254,11 @@ def test_parameter_files_in_git_are_what_the_samples_recipes_write(repository: P
             pytest.fail(f"{one.params} is not what its recipe writes: run `sightword recipe {name}`", pytrace=False)
 
 
-def test_each_recipe_belongs_to_a_pipeline_and_says_what_it_is(repository: Path) -> None:
+def test_each_recipe_belongs_to_a_pipeline_and_says_what_it_is_and_needs(repository: Path) -> None:
     found: dict[str, list[str]] = {}
     for one in recipes.list_recipes(repository):
         assert one.summary
+        assert one.needs, one.name
         found.setdefault(overlay.resolve(one, repository).pipeline.folder, []).append(one.name)
     assert {folder: len(names) for folder, names in found.items()} == {
         "": 17,
