@@ -146,6 +146,14 @@ def test_published_weights(project, tmp_path: Path) -> None:
     assert "no such weights" in only(project.check(check_weights), "problem").what
 
 
+def test_weights_of_a_package(project, monkeypatch) -> None:
+    weights(project, weights="package", weights_sha256="''")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "_pytorch_model is not installed" in only(project.check(check_weights), "problem").what
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert states(project.check(check_weights)) == {"ok"}
+
+
 def test_precomputed_features(project) -> None:
     folder = weights(project, source="precomputed", precomputed="f.npy", precomputed_ids="ids.txt")
     assert "f.npy does not exist" in project.check(check_weights)[0].what

@@ -58,7 +58,7 @@ def test_all_mistakes_of_the_file_stand_in_one_message(edited):
         "train.margin = 'wide': input should be a valid number",
         "train.batch = 1: input should be greater than or equal to 2",
         "resize.side = 25.6: ",
-        "captions.case = 'upper': input should be 'keep' or 'lower'",
+        "captions.case = 'upper': input should be 'keep', 'lower' or 'fold_capitals'",
         "report: the section is missing",
         "select = 3: not a section",
     ):
