@@ -260,7 +260,7 @@ def test_each_recipe_belongs_to_a_pipeline_and_says_what_it_is(repository: Path)
         assert one.summary
         found.setdefault(overlay.resolve(one, repository).pipeline.folder, []).append(one.name)
     assert {folder: len(names) for folder, names in found.items()} == {
-        "": 16,
+        "": 17,
         "entailment": 4,
         "grounded": 3,
         "hypernyms": 10,
