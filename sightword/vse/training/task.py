@@ -125,7 +125,9 @@ class CaptionTask(Task[TrainSettings]):
         self.encoders = encoders.to(device)
         self.features = _near(torch.from_numpy(training.features), device)
         self.same_picture = torch.from_numpy(first_copies(training.features)).to(device)
-        self.texts = Texts(training, seed=settings.seed, second=settings.second_caption)
+        self.texts = Texts(
+            training, seed=settings.seed, second=settings.second_caption, typing_errors=settings.typing_errors
+        )
         self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings

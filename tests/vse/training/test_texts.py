@@ -1,15 +1,16 @@
-"""Second captions are of the same picture."""
+"""Second captions are of the same picture; typing errors are drawn anew for each batch."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.features.tables.pairs import Pairs
-from sightword.vse.training.texts import Texts
+from sightword.vse.training.texts import Texts, mistyped
 
 
 def split(counts: list[int]) -> Pairs:
@@ -60,3 +61,34 @@ def test_the_draws_depend_on_seed_and_batch_and_on_nothing_else() -> None:
 
     assert drawn(0, 4) == drawn(0, 4)
     assert len({tuple(drawn(seed, step)) for seed, step in ((0, 4), (0, 5), (1, 4))}) == 3
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.floats(0, 0.99), st.integers(0, 99))
+def test_mistyped_caption_has_its_own_tokens_between_its_first_and_its_last_one(ids, share, seed) -> None:
+    row = np.array(ids, np.int64)
+    found = mistyped(row, share, np.random.default_rng(seed))
+    assert not Counter(found.tolist()) - Counter(ids)
+    assert found[:1].tolist() + found[-1:].tolist() == ids[:1] + ids[-1:]
+    assert row.tolist() == ids
+
+
+def test_mistyped_caption_has_as_many_errors_as_its_share() -> None:
+    ids, random = np.arange(1002), np.random.default_rng(0)
+    found = [mistyped(ids, 0.02, random) for _ in range(100)]
+    left_out = np.mean([len(ids) - len(one) for one in found])
+    exchanged = np.mean([np.sum(np.diff(one) < 0) for one in found])
+    assert 9 < left_out < 11
+    assert 9 < exchanged < 11
+    assert [mistyped(ids, 0.0, random).tolist()] == [ids.tolist()]
+
+
+def test_typing_errors_depend_on_the_batch_and_not_on_the_order_of_its_captions() -> None:
+    pairs = split([1] * 4)
+    ids = [np.arange(40) + 100 * row for row in range(4)]
+    texts = Texts(replace(pairs, ids=ids), seed=0, second=True, typing_errors=0.2)
+    forwards, backwards = texts.of(np.arange(4), 7), texts.of(np.arange(4)[::-1], 7)
+    for one, other in zip(forwards, backwards, strict=True):
+        assert [row.tolist() for row in one] == [row.tolist() for row in other[::-1]]
+        assert all(row.tolist() != own.tolist() for row, own in zip(one, ids, strict=True))
+    assert [row.tolist() for row in forwards[0]] != [row.tolist() for row in forwards[1]]
+    assert [row.tolist() for row in forwards[0]] != [row.tolist() for row in texts.of(np.arange(4), 8)[0]]
