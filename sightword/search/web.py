@@ -20,7 +20,7 @@ from sightword.search.uploads import MAX_BYTES, UploadedPictures
 
 UPLOAD = "application/octet-stream"
 """The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
-_EXAMPLES, _EXAMPLE, _TRIES = 5, 45, 5
+_EXAMPLES, _EXAMPLE, _TRIES = 5, 55, 20
 _CAPTIONS, _ALIKE = 10, 8
 """Captions that a picture finds, and pictures like it."""
 
