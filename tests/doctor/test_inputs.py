@@ -38,7 +38,7 @@ def test_the_sample(project) -> None:
 def test_pairs_that_choose_snapshots_are_looked_for(project) -> None:
     flickr8k(project)
     path = project.folder / "params.yaml"
-    path.write_text(path.read_text().replace("criterion: mean_r10", "criterion: stsb_dev"))
+    path.write_text(path.read_text().replace("criterion: rsum", "criterion: stsb_dev"))
     missing = "select.data: data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv does not exist"
     assert missing in [finding.what for finding in project.check(check_semantics)]
     (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark").mkdir(parents=True)
@@ -148,6 +148,8 @@ def test_published_weights(project, tmp_path: Path) -> None:
 
 def test_weights_of_a_package(project, monkeypatch) -> None:
     weights(project, weights="package", weights_sha256="''")
+    assert "no package has weights of shufflenet_v2_x0_5" in only(project.check(check_weights), "problem").what
+    weights(project, weights="package", weights_sha256="''", backbone="efficientnet_lite0")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "_pytorch_model is not installed" in only(project.check(check_weights), "problem").what
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
