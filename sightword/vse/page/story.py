@@ -12,6 +12,7 @@ from sightword.report.html_page import Headline
 from sightword.report.inputs import RunNumbers
 from sightword.report.number_formats import counted, is_number
 from sightword.vse.page import notes, retrieval_table, semantics_table
+from sightword.vse.selection.settings import STSB_DEV
 
 FOUND = {
     "caption_to_image": ("caption to picture, R@10", "the right one in the first ten"),
@@ -78,11 +79,14 @@ def chips(run: RunNumbers) -> list[str]:
     members, evaluated = run.select.get("members"), ""
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"sum of {members} snapshots"
-        evaluated += ", chosen by recall on dev" * (cell != "tfidf")
+        chosen_by = "sentence similarity" if run.select.get("criterion") == STSB_DEV else "recall"
+        evaluated += f", chosen by {chosen_by} on dev" * (cell != "tfidf")
     names = str(run.select.get("beside") or "").replace("+", ", ")
     beside = f"joined with the encoders of other training runs ({names})" if names else ""
+    width = run.select.get("lexical")
+    lexical = f"joined with {counted(int(width), 'number')} of weighted n-grams" if is_number(width) else ""
     parameters, epochs = (_counted(train, name) for name in ("parameters", "epochs"))
-    return [kind, parameters, epochs, control(training).removesuffix("."), seen, compared, evaluated, beside]
+    return [kind, parameters, epochs, control(training).removesuffix("."), seen, compared, evaluated, beside, lexical]
 
 
 def facts(run: RunNumbers) -> dict[str, Mapping[str, Any]]:
