@@ -12,7 +12,6 @@ from sightword.report.html_page import Headline
 from sightword.report.inputs import RunNumbers
 from sightword.report.number_formats import counted, is_number
 from sightword.vse.page import notes, retrieval_table, semantics_table
-from sightword.vse.selection.settings import STSB_DEV
 
 FOUND = {
     "caption_to_image": ("caption to picture, R@10", "the right one in the first ten"),
@@ -79,7 +78,7 @@ def chips(run: RunNumbers) -> list[str]:
     members, evaluated = run.select.get("members"), ""
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"sum of {members} snapshots"
-        chosen_by = "sentence similarity" if run.select.get("criterion") == STSB_DEV else "recall"
+        chosen_by = "sentence similarity" if run.select.get("criterion") == "stsb_dev" else "recall"
         evaluated += f", chosen by {chosen_by} on dev" * (cell != "tfidf")
     names = str(run.select.get("beside") or "").replace("+", ", ")
     beside = f"joined with the encoders of other training runs ({names})" if names else ""
