@@ -73,7 +73,7 @@ def sections() -> list[Section]:
 
 def page() -> str:
     """Return the reference as a page of Markdown: a heading for each pipeline, its sections folded below."""
-    parts, file, told = [INTRODUCTION], "", dict[str, str]()
+    parts, file, told = [INTRODUCTION], "", dict[tuple[str, str], str]()
     for section in sections():
         of, _, name = section.name.rpartition(":")
         of = of or pipelines.PARAMS
@@ -103,11 +103,11 @@ def explain(wanted: str) -> list[Parameter]:
     return found
 
 
-def _entry(one: Parameter, section: str, told: dict[str, str]) -> str:
-    """Return a line of the page; ``told`` has the first parameter of each meaning, which later ones refer to."""
+def _entry(one: Parameter, section: str, told: dict[tuple[str, str], str]) -> str:
+    """Return a line of the page; ``told`` has the first of the parameters with one key and meaning, for later ones."""
     choices = [word for word in one.accepted.split(" or ") if word.startswith("`")]
     unsaid = "" if all(word in one.text for word in choices) else f"{' or '.join(choices)}; "
-    first = told.setdefault(one.text, one.name)
+    first = told.setdefault((one.name.rpartition(".")[2], one.text), one.name)
     text = one.text if first == one.name else f"As `{first}`."
     name = one.name.removeprefix(f"{section}.")
     return f"- **`{name}`** {unsaid}`{spelt(one.default)}`. {_plain_stars(text)}"
