@@ -225,7 +225,7 @@ def _pipeline_of(name: str, path: Path, further: Collection[str], place: Path) -
         if "base" not in values:
             return str(values.get("pipeline", FIRST))
         path = recipes.find(str(values["base"]), place).path
-    return overlay.resolve(recipes.find(str(path), place), place).pipeline.folder
+    return overlay.pipeline_of(recipes.find(str(path), place), place).folder
 
 
 def _walk(package: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,17 @@ def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys
     changed = ["recipes/grid.yaml", "sightword/io/files.py", "sightword/older.py"]
     assert sorted(line[3:] for line in git(project, "status", "--porcelain").splitlines()) == changed
     assert "margin: 0.3" in (project / "params.yaml").read_text()
+
+
+def test_the_installed_program_updates_a_project_and_adds_a_pipeline_whose_stages_it_lacks(project):
+    """In a process of its own ``stages`` is the project's; the modules of a pipeline that is not there are absent."""
+    program = Path(sys.executable).with_name("sightword")
+    for options in (["--update"], ["--add", "hypernyms"], ["--update"], ["--add", "grounded"]):
+        done = subprocess.run([program, "init", *options], cwd=project, capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        if options[0] == "--add":
+            commit(project)
+    assert [one.folder for one in pipelines(project)] == ["", "grounded", "hypernyms"]
 
 
 def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):

@@ -77,6 +77,12 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
     return Whole(pipeline, values, sections, notes, _header(chain[0][0]))
 
 
+def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
+    """Return the pipeline of a recipe, without a look at the settings; errors are those of :func:`resolve`."""
+    chain, stated = _chain(recipe, project)
+    return stated or pipelines.of_sections((section for _, values in chain for section in values), project)
+
+
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of both, those ``above`` where both have a key; mappings are merged by key."""
     found = dict(below)
