@@ -22,7 +22,7 @@ from sightword.search.weak import WEAK
 
 UPLOAD = "application/octet-stream"
 """The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
-_EXAMPLES, _EXAMPLE, _TRIES = 5, 45, 5
+_EXAMPLES, _EXAMPLE, _TRIES = 5, 55, 20
 _SENTENCES = (
     "a dog runs through the snow",
     "children play in the water",

@@ -38,7 +38,7 @@ def test_the_sample(project) -> None:
 def test_pairs_that_choose_snapshots_are_looked_for(project) -> None:
     flickr8k(project)
     path = project.folder / "params.yaml"
-    path.write_text(path.read_text().replace("criterion: mean_r10", "criterion: stsb_dev"))
+    path.write_text(path.read_text().replace("criterion: rsum", "criterion: stsb_dev"))
     missing = "select.data: data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv does not exist"
     assert missing in [finding.what for finding in project.check(check_semantics)]
     (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark").mkdir(parents=True)

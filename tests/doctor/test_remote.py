@@ -83,8 +83,10 @@ def test_dvc_that_cannot_work(project) -> None:
     assert "takes too long" in only(project.check(check_cache), "problem").what
 
 
-def test_no_remote(lab) -> None:
-    assert "no remote" in only(ask(lab), "warning").what
+def test_no_remote_is_a_warning_once_there_are_results(lab) -> None:
+    assert only(ask(lab), "ok").what == "no remote, and no results yet"
+    (lab.folder / "dvc.lock").touch()
+    assert "no remote: results stay" in only(ask(lab), "warning").what
 
 
 def test_a_folder_that_exists_or_not(lab, tmp_path: Path) -> None:
