@@ -76,7 +76,7 @@ def test_parameter_is_explained_by_its_name_or_its_last_part():
 
 def test_tables_of_scale_equal_those_of_the_figures(repository):
     tables = scale_tables.tables()
-    assert tables in (repository / "docs/lab.md").read_text(), "run `python -m tools.scale_tables`"
+    assert tables in (repository / "benchmarks/RESULTS.md").read_text(), "run `python -m tools.scale_tables`"
 
 
 @pytest.mark.full

@@ -238,6 +238,17 @@ def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys
     assert "margin: 0.3" in (project / "params.yaml").read_text()
 
 
+def test_the_installed_program_updates_a_project_and_adds_a_pipeline_whose_stages_it_lacks(project):
+    """In a process of its own ``stages`` is the project's; the modules of a pipeline that is not there are absent."""
+    program = Path(sys.executable).with_name("sightword")
+    for options in (["--update"], ["--add", "hypernyms"], ["--update"], ["--add", "grounded"]):
+        done = subprocess.run([program, "init", *options], cwd=project, capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        if options[0] == "--add":
+            commit(project)
+    assert [one.folder for one in pipelines(project)] == ["", "grounded", "hypernyms"]
+
+
 def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
     (project / "sightword/io/files.py").write_text("# my own work\n")
     assert main(["init", "--update"]) == 1

@@ -1,4 +1,4 @@
-"""Prints the tables of docs/lab.md: what each size costs, by what a picture cost where it was measured.
+"""Prints the tables of benchmarks/RESULTS.md: what each size costs, by what a picture cost where it was measured.
 
 Each figure has its source: a section of RESULTS.md, or how it was computed.
 """
