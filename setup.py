@@ -24,7 +24,8 @@ class Build(build_py):
 
 def address():
     """Return the web address of the repository, or nothing."""
-    command = ["git", "-C", str(Path(__file__).parent), "config", "--get", "remote.origin.url"]
+    # The repository of this folder, not one around it.
+    command = ["git", "--git-dir", str(Path(__file__).with_name(".git")), "config", "--get", "remote.origin.url"]
     try:
         # The words are fixed, without a shell.
         found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
@@ -36,7 +37,7 @@ def address():
 
 def description(home):
     """Return the README with links that lead from anywhere."""
-    text = Path(__file__).with_name("README.md").read_text()
+    text = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
     relative = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:)([^)]*)\)")
     kinds = {"": "blob", "!": "raw"}
     return relative.sub(

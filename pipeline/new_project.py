@@ -106,17 +106,29 @@ def first_commit(folder: Path) -> bool:
 def add(project: Path, name: str) -> Pipeline:
     """Add a further pipeline to a project, with its code, its recipes and the parameters of its sample.
 
+    After an error no file is left.
+
     Raises:
-        SetupError: there is no such pipeline, or the project has it.
+        SetupError: there is no such pipeline, or the project has it, or has other files of the same names.
     """
     further = [one.folder for one in pipelines(shipped()) if one.folder]
     if name not in further:
         raise SetupError(f"there is no such pipeline{guess(name, further)}", where=name, expected=", ".join(further))
-    if (project / name).exists():
+    if (project / name / DVC_YAML).exists():
         raise SetupError("the project has it already", where=project / name)
-    for path, source in _files([name]).items():
-        _copy(source, project / path)
-    return _begin(project, name)
+    files = _files([name])
+    new = [path for path in files if not (project / path).exists()]
+    if taken := [path for path in files if path not in new and not _same(files[path], project / path)]:
+        what = f"the pipeline would replace other files: {and_more(taken)}"
+        raise SetupError(what, where=project, todo="Rename them.")
+    try:
+        for path in new:
+            _copy(files[path], project / path)
+        return _begin(project, name)
+    except BaseException:
+        for path in new:
+            (project / path).unlink(missing_ok=True)
+        raise
 
 
 def _begin(project: Path, name: str) -> Pipeline:

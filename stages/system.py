@@ -18,6 +18,7 @@ USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     "train.warm_up": ("train.loss", ("hardest",)),
     "train.temperature": ("train.loss", ("infonce",)),
     "train.second_weight": ("train.second_caption", (True,)),
+    "train.rate_min": ("train.schedule", ("cyclic", "cosine", "range")),
     "train.rate_warm_up": ("train.schedule", ("cosine",)),
     "train.step_epochs": ("train.schedule", ("step",)),
     "train.step_factor": ("train.schedule", ("step",)),

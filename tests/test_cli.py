@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import subprocess
 import sys
 import typing
@@ -164,6 +165,13 @@ def test_an_explained_parameter_has_its_present_value_and_why_it_is_not_used(
     assert first_line("train.margin").endswith("; here 0.2 (not used: train.loss is infonce)")
     monkeypatch.chdir(tmp_path)
     assert first_line("train.margin").endswith("published value 0.2")
+    shutil.copy(repository / "dvc.yaml", tmp_path)
+    params = (repository / "params.yaml").read_text()
+    Path("params.yaml").write_text(re.sub(r"(?m)^  cell: \w+", "  cell: ngrams", params))
+    assert first_line("train.attention").endswith("; here 128 (not used: train.cell is ngrams)")
+    for wrong in ("train: [", "- train"):
+        Path("params.yaml").write_text(wrong)
+        assert first_line("train.margin").endswith("published value 0.2")
 
 
 def test_parameters_that_others_leave_unused_and_the_values_that_use_them_exist() -> None:

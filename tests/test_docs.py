@@ -29,6 +29,12 @@ def test_reference_of_parameters_equals_that_of_the_settings(repository):
         pytest.fail("docs/parameters.md is not of these settings: run `make docs`", pytrace=False)
 
 
+def test_parameter_refers_to_one_of_the_same_key():
+    found = re.findall(r"(?m)^- \*\*`(?:\w+\.)*(\w+)`.*\. As `[^`]*?(\w+)`\.$", reference.page())
+    assert len(found) > 5
+    assert not [pair for pair in found if len(set(pair)) > 1]
+
+
 def test_parameter_has_a_text_and_stands_in_its_file(repository):
     read = YAML(typ="safe", pure=True).load
     written = {

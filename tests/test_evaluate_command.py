@@ -130,6 +130,11 @@ def test_result_files_of_mteb_have_the_correlation_over_all_pairs_of_a_task(work
     rank = spearmanr(gold, cosines).statistic
     assert scores["main_score"] == scores["spearman"] == scores["cosine_spearman"] == pytest.approx(rank, abs=1e-6)
     assert scores["cosine_pearson"] == scores["pearson"] == pytest.approx(np.corrcoef(gold, cosines)[0, 1], abs=1e-6)
+    (work / "results/1/STS16.json").unlink()
+    (work / "results/1/STS16.json").mkdir()
+    (work / "pairs.parquet").unlink()
+    assert main([*argv, "--tasks", "STS16"]) == 1
+    assert not (work / "pairs.parquet").exists()
     with pytest.raises(SystemExit):
         main([*argv, "--tasks", "STSOwn"])
     assert "--mteb is for the tasks STS12, STS13, STS14, STS15, STS16, STSBenchmark" in capsys.readouterr().err

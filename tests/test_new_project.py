@@ -88,6 +88,36 @@ def test_a_pipeline_that_is_there_or_unknown_is_not_added(project, capsys):
     assert git(project, "status", "--porcelain") == ""
 
 
+def test_the_program_that_lies_elsewhere_adds_a_pipeline_and_makes_projects_within_a_project(project):
+    code = "import sys; from pipeline.cli import main; sys.exit(main(sys.argv[1:]))"
+    for words in (["init", "--add", "hypernyms"], ["init", "other"], ["recipe", "--list"]):
+        done = subprocess.run([sys.executable, "-I", "-c", code, *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (project / "hypernyms/dvc.yaml").is_file()
+    assert (project / "other/dvc.yaml").is_file()
+    assert "vendrov" in done.stdout
+
+
+@pytest.mark.parametrize("broken", ["recipes/vendrov.yaml", "stages/hypernyms/train.py"])
+def test_a_pipeline_that_cannot_be_added_leaves_no_file(project, capsys, monkeypatch, broken):
+    if broken.endswith(".yaml"):
+        (project / broken).write_text("train: {}  # the user's own\n")
+        expected = f"the pipeline would replace other files: {broken}"
+    else:
+        real, expected = new_project.shutil.copyfile, "no space"
+
+        def stop(source, target):
+            if str(target).endswith(broken):
+                raise SetupError(expected)
+            real(source, target)
+
+        monkeypatch.setattr(new_project.shutil, "copyfile", stop)
+    before = git(project, "status", "--porcelain")
+    assert main(["init", "--add", "hypernyms"]) == 1
+    assert expected in capsys.readouterr().err
+    assert git(project, "status", "--porcelain") == before
+
+
 def test_code_that_the_first_pipelines_stages_name_is_in_a_new_project(made):
     code = {path for stage in by_entry(made).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
     assert len(code) > 20

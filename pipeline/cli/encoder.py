@@ -99,16 +99,16 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
     out, pairs = arguments.out, arguments.pairs
-    results = arguments.mteb and arguments.mteb / "STS12.json"
+    results = [arguments.mteb / f"{task}.json" for task in mteb.ENTRIES if arguments.mteb and task in tasks]
     same = out is not None and pairs is not None and out.resolve() == pairs.resolve()
     refuse(
         arguments,
         (arguments.batch_size is not None and arguments.batch_size < 1, "--batch-size N must be at least 1"),
         (arguments.kfold < 2, "--kfold N must be at least 2"),
         (same, "--out and --pairs are the same file"),
-        (results and not mteb.ENTRIES.keys() & set(tasks), f"--mteb is for the tasks {', '.join(mteb.ENTRIES)}"),
+        (arguments.mteb and not results, f"--mteb is for the tasks {', '.join(mteb.ENTRIES)}"),
     )
-    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs, results) if path])
+    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs, *results) if path])
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)

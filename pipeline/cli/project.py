@@ -107,7 +107,7 @@ def _list_recipes(project: Path) -> int:
     for recipe in found:
         folder = "cannot be used"  # the recipe itself says why
         with contextlib.suppress(SightwordError):
-            folder = overlay.resolve(recipe, project).pipeline.folder
+            folder = overlay.pipeline_of(recipe, project).folder
         summary = textwrap.shorten(recipe.summary, _LIST_WIDTH - width - 4, placeholder=" …")
         line = f"{recipe.needs:16}  {recipe.time}" if recipe.needs else summary
         groups.setdefault(folder, []).append(f"  {recipe.name:{width}}  {line}".rstrip())

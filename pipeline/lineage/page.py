@@ -105,7 +105,8 @@ def _stage(stage: Mapping[str, Any], first: Mapping[str, Any] | None) -> html.Se
             listed = Table("", (), [_row(line) for line in rows], style="files")
             parts.append(html.fold(summary, html.table(listed), opened=changed > 0, style="part"))
     if run and first and run["packages"] != first["packages"]:
-        other = {name: one for name, one in run["packages"].items() if first["packages"].get(name) != one}
+        every = {name: run["packages"].get(name, "none") for name in {**first["packages"], **run["packages"]}}
+        other = {name: one for name, one in every.items() if first["packages"].get(name, "none") != one}
         parts.append(_packages(other, " of another version"))
     if not record["against"]:
         parts.append(html.fold("Record of the run", html.text("{}", record_line(record)), style="part"))

@@ -66,7 +66,7 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
         own = merged(own, values)
         here = notes_of(text)
         notes = {key: note for key, note in notes.items() if not _has(values, key)} | here
-    pipeline = stated or pipelines.of_sections(own, project)
+    pipeline = _pipeline(chain, stated, project)
     below = {}
     for name in pipeline.stages:
         set_here = own.get(name)
@@ -78,9 +78,8 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
 
 
 def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
-    """Return the pipeline of a recipe, without a look at the settings; errors are those of :func:`resolve`."""
-    chain, stated = _chain(recipe, project)
-    return stated or pipelines.of_sections((section for _, values in chain for section in values), project)
+    """Return the pipeline of a recipe, whose values are not checked; errors are those of :func:`resolve`."""
+    return _pipeline(*_chain(recipe, project), project)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,6 +167,13 @@ def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any
         if len(passed) == DEEPEST:
             raise ParamsError(f"is a chain of more than {DEEPEST} recipes: {names}", where=where)
         one = known[name]
+
+
+def _pipeline(
+    chain: list[tuple[str, dict[str, Any]]], stated: pipelines.Pipeline | None, project: Path
+) -> pipelines.Pipeline:
+    sections = [name for _, values in reversed(chain) for name in values]
+    return stated or pipelines.of_sections(sections, project)
 
 
 def named_pipeline(folder: object, project: Path, where: str) -> pipelines.Pipeline:

@@ -16,7 +16,7 @@ from pipeline import pipelines, systems
 from pipeline.params.overlay import plain
 from pipeline.params.params_file import settings_class
 from pipeline.params.writing import spelt
-from sightword.errors import ParamsError, SetupError
+from sightword.errors import FileFormatError, ParamsError, SetupError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import did_you_mean, flat
@@ -73,7 +73,7 @@ def sections() -> list[Section]:
 
 def page() -> str:
     """Return the reference as a page of Markdown: a heading for each pipeline, its sections folded below."""
-    parts, file, told = [INTRODUCTION], "", dict[str, str]()
+    parts, file, told = [INTRODUCTION], "", dict[tuple[str, str], str]()
     for section in sections():
         of, _, name = section.name.rpartition(":")
         of = of or pipelines.PARAMS
@@ -103,33 +103,37 @@ def explain(wanted: str) -> list[Parameter]:
     return found
 
 
-def _entry(one: Parameter, section: str, told: dict[str, str]) -> str:
-    """Return a line of the page; ``told`` has the first parameter of each meaning, which later ones refer to."""
+def _entry(one: Parameter, section: str, told: dict[tuple[str, str], str]) -> str:
+    """Return a line of the page; ``told`` has the first of the parameters with one key and meaning, for later ones."""
     choices = [word for word in one.accepted.split(" or ") if word.startswith("`")]
     unsaid = "" if all(word in one.text for word in choices) else f"{' or '.join(choices)}; "
-    first = told.setdefault(one.text, one.name)
+    first = told.setdefault((one.name.rpartition(".")[2], one.text), one.name)
     text = one.text if first == one.name else f"As `{first}`."
     name = one.name.removeprefix(f"{section}.")
     return f"- **`{name}`** {unsaid}`{spelt(one.default)}`. {_plain_stars(text)}"
 
 
 def present(name: str) -> str:
-    """Return a parameter's value in the current project, and why the value is not used; empty outside of a project.
-
-    Raises:
-        FileFormatError: the parameter file, or a ``dvc.yaml``, cannot be read.
-    """
+    """Return a parameter's value in the current project, and why the value is not used; empty where none is known."""
     try:
         project = pipelines.find_project(Path.cwd())
-    except SetupError:
-        return ""
-    for pipeline in pipelines.pipelines(project):
-        values = flat(yaml_reader.parse(read_text(pipeline.project / pipeline.params), pipeline.params))
-        named = {pipeline.full_name(key): value for key, value in values.items()}
-        if name in named:
-            other, used = systems.declared(pipeline, "USED_WITH", {}).get(name, ("", ()))
-            unused = f" (not used: {other} is {spelt(named[other])})" if other and named[other] not in used else ""
-            return f"{spelt(named[name])}{unused}"
+        for pipeline in pipelines.pipelines(project):
+            values = yaml_reader.parse(read_text(pipeline.project / pipeline.params), pipeline.params)
+            sections = flat(values) if isinstance(values, Mapping) else {}
+            named = {pipeline.full_name(key): value for key, value in sections.items()}
+            if name in named:
+                return f"{spelt(named[name])}{_unused(name, named, systems.declared(pipeline, 'USED_WITH', {}))}"
+    except (SetupError, FileFormatError):  # the meaning is known without a project, or with a file that is wrong
+        pass
+    return ""
+
+
+def _unused(name: str, values: Mapping[str, Any], used_with: Mapping[str, tuple[str, Collection[object]]]) -> str:
+    """Return why a parameter is not used, by the parameter on which that depends, and so on; empty for a used one."""
+    while name in used_with:
+        name, used = used_with[name]
+        if name in values and values[name] not in used:
+            return f" (not used: {name} is {spelt(values[name])})"
     return ""
 
 

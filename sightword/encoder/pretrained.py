@@ -81,7 +81,7 @@ def require_encoder(place: Path) -> None:
     elif not place.exists():
         made = place.parts[:1] == ("models",)
         what = f"does not exist{' yet' * made}"
-        todo = _GROUNDED if place.parts[1:2] == ("grounded",) else _MADE
+        todo = _GROUNDED if place.parts[:2] == ("models", "grounded") else _MADE
         todo = todo if made else f"{todo} {hub_remark(str(place))}".rstrip()
         if str(place) in packaged():
             todo = f"SentenceEncoder.from_pretrained({str(place)!r}) loads the encoder of this name."

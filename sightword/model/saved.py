@@ -97,7 +97,7 @@ def packed(module: nn.Module, stored: StoredName, where: Path) -> dict[str, torc
     whose name ends in :data:`SCALE`; other weights become float16. :func:`load_module` reads all of them as float32.
 
     Raises:
-        EncoderError: a weight is beyond half precision.
+        EncoderError: a weight is beyond half precision, or not finite.
     """
     state = dict(module.state_dict())
     if stored == "float32":
@@ -105,12 +105,12 @@ def packed(module: nn.Module, stored: StoredName, where: Path) -> dict[str, torc
     for name, _ in module.named_parameters():
         value = state[name]
         if stored == "int8" and value.ndim == 2:
-            scale = value.abs().amax(dim=1) / 127
+            near = scale = value.abs().amax(dim=1) / 127
             state[name + SCALE] = scale
             state[name] = (value / torch.where(scale > 0, scale, 1)[:, None]).round().to(torch.int8)
-            continue
-        state[name] = value.half()
-        if not state[name].isfinite().all():
+        else:
+            near = state[name] = value.half()
+        if not near.isfinite().all():
             what = f"has weights beyond half precision (in {name})"
             raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it as float32.")
     return state

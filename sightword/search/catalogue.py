@@ -36,10 +36,12 @@ class Catalogue:
     splits: dict[str, str] = field(default_factory=dict)
     """The split of each picture."""
 
-    @cached_property
-    def rows(self) -> dict[str, int]:
-        """The row of each picture."""
-        return {picture: row for row, picture in enumerate(self.pictures)}
+    rows: dict[str, int] = field(init=False, default_factory=dict)
+    """The row of each picture."""
+
+    def __post_init__(self) -> None:
+        """Number the pictures."""  # now: a query beside a reading thread would miss what the thread adds meanwhile
+        self.rows.update({picture: row for row, picture in enumerate(self.pictures)})
 
     def add(self, pictures: Sequence[str]) -> None:
         """Add pictures without captions behind the others."""

@@ -71,6 +71,7 @@ class PictureFolder:
         device: where to compute.
         store: the store of features.
         workers: the most processes that decode pictures; 0 decodes in this process.
+        sources: the pictures, as :func:`list_pictures` finds them; None finds them here.
 
     Raises:
         SearchError: there is no picture, or the network's features cannot be computed.
@@ -79,10 +80,17 @@ class PictureFolder:
     """
 
     def __init__(
-        self, folder: Pathish, network: NamedNetwork, *, device: torch.device, store: Store, workers: int = 0
+        self,
+        folder: Pathish,
+        network: NamedNetwork,
+        *,
+        device: torch.device,
+        store: Store,
+        workers: int = 0,
+        sources: list[Source] | None = None,
     ) -> None:
         self.folder, self._store, self._workers = folder, store, workers
-        self.sources = list_pictures(folder)
+        self.sources = sources or list_pictures(folder)
         if network.obstacle:
             known, todo = network.attributes.get("backbone"), "Take another encoder, such as flickr8k."
             what = "the encoder was trained on precomputed features, and these pictures have none"
@@ -239,6 +247,8 @@ class _Reading:
         reader = functools.partial(resize_to_array, settings=self._resizing)
         for one in ordered_map(reader, sources(), workers=self._workers, chunk=4):
             key = keys.pop(0)
+            if self.stop.is_set():  # dozens may be decoded, and each takes a second to compute
+                return
             if not isinstance(one, Reject) and key_of(one[1]) == key:
                 yield key, one[2]
                 continue

@@ -12,6 +12,7 @@ from sightword.errors import SearchError
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
     from sightword.features.tables.table import FeatureTable
+    from sightword.images.resized import Source
     from sightword.search.query import Query
     from sightword.search.searcher import Floats, Searcher
     from sightword.search.uploads import UploadedPictures
@@ -56,11 +57,13 @@ def open_search(
     if weights is not None and not weights.is_file():
         raise SearchError("there is no such file of weights", where=weights)
     found: tuple[FeatureTable, CaptionTable | None] | None = None
+    sources: list[Source] | None = None
     if collection is None:
         found = _read(features, captions, split)
-        _check_named(named, *found, split)
+        _check_named(named, found[0].image_ids, found[1], split)
     else:
-        list_pictures(collection)
+        sources = list_pictures(collection)
+        _check_named(named, [source.image_id for source in sources], None, None)
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
@@ -80,7 +83,7 @@ def open_search(
     if found is None:
         trained = model.notes.get("features") or {}
         network, places = NamedNetwork(trained, file_of(trained)), collection or features
-        folder_ = PictureFolder(places, network, device=device, store=store, workers=settings.workers)
+        folder_ = PictureFolder(places, network, device=device, store=store, workers=settings.workers, sources=sources)
         searcher = Searcher(model, folder_, where=collection, threads=settings.threads)
     else:
         kept = KeptEmbeddings(store, kind_of(folder, device.type))
@@ -106,13 +109,15 @@ def _read(features: Path, captions: Path | None, split: str | None) -> tuple[Fea
     return without(table, sealed_pictures(captions)), texts
 
 
-def _check_named(names: Sequence[str], table: FeatureTable, captions: CaptionTable | None, split: str | None) -> None:
+def _check_named(
+    names: Sequence[str], pictures: Sequence[str], captions: CaptionTable | None, split: str | None
+) -> None:
     """Report a picture that is neither an id of the collection nor a file."""
     from sightword.search.catalogue import build
 
     ids = [name for name in names if not is_file(name)]
     if ids:
-        catalogue = build(table.image_ids, captions, split)
+        catalogue = build(pictures, captions, split)
         for name in ids:
             catalogue.find(name)
 

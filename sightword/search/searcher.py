@@ -108,7 +108,7 @@ class Searcher:
         room = len(self.catalogue.pictures) if self.folder is None else len(self.folder.sources)
         self._pictures = Index(room, *shape, "pictures", threads=threads)
         self._captions = Index(texts, *shape, "captions", threads=threads)
-        self._weak = WeakMatches(encoder.similarity)
+        self._weak: dict[str | None, WeakMatches] = {}  # by the split that is searched
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
         self.problem = ""
         """The error that :func:`sightword.search.reading.keep_reading` met last, until something is read again."""
@@ -229,7 +229,8 @@ class Searcher:
             vector = self.encoder.encode(query.text)
             found = self._best(vector, top, among)
             seconds = time.perf_counter() - begun
-            weak = self._weak.bound(self._pictures, self._unrelated)
+            matches = self._weak.setdefault(split, WeakMatches(self.encoder.similarity))
+            weak = matches.bound(self._pictures, self._unrelated, among)
         hits = self._hits(found, vector)
         return PictureAnswer(query, hits, seconds, bool(hits) and hits[0].score <= weak)
 

@@ -7,7 +7,7 @@ best picture is no better than most of their best pictures found nothing. The li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -104,17 +104,21 @@ class WeakMatches:
         self._vectors: Floats | None = None
         self._best: Floats = np.full(len(SENTENCES), -np.inf, np.float32)
 
-    def bound(self, pictures: Index, unrelated: Callable[[], Floats]) -> float:
+    def bound(self, pictures: Index, unrelated: Callable[[], Floats], among: Collection[int] | None = None) -> float:
         """Return the quantile :data:`QUANTILE` of the best scores of :data:`SENTENCES` among the pictures so far.
 
         Args:
             pictures: the pictures' embeddings.
             unrelated: returns the embeddings of the sentences, (n, D); called once.
+            among: the rows that are searched, the same in each call; None: all.
         """
         if self._vectors is None:
             self._vectors = unrelated()
         while self._count < len(pictures):
             some = pictures.rows(self._count, min(self._count + _ROWS, len(pictures)))
-            self._best = np.maximum(self._best, self._similarity(self._vectors, some).max(axis=1))
+            rows = range(self._count, self._count + len(some))
             self._count += len(some)
+            chosen = some if among is None else some[[row in among for row in rows]]
+            if len(chosen):
+                self._best = np.maximum(self._best, self._similarity(self._vectors, chosen).max(axis=1))
         return float(np.quantile(self._best, QUANTILE)) if self._count else -np.inf

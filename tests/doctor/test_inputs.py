@@ -148,6 +148,8 @@ def test_published_weights(project, tmp_path: Path) -> None:
 
 def test_weights_of_a_package(project, monkeypatch) -> None:
     weights(project, weights="package", weights_sha256="''")
+    assert "no package has weights of shufflenet_v2_x0_5" in only(project.check(check_weights), "problem").what
+    weights(project, weights="package", weights_sha256="''", backbone="efficientnet_lite0")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "_pytorch_model is not installed" in only(project.check(check_weights), "problem").what
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())

@@ -65,10 +65,17 @@ def test_a_name_of_a_model_hub_names_the_library_for_it(use, tmp_path, monkeypat
     assert "hub" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["models/encoder", "models/grounded/cg-0", "/models/encoder", "a/b/c"])
-def test_missing_folder_is_not_taken_for_a_hub_name(name, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *((name, "flickr8k stands for an encoder") for name in ("models/encoder", "/models/encoder", "a/b/c")),
+        ("models/grounded/cg-0", "`make grounded` makes it"),
+        ("own/grounded/cg-0", "flickr8k stands for an encoder"),
+    ],
+)
+def test_missing_folder_is_not_taken_for_a_hub_name(name, said, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(EncoderError, match=r"does not exist.*flickr8k stands for an encoder") as caught:
+    with pytest.raises(EncoderError, match=rf"does not exist.*{said}") as caught:
         SentenceEncoder.from_pretrained(name)
     assert "hub" not in str(caught.value)
 

@@ -154,6 +154,11 @@ def test_int8_rounds_each_row_of_a_matrix_to_a_step_of_its_largest_weight(kind, 
     assert (cosines > 0.995).all()
     with pytest.raises(EncoderError, match=r"stored is 'int4'; expected float32 or float16 or int8"):
         kind.save(tmp_path / "smaller", stored="int4")
+    with torch.no_grad():
+        kind.leaves[-1].captions.embedding.weight[2] = np.inf
+    with pytest.raises(EncoderError, match=r"part-\d.safetensors: has weights beyond half precision \(in captions.emb"):
+        kind.save(tmp_path / "endless", stored="int8")
+    assert not (tmp_path / "endless").exists()
 
 
 def test_sentence_transformers_get_the_same_embeddings(kind):

@@ -14,7 +14,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from encoder_kinds import of_sentences, three
+from encoder_kinds import joined, of_sentences, three, weighted
 
 from pipeline.cli import main
 from sightword.captions.normalise import Normalisation
@@ -184,6 +184,7 @@ def test_what_is_too_large_for_a_graph_is_refused(tmp_path, monkeypatch):
         (lambda: of_sentences(cell="layer_norm_gru"), "a GRU with layer normalisation"),
         (lambda: made(cell="ngrams"), "n-grams"),
         (three, "n-grams"),
+        (lambda: joined(of_sentences(), weighted()), "weighted n-grams"),
     ],
 )
 def test_what_has_no_operator_is_refused(tmp_path, make, what):

@@ -63,6 +63,9 @@ def test_machine_and_versions_stand_once_and_again_where_a_stage_differs(tmp_pat
     assert text.count("scipy 1.0") == 3  # not among the packages that differ
     assert "1 package of another version" in text
     assert text.count("run recorded in: facts of a run") == 3
+    del stages[2]["run"]["packages"]["scipy"]
+    write_page(tmp_path / "page.html", found)
+    assert "2 packages of another version numpy 1.9, scipy none" in visible_text((tmp_path / "page.html").read_text())
 
 
 def _stage(name, numpy):

@@ -19,6 +19,7 @@ from sightword import extract
 from sightword.errors import SearchError, StoreError
 from sightword.features.extractor import Extractor
 from sightword.images import resized
+from sightword.search import collection
 from sightword.search.collection import PictureFolder
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import FileDigests, list_pictures
@@ -220,6 +221,23 @@ def test_a_reading_that_is_stopped_keeps_what_it_read_and_the_next_one_computes_
     assert {source.image_id for source in decoded} == {*again.image_ids} - first
     assert len(again.image_ids) == 27
     assert np.array_equal(again.features, read(world, folder, tmp_path / "other").features)
+
+
+def test_a_stop_computes_no_picture_that_was_decoded_ahead(world, folder, tmp_path, monkeypatch):
+    for number in range(8, 30):
+        shutil.copy(world.files / f"scene-{number:03d}.png", folder)
+    place, stop, computed, real = opened_for(world, folder, tmp_path), threading.Event(), [], Extractor.run
+    decoded = [resized.resize_to_array(source, place._resizing) for source in place.sources]
+
+    def ahead(function, sources, **options):
+        assert len([*sources]) > 20
+        stop.set()
+        yield from decoded
+
+    monkeypatch.setattr(collection, "ordered_map", ahead)
+    monkeypatch.setattr(Extractor, "run", lambda self, seen: (computed.append(one) or one for one in real(self, seen)))
+    place.read(lambda piece: None, stop=stop)
+    assert not computed
 
 
 def test_a_reading_after_an_error_goes_on_where_it_ended(world, folder, tmp_path):

@@ -385,3 +385,10 @@ def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("asked", [["--like", "scene-99.png"], ["--max", "a star", "scene-99.png"]])
+def test_a_picture_that_a_folder_lacks_is_told_before_any_is_read(asked, monkeypatch, capsys):
+    monkeypatch.setattr("sightword.search.collection.PictureFolder.read", None)
+    assert search("--collection", "files", *asked) == 1
+    assert "no picture has the id 'scene-99.png'. Did you mean" in capsys.readouterr().err

@@ -33,6 +33,7 @@ CASES = {
     "order, infonce": {"similarity": "order", "loss": "infonce"},
     "ngrams": {"cell": "ngrams", "ngram_buckets": 31, "loss": "infonce"},
     "second captions": {"loss": "infonce", "second_caption": True},
+    "typing errors": {"typing_errors": 0.5, "second_caption": True},
     "clipped sides": {"clip_images": 1e-3, "clip_captions": 1e-2},
     "clipped together": {"clip_scope": "all", "clip_images": 1e-3, "clip_captions": 1e-3},
     "clipped tensors": {"clip_scope": "tensor", "clip_images": 1e-3, "clip_captions": 1e-3},

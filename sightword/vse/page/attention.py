@@ -35,15 +35,16 @@ class Attended(NamedTuple):
 
 
 def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | None:
-    """Return the attention weights for each text; None for an encoder with another pooling in a part.
+    """Return the attention weights for each text; None for an encoder with another pooling in a trained part.
 
     A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, section 3.1.2), and
     over the networks of the encoder. Each text is encoded alone, without padding.
     """
     from sightword.model.attention import Attention
+    from sightword.model.shape import TfidfShape
 
-    parts = encoder.leaves
-    if not all(isinstance(part.captions.pooling, Attention) for part in parts):
+    parts = [part for part in encoder.leaves if not isinstance(part.shape, TfidfShape)]
+    if not parts or not all(isinstance(part.captions.pooling, Attention) for part in parts):
         return None
     found = []
     for text in texts:

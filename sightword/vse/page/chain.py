@@ -36,7 +36,7 @@ TABLES = (
     ("attention", "Attention", "encoder", "models/encoder/encoder.json"),
 )
 """Key, name, last source in :data:`ORDER`, and file of each table and drawing."""
-SELECTED = ("criterion", "chosen_epochs", "members", "beside")
+SELECTED = ("criterion", "chosen_epochs", "members", "beside", "lexical")
 FEATURES = ("backbone", "feature_point", "weights", "transform", "precision", "origin", "rows")
 FEATURE_HASHES = {"features.h5 (the checksum in its first bytes)": "checksum", "weights": "weights_sha256"}
 
@@ -72,12 +72,12 @@ def sources(files: RunFiles, run: RunNumbers) -> list[Source]:
     """
     features = run.features
     known = [(key, features[key]) for key in FEATURES if features.get(key) not in ("", None, {})]
-    made_by = [(key, _spelt(one)) for key, one in known]
+    made_by = [(_name(key), _spelt(one)) for key, one in known]
     hashes = [(name, str(features[key])) for name, key in FEATURE_HASHES.items() if features.get(key)]
     texts = [("unit", run.unit), ("tokens", plain(run.vocabulary))]
     tables = [("data/captions/captions.parquet", sha256_file(files.captions))]
     tables.append(("models/encoder/vocabulary.json", sha256_file(files.encoder / "vocabulary.json")))
-    selected = [(key, plain(run.select[key])) for key in SELECTED if key in run.select]
+    selected = [(_name(key), plain(run.select[key])) for key in SELECTED if run.select.get(key) is not None]
     parts = [files.encoder / "encoder.json", *sorted(files.encoder.glob("part-*.safetensors"))]
     encoder = [(f"models/encoder/{path.name}", sha256_file(path)) for path in parts if path.exists()]
     return [
@@ -119,6 +119,10 @@ def made(files: RunFiles, run: RunNumbers) -> list[Made]:
             about = [facts[key]] if facts.get(key, ("", ""))[1] else []
             found.append(Made(key, name, used, about, (shown, sha256_file(path)), command))
     return found
+
+
+def _name(key: str) -> str:
+    return key.replace("_", " ")
 
 
 def _spelt(value: object) -> str:

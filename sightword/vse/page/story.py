@@ -78,11 +78,14 @@ def chips(run: RunNumbers) -> list[str]:
     members, evaluated = run.select.get("members"), ""
     if is_number(members):
         evaluated = "one snapshot" if members == 1 else f"sum of {members} snapshots"
-        evaluated += ", chosen by recall on dev" * (cell != "tfidf")
+        chosen_by = "sentence similarity" if run.select.get("criterion") == "stsb_dev" else "recall"
+        evaluated += f", chosen by {chosen_by} on dev" * (cell != "tfidf")
     names = str(run.select.get("beside") or "").replace("+", ", ")
     beside = f"joined with the encoders of other training runs ({names})" if names else ""
+    width = run.select.get("lexical")
+    lexical = f"joined with {counted(int(width), 'number')} of weighted n-grams" if is_number(width) else ""
     parameters, epochs = (_counted(train, name) for name in ("parameters", "epochs"))
-    return [kind, parameters, epochs, control(training).removesuffix("."), seen, compared, evaluated, beside]
+    return [kind, parameters, epochs, control(training).removesuffix("."), seen, compared, evaluated, beside, lexical]
 
 
 def facts(run: RunNumbers) -> dict[str, Mapping[str, Any]]:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import torch
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.combination import check_joined
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.shape import TfidfShape
@@ -50,7 +49,6 @@ def ensemble(
     parts: list[SentenceEncoder] = [own, *beside]
     shares: list[float] = []
     if lexical:
-        check_joined(lexical, own.vocabulary, snapshots.model.similarity, own.features_width, where="select.lexical")
         shares = [*[(1 - share) / len(parts)] * len(parts), share]
         parts.append(lexical)
     return SentenceEncoder(parts, "join", renormalise=True, notes=notes, shares=shares) if len(parts) > 1 else own

@@ -32,7 +32,7 @@ class SelectSettings(Settings):
     renormalise: bool = False
     """Scale the sum of the members' embeddings to length 1, and compare captions with pictures by the cosine.
     ``false``, as in the released code, compares by the dot product: members that agree give a long sum, which scores
-    higher. With one member both are the same; with ``beside`` the similarity is the cosine."""
+    higher. With one member both are the same; with ``beside`` or ``lexical`` the similarity is the cosine."""
     beside: list[str] = Field(default_factory=list)
     """Folders in ``data/raw/beside``, each with ``models/encoder`` of another training run on the same captions and
     features. Each encoder's vector is scaled to the same length, and the embedding joins these vectors: the cosine of
@@ -40,8 +40,8 @@ class SelectSettings(Settings):
 
     lexical: int = Field(default=0, ge=0)
     """Numbers of a part of the embedding that is not trained: n-grams of 2 to 4 tokens, weighted by their frequency in
-    the training captions and hashed (``train.cell: tfidf``). Pictures have zeros there, so that retrieval is the same.
-    0: no such part."""
+    the training captions and hashed (``train.cell: tfidf``). Pictures have zeros there, so that their order is that of
+    ``renormalise: true``. 0: no such part."""
     lexical_share: float = Field(default=0.4, gt=0, lt=1)
     """The share of that part in the cosine of two sentences."""
 

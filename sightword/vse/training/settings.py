@@ -44,8 +44,8 @@ class TrainSettings(ModelSettings):
     second_weight: float = Field(1.0, ge=0)
     """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
     typing_errors: float = Field(0.0, ge=0, lt=1)
-    """Share of a caption's characters at which training makes a typing error, other ones in each epoch: a character is
-    left out, or changes places with the next one. An encoder trained with errors reads misspelt words better."""
+    """Share of a caption's tokens at which training makes a typing error, other ones in each epoch: a token is left
+    out, or changes places with the next one. An encoder trained with errors reads misspelt words better."""
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)

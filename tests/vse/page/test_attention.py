@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from finished_run import write_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.packing import Packing
 from sightword.vse.page.attention import LEVELS, attend, feature_weights
+from sightword.vse.selection.ensemble import lexical_part
 
 
 @pytest.fixture
@@ -49,6 +52,14 @@ def test_unknown_characters_and_empty_texts_are_accepted(encoder) -> None:
     unknown, spaces = attend(encoder, ["漢字 \U0001f600", "", "  "]) or []
     assert "".join(text for text, _ in unknown.pieces) == "漢字 \U0001f600"
     assert spaces.words == []
+
+
+def test_a_lexical_part_has_no_attention_and_leaves_that_of_the_others(encoder) -> None:
+    ids = [encoder.vocabulary.encode("a red circle")]
+    counted = lexical_part(8, list(map(np.asarray, ids)), encoder.vocabulary, device=torch.device("cpu"))
+    both = SentenceEncoder([replace(encoder, renormalise=True), counted], "join", renormalise=True)
+    assert attend(both, ["a red circle"]) == attend(encoder, ["a red circle"])
+    assert attend(counted, ["a red circle"]) is None
 
 
 def test_other_poolings_have_no_attention(tmp_path) -> None:

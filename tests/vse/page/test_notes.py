@@ -113,3 +113,7 @@ def test_one_is_singular(run: RunNumbers) -> None:
     assert {"8 epochs", "sum of 2 snapshots, chosen by recall on dev"} < {*chips(run)}
     with_others = chips(replace(run, select={**run.select, "beside": "gru+lstm"}))
     assert "joined with the encoders of other training runs (gru, lstm)" in with_others
+    lexical = chips(replace(run, select={"members": 1, "criterion": "stsb_dev", "lexical": 1024}))
+    assert {"joined with 1,024 numbers of weighted n-grams", "one snapshot, chosen by sentence similarity on dev"} < {
+        *lexical
+    }

@@ -263,10 +263,11 @@ def test_encoders_beside_it_take_part_in_the_recall_of_the_whole_only(snapshots,
     assert choice.ensemble["caption_to_image"] != alone.ensemble["caption_to_image"]
 
 
-def test_a_lexical_part_has_its_share_and_changes_no_recall(snapshots, dev):
+@pytest.mark.parametrize("members", [1, 2])
+def test_a_lexical_part_has_its_share_and_the_recall_of_renormalised_members(snapshots, dev, members):
     lexical = lexical_part(64, dev.ids, snapshots.vocabulary, device=CPU)
-    choice = choose(snapshots, dev, SelectSettings(members=1, lexical_share=0.3), device=CPU, lexical=lexical)
-    alone = choose(snapshots, dev, SelectSettings(members=1), device=CPU)
+    choice = choose(snapshots, dev, SelectSettings(members=members, lexical_share=0.3), device=CPU, lexical=lexical)
+    alone = choose(snapshots, dev, SelectSettings(members=members, renormalise=True), device=CPU)
     assert (choice.epochs, choice.ensemble) == (alone.epochs, alone.ensemble)
     assert choice.encoder.shares == (0.7, 0.3)
     cosines = [one.similarity(vectors, vectors) for one in (choice.encoder, alone.encoder, lexical)
