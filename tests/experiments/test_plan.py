@@ -110,7 +110,7 @@ def test_values_that_are_lists_are_values(base):
         ({"blocks": [{"train.hidden": ["8"]}]}, r"train\.hidden = '8'"),
         ({"blocks": [{"train.hidden": [8, -1]}]}, r"train\.hidden = -1.*\n    in train\.hidden=-1"),
         ({"blocks": [{"train.cell": ["gru", "rnn"]}]}, r"train\.cell = 'rnn'"),
-        ({"blocks": [{"train.epochs": [2]}], "set": {"select.members": 9}}, r"select\.members = 9: there are 1"),
+        ({"blocks": [{"train.epochs": [2]}], "set": {"select.members": 9}}, r"select\.members = 9: there are 2"),
         ({"blocks": [{"train.hidden": [8]}], "set": {"train.cel": 1}}, "train.cel: no such"),
         ({"blocks": [{"train.hidden": [8]}], "exclude": [{"train.hidden": 9}]}, "leaves nothing out"),
         ({"blocks": [{"train.hidden": [8]}], "exclude": [{"train.hidden": 8}]}, "leaves no experiment"),
