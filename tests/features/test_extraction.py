@@ -354,7 +354,7 @@ def test_the_function_refuses_by_name(tmp_path, sources) -> None:
             extract(pictures, "squeezenet1_1", "random")
     with pytest.raises(FeaturesError, match="backbone: Input should be a valid string"):
         extract([sources[0].path], None, "random")
-    with pytest.raises(FeaturesError, match="weights is None; expected a name of torchvision's weights"):
+    with pytest.raises(FeaturesError, match="weights is None; expected the name of weights, or a path"):
         extract([sources[0].path], "squeezenet1_1", None)
     with pytest.raises(PictureError, match="its name holds a NUL character"):
         extract(["a\0b.png"], "squeezenet1_1", "random")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sightword.features import backbones, fusion, utilisation, vision
+from sightword.features import backbones, efficientnet_lite, fusion, utilisation, vision
 from sightword.features.backbones import find_backbone
 from sightword.features.identity import Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
@@ -51,7 +51,10 @@ def test_counting_hooks_itself_to_no_module_of_another_thread() -> None:
 @pytest.mark.parametrize("name", sorted(backbones._FEATURE_POINTS))
 def test_each_family_has_a_skeleton_and_a_graph(name) -> None:
     """RegNet's cannot be built on torch's meta device like the others."""
-    first = min((known for known in vision.classifiers() if known.startswith(name)), key=lambda known: "128" in known)
+    first = min(
+        (known for known in [*vision.classifiers(), *efficientnet_lite.NETWORKS] if known.startswith(name)),
+        key=lambda known: "128" in known,
+    )
     first = {"regnet": "regnet_y_400mf", "wide_resnet": "wide_resnet50_2"}.get(name, first)
     network = utilisation.skeleton(find_backbone(first))
     assert all(weight.is_meta for weight in network.parameters())
