@@ -8,8 +8,8 @@ from pathlib import Path
 
 TOP_LEVEL = """
 .ci .devcontainer .dvc .dvcignore .gitattributes .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md Dockerfile LICENSE
-Makefile README.md benchmarks constraints.txt data docs dvc.lock dvc.yaml entailment grounded hypernyms metrics params.yaml
-pipeline pyproject.toml recipes results setup.py sightword stages tests tools
+Makefile README.md benchmarks constraints.txt data docs dvc.lock dvc.yaml entailment grounded hypernyms metrics
+params.yaml pipeline pyproject.toml recipes results setup.py sightword stages tests tools
 """
 FACTS_OF_A_RUN = re.compile(rb'^\s*"(host|platform|processor)"\s*:\s*"', re.MULTILINE)
 """Keys of a record in runs/, which names the machine."""
