@@ -83,6 +83,19 @@ def test_going_back_twice_gives_the_same(cell):
         assert torch.equal(one, other)
 
 
+def _gradients(states, layer):
+    """The states, and the gradients of the recurrent weights of both directions."""
+    states.float().square().sum().backward()
+    return states.float(), [one.weight_hh_l0.grad.clone() for one in (layer.onward, layer.backward_)]
+
+
+def _assert_near(exact, near):
+    assert (near[0] - exact[0]).abs().max() < 0.02
+    for one, other in zip(near[1], exact[1], strict=True):
+        assert one.dtype == torch.float32
+        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.999
+
+
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_in_bfloat16_states_and_gradients_are_near(cell):
     torch.manual_seed(0)
@@ -94,12 +107,8 @@ def test_in_bfloat16_states_and_gradients_are_near(cell):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             states = layer(inputs, packing)
         assert states.dtype == (torch.bfloat16 if enabled else torch.float32)
-        states.float().square().sum().backward()
-        found.append((states.float(), layer.onward.weight_hh_l0.grad.clone()))
-    (exact, exact_grad), (near, near_grad) = found
-    assert near_grad.dtype == torch.float32
-    assert (near - exact).abs().max() < 0.02
-    assert torch.cosine_similarity(near_grad.flatten(), exact_grad.flatten(), dim=0) > 0.999
+        found.append(_gradients(states, layer))
+    _assert_near(*found)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -114,12 +123,8 @@ def test_torchs_function_in_bfloat16_gives_bfloat16_states_and_float32_gradients
         with torch.autocast("cpu", torch.float16):
             states = states_by_torch(layer.layers, lines.to(dtype), packing.sizes)
         assert states.dtype == dtype
-        states.float().square().sum().backward()
-        found.append((states.float(), layer.backward_.weight_hh_l0.grad.clone()))
-    (exact, exact_grad), (near, near_grad) = found
-    assert near_grad.dtype == torch.float32
-    assert (near - exact).abs().max() < 0.02
-    assert torch.cosine_similarity(near_grad.flatten(), exact_grad.flatten(), dim=0) > 0.999
+        found.append(_gradients(states, layer))
+    _assert_near(*found)
 
 
 def test_bfloat16_works_where_onednn_does_not_know_it():
