@@ -57,8 +57,13 @@ def test_a_node_that_leaves_and_one_that_joins(slow, nodes, tmp_path) -> None:
     first = nodes.started[-1]
     process = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
     wait_for(lambda: workers(first.pid), 400, process)
+    held = workers(first.pid)  # else the first node may have done all before the second one starts
+    for worker in held:
+        os.kill(worker, signal.SIGSTOP)
     second = nodes.add()
     wait_for(lambda: workers(second.pid), 400, process)
+    for worker in held:
+        os.kill(worker, signal.SIGCONT)
     wait_for(lambda: segments(tmp_path / "store"), 400, process)
     kill(first)
     said = finish(process)
