@@ -27,10 +27,10 @@ def address():
     # The repository of this folder, not one around it.
     command = ["git", "--git-dir", str(Path(__file__).with_name(".git")), "config", "--get", "remote.origin.url"]
     try:
-        # The words are fixed, without a shell.
-        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words, no shell
     except OSError:  # a machine without git
         return ""
+    found = done.stdout.strip()  # nothing after an error, such as sources without a repository
     secret = "@" in found  # a user's name or token
     return found.removesuffix(".git") if found.startswith("https://") and not secret else ""
 

@@ -43,7 +43,7 @@ if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
 LONGEST = (
     *("test_pages.py", "test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_end_to_end.py", "test_lab.py"),
     *("test_training.py", "test_steps.py", "test_remotes.py", "test_real_sweep.py", "test_fuzz_readers.py"),
-    *("test_saved.py", "test_hypernyms_in_dvc.py", "test_installation.py", "test_features_killed.py"),
+    *("test_saved.py", "test_hypernyms_in_dvc.py", "test_installation.py", "test_wheel.py", "test_features_killed.py"),
     *("test_entail_training.py", "test_validation.py", "test_evaluation.py", "test_sweep.py", "test_train_killed.py"),
 )
 """Files that take long. They begin first, so that no process is left alone with one of them at the end."""

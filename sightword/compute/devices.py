@@ -52,8 +52,7 @@ def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
     torch.backends.cudnn.benchmark = not deterministic
     # `use_deterministic_algorithms` sets the same, but loads torch's compiler, which takes two seconds.
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
-    # Each new tensor would be filled, which changes nothing: none is read before it is written.
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch hides it from types
+    fill_new_tensors(False)
     device = choose(machine.device)
     if device.type == "cuda" and place().ranks > 1:  # a GPU for each
         if ":" in machine.device:
@@ -62,6 +61,17 @@ def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
         device = choose(f"cuda:{place().local_rank}")
         torch.cuda.set_device(device)
     return device
+
+
+def fill_new_tensors(fill: bool) -> bool:
+    """Say whether PyTorch fills each new tensor in its deterministic mode; return what was said before.
+
+    Filling changes nothing here, since no tensor is read before it is written.
+    """
+    settings: Any = torch.utils.deterministic  # torch's types lack the attribute
+    before: bool = settings.fill_uninitialized_memory
+    settings.fill_uninitialized_memory = fill
+    return before
 
 
 def choose(name: str) -> torch.device:

@@ -189,16 +189,15 @@ class _Buffer:
 def _exactly() -> Iterator[None]:
     """Set full float32 products (no TF32) and repeatable kernels; restore all settings except the workspace's."""
     products, strict = torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
-    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # torch hides it from types
+    filled = devices.fill_new_tensors(False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     flags = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     try:
         with flags:
             torch.set_float32_matmul_precision("highest")
-            torch.set_deterministic_debug_mode("error")  # for this and the next line see `sightword.compute.devices`
-            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # as above
+            torch.set_deterministic_debug_mode("error")  # see `sightword.compute.devices`
             yield
     finally:
-        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]  # as above
+        devices.fill_new_tensors(filled)
         torch.set_float32_matmul_precision(products)
         torch.set_deterministic_debug_mode(strict)

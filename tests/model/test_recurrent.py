@@ -83,48 +83,36 @@ def test_going_back_twice_gives_the_same(cell):
         assert torch.equal(one, other)
 
 
-def _gradients(states, layer):
-    """The states, and the gradients of the recurrent weights of both directions."""
-    states.float().square().sum().backward()
-    return states.float(), [one.weight_hh_l0.grad.clone() for one in (layer.onward, layer.backward_)]
+def by_the_layer(layer, inputs, packing, dtype):
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        return layer(inputs, packing)
 
 
-def _assert_near(exact, near):
-    assert (near[0] - exact[0]).abs().max() < 0.02
-    for one, other in zip(near[1], exact[1], strict=True):
-        assert one.dtype == torch.float32
-        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.999
+def by_torch(layer, inputs, packing, dtype):
+    """Under autocast too, which would compute in float16 on CUDA."""
+    with torch.autocast("cpu", torch.float16):
+        return states_by_torch(layer.layers, inputs.to(dtype), packing.sizes)
 
 
+@pytest.mark.parametrize("compute", [by_the_layer, by_torch])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_in_bfloat16_states_and_gradients_are_near(cell):
+def test_in_bfloat16_states_are_near_and_gradients_in_float32(cell, compute):
     torch.manual_seed(0)
     layer, packing = Recurrent(20, 64, cell), Packing.of(torch.tensor([30, 12, 5]))
     inputs = torch.randn(47, 20)
     found = []
-    for enabled in (False, True):
-        layer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            states = layer(inputs, packing)
-        assert states.dtype == (torch.bfloat16 if enabled else torch.float32)
-        found.append(_gradients(states, layer))
-    _assert_near(*found)
-
-
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_torchs_function_in_bfloat16_gives_bfloat16_states_and_float32_gradients(cell):
-    """Under autocast too, which would compute in float16 on CUDA."""
-    torch.manual_seed(0)
-    layer, packing = Recurrent(20, 64, cell), Packing.of(torch.tensor([30, 12, 5]))
-    lines = torch.randn(47, 20)
-    found = []
     for dtype in (torch.float32, torch.bfloat16):
         layer.zero_grad()
-        with torch.autocast("cpu", torch.float16):
-            states = states_by_torch(layer.layers, lines.to(dtype), packing.sizes)
+        states = compute(layer, inputs, packing, dtype)
         assert states.dtype == dtype
-        found.append(_gradients(states, layer))
-    _assert_near(*found)
+        states.float().square().sum().backward()
+        gradients = [one.weight_hh_l0.grad.clone() for one in (layer.onward, layer.backward_)]
+        found.append((states.float(), gradients))
+    (exact, exact_gradients), (near, near_gradients) = found
+    assert (near - exact).abs().max() < 0.02
+    for one, other in zip(near_gradients, exact_gradients, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.cosine_similarity(one.flatten(), other.flatten(), dim=0) > 0.999
 
 
 def test_bfloat16_works_where_onednn_does_not_know_it():

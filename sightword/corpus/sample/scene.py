@@ -80,7 +80,7 @@ def converse(scene: Scene, world: World) -> Scene:
     """Return the same scene described from its second group: 'A above B' becomes 'B below A'."""
     if len(scene.groups) != 2:
         return scene
-    layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]
+    layout = None if scene.layout is None else world.relations[scene.layout].converse  # type: ignore[index]  # two groups: a key of relations
     return Scene(scene.groups[::-1], scene.background, layout)
 
 

@@ -156,7 +156,7 @@ class World(_Part):
             if len(set(background.avoid)) > len(self.colours) - 2:
                 raise ValueError(f"backgrounds.{name}.avoid leaves fewer than two colours")
         for key, relation in self.relations.items():
-            other = self.relations.get(relation.converse)  # type: ignore[call-overload]
+            other = self.relations.get(relation.converse)  # type: ignore[call-overload]  # any text may be asked for
             if other is None or other.converse != key:
                 raise ValueError(f"relations.{key}.converse = {relation.converse!r} is not its converse")
         if self.two_groups > 0 and not self.relations:
