@@ -19,12 +19,12 @@ def work(settings: CaptionsSettings) -> None:
     import numpy as np
 
     from sightword.captions.encoding import encode_captions
-    from sightword.captions.table import read_texts, write_captions
+    from sightword.captions.table import BESIDE, SPLITS, WITHHELD, read_texts, write_captions
     from sightword.captions.vocabulary import UNKNOWN
     from sightword.io.files import atomic_folder
     from sightword.messages import counts
 
-    table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet", sealed=True), settings)
+    table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet", withheld=WITHHELD), settings)
     with atomic_folder("data/captions") as folder:
         write_captions(folder / "captions.parquet", table)
         vocabulary.save(folder / "vocabulary.json")
@@ -35,5 +35,8 @@ def work(settings: CaptionsSettings) -> None:
     log.info(
         "captions: %d captions, %d %ss in the vocabulary (of %d training captions)%s",
         *(len(table), tokens, unit, training),
-        counts({f"in {split}": unknown[split] for split in ("train", "dev", "test")}, before=f"; unknown {unit}s: "),
+        counts(
+            {f"in {split}": unknown[split] for split in (*SPLITS, *[BESIDE] * (BESIDE in unknown))},
+            before=f"; unknown {unit}s: ",
+        ),
     )

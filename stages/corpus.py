@@ -33,6 +33,7 @@ def work(settings: CorpusSettings) -> None:
 
 
 def _sample(settings: CorpusSettings) -> Corpus:
+    from sightword.corpus.beside import with_beside
     from sightword.corpus.sample.making import make_sample
     from sightword.corpus.sample.sentences import write_senteval
     from sightword.corpus.sample.world import load_world
@@ -47,6 +48,7 @@ def _sample(settings: CorpusSettings) -> Corpus:
     with atomic_folder(FOLDER) as folder:
         (folder / PICTURES.name).mkdir()
         corpus = seal(make_sample(world, folder / PICTURES.name, progress=True), settings.seal)
+        corpus = with_beside(corpus, settings, {image.image_id for image in corpus.images})
         write_senteval(folder / "senteval", world)
         write_tables(folder, corpus, settings.pictures)
     return corpus

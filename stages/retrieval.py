@@ -47,7 +47,10 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
 
     here = machine.current()
     device = devices.use(here)
-    features, captions = read_features(FEATURES), read_captions(CAPTIONS, sealed=settings.split == SEALED)
+    features, captions = (
+        read_features(FEATURES),
+        read_captions(CAPTIONS, withheld=[SEALED] * (settings.split == SEALED)),
+    )
     split = pair(features, captions, settings.split)
     asking = bank(features, captions, settings.bank_pictures) if "querybank" in settings.protocols else None
     named = captions.split(settings.split)

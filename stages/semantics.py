@@ -29,7 +29,7 @@ PAIRS = Path("data/semantics")
 def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by SentEval's tasks."""
     from sightword import machine
-    from sightword.captions.table import read_captions
+    from sightword.captions.table import BESIDE, read_captions
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -43,9 +43,12 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.statistics.inference import rounded
 
     device = devices.use(machine.current())
-    captions = read_captions(CAPTIONS)
-    training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]
+    captions = read_captions(CAPTIONS, withheld=[BESIDE])
     encoder = SentenceEncoder.load(ENCODER, device=device)
+    training = captions.split("train").texts
+    # An encoder that was trained without these captions has not seen them.
+    learned = ("train", *[BESIDE] * bool(encoder.notes.get("training", {}).get("beside_batch")))
+    seen = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split in learned]
 
     def encoding(encoder: SentenceEncoder) -> Any:
         options = {"batch_size": settings.batch_size, "max_length": LONGEST, "precision": settings.precision}
@@ -56,7 +59,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
         for name in settings.controls
     }
     found = judge(
-        encoding(encoder), settings.tasks, settings.data, training, trained_head=settings.trained_head,
+        encoding(encoder), settings.tasks, settings.data, seen, trained_head=settings.trained_head,
         seed=settings.seed, classifier=settings.classifier, kfold=settings.kfold, missing=settings.missing,
         controls=controls, progress=True,
     )  # fmt: skip

@@ -51,6 +51,10 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
                 problems.append(f"retrieval.protocols: querybank needs the cosine (train.similarity is {found})")
             elif members > 1 and not values["select"]["renormalise"] and not joined:
                 problems.append("retrieval.protocols: querybank with select.members > 1 needs select.renormalise: true")
+    if "train" in values and "corpus" in values:
+        found = values["train"]["beside_batch"]
+        if found and not values["corpus"]["beside_files"]:
+            problems.append(f"train.beside_batch is {found}: corpus.beside_files names no captions without pictures")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop > side:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sightword.features.tables.pairs import Pairs
     from sightword.machine import Machine, Place
     from sightword.training.checkpoint import Progress
+    from sightword.vse.training.sharing import Inputs
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
     training, dev, vocabulary, origin, rejected, hashes = _read(settings)
-    check_sizes(settings, training, place.ranks)
+    beside = _beside(settings)
+    check_sizes(settings, training, beside, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
         "train: %d pictures, %d captions, %d tokens, %d features (%s); on the %s%s",
@@ -79,10 +81,12 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
                 log.warning("train: the curves cannot be written now (%s)", error)
 
         with joined(place, device) as processes:
-            training, tokens = share(processes, (training, len(vocabulary)), hashes, here.scratch)
+            own = (training, beside, len(vocabulary))
+            training, beside, tokens = share(processes, own, hashes, here.scratch)
             run = train(
-                settings, training, dev, tokens=tokens, device=device, keep=partial(keep, checkpoint.folder), show=show,
-                checkpoint=checkpoint, progress=True, processes=processes,
+                settings, training, dev, tokens=tokens, device=device, beside=beside,
+                keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
+                processes=processes,
             )  # fmt: skip
         recall = run.recall
         with atomic_folder("models/snapshots") as folder:
@@ -100,6 +104,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
                 "pictures": len(training.image_ids),
                 "rejected_pictures": rejected,
                 "captions": len(training.texts),
+                **({"captions_beside": len(beside.ids)} if beside else {}),
                 "features": describe(origin),
                 "device": device.type,
                 "parameters": sum(weights.numel() for weights in run.encoders.parameters()),
@@ -164,20 +169,30 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
     return training, dev, vocabulary, features.attributes, len(features.rejected), hashes
 
 
+def _beside(settings: TrainSettings) -> Pairs | None:
+    """Return the captions without pictures, where the training takes any."""
+    from sightword.captions.table import BESIDE, read_captions
+    from sightword.features.tables.pairs import without_pictures
+
+    if not settings.beside_batch:
+        return None
+    return without_pictures(read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE))
+
+
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
     from sightword.compute import devices
     from sightword.vse.training.sharing import joined, share
     from sightword.vse.training.task import train
 
-    own: tuple[Pairs, int] | None = None
+    own: Inputs | None = None
     hashes: dict[str, Any] = {}
     if not place.local_rank:
         split, _, vocabulary, _, _, hashes = _read(settings)
-        own = split, len(vocabulary)
+        own = split, _beside(settings), len(vocabulary)
         del split
     device = devices.use(here, deterministic=settings.deterministic)
     with joined(place, device) as processes:
-        training, tokens = share(processes, own, hashes, here.scratch)
+        training, beside, tokens = share(processes, own, hashes, here.scratch)
         own = None  # the shared one takes its place in memory
-        train(settings, training, None, tokens=tokens, device=device, processes=processes)
+        train(settings, training, None, tokens=tokens, device=device, beside=beside, processes=processes)

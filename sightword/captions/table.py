@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,11 @@ from sightword.io.files import Pathish, read_table, write_table
 
 SPLITS = ("train", "dev", "test")
 SEALED = "sealed"
-"""The split that readers withhold unless they are asked for it (``corpus.seal``)."""
+"""The split of held-out pictures (``corpus.seal``)."""
+BESIDE = "beside"
+"""The split of captions whose pictures are not in the corpus (``corpus.beside``)."""
+WITHHELD = (SEALED, BESIDE)
+"""The splits that readers withhold unless they are asked for them."""
 _TODO = "Run the stage captions again (`dvc repro captions`)."
 _LOOKED_AT = 1000
 _COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
@@ -26,7 +30,7 @@ _SCHEMA = pa.schema([*_COLUMNS.items(), ("ids", pa.list_(pa.int32()))])
 
 @dataclass(frozen=True)
 class CaptionTable:
-    """Captions by column, sorted by picture and number; all columns have the same length."""
+    """Captions by column, sorted by picture and number, those without pictures last; columns have one length."""
 
     image_ids: list[str]
     captions: list[int]
@@ -46,13 +50,17 @@ class CaptionTable:
         Raises:
             CaptionsError: the split is unknown or empty.
         """
-        if name not in (*SPLITS, SEALED):
-            raise CaptionsError(f"no split is called {name!r}", expected=", ".join((*SPLITS, SEALED)))
+        if name not in (*SPLITS, *WITHHELD):
+            raise CaptionsError(f"no split is called {name!r}", expected=", ".join((*SPLITS, *WITHHELD)))
         rows = [row for row, split in enumerate(self.splits) if split == name]
         if not rows:
             todo = "See the summary in the log of the stage corpus."
             if name == SEALED:
                 todo = "Hold pictures out with corpus.seal, and run the stages from corpus on."
+            if name == BESIDE:
+                todo = (
+                    "Name files of captions without pictures in corpus.beside_files, and run the stages from corpus on."
+                )
             raise CaptionsError(f"the split {name!r} has no captions", todo=todo)
         return self.rows(rows)
 
@@ -66,14 +74,14 @@ def write_captions(path: Pathish, table: CaptionTable) -> None:
     write_table(path, pa.Table.from_pydict(dict(zip(_SCHEMA.names, vars(table).values(), strict=True)), _SCHEMA))
 
 
-def read_captions(path: Pathish, *, sealed: bool = False) -> CaptionTable:
-    """Read a table written by the stage captions, without the sealed split unless ``sealed`` asks for it.
+def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
+    """Read a table written by the stage captions, of the splits of :data:`WITHHELD` those in ``withheld``.
 
     Raises:
         CaptionsError: a column has another type, or a caption has no ids.
         FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
-    table = _read(path, _SCHEMA, sealed=sealed)
+    table = _read(path, _SCHEMA, withheld)
     ids = table.column("ids").combine_chunks()
     values = ids.flatten().to_numpy()
     offsets = ids.offsets.to_numpy() - ids.offsets[0].as_py()
@@ -84,20 +92,20 @@ def read_captions(path: Pathish, *, sealed: bool = False) -> CaptionTable:
     return _by_column(table, [values[start:end] for start, end in itertools.pairwise(offsets)])
 
 
-def read_texts(path: Pathish, *, sealed: bool = False) -> CaptionTable:
+def read_texts(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
     """Read the corpus's own ``captions.parquet``, which has no ids yet, as :func:`read_captions` does.
 
     Raises:
         CaptionsError: a column has another type, or the table is empty.
         FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
-    return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), sealed=sealed), [])
+    return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), withheld), [])
 
 
 def sealed_pictures(path: Pathish) -> frozenset[str]:
     """Return the ids of the sealed split's pictures in a table of captions; errors are those of :func:`read_texts`."""
-    table = _read(path, pa.schema([(name, _COLUMNS[name]) for name in ("image_id", "split")]), sealed=True)
-    return frozenset(table.filter(_is_sealed(table)).column("image_id").to_pylist())
+    table = _read(path, pa.schema([(name, _COLUMNS[name]) for name in ("image_id", "split")]), WITHHELD)
+    return frozenset(table.filter(pc.equal(table.column("split"), SEALED)).column("image_id").to_pylist())
 
 
 def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: object = None) -> None:
@@ -123,11 +131,7 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
         raise CaptionsError(f"{caption} {what}", where=where, expected=expected, todo=todo)
 
 
-def _is_sealed(table: pa.Table) -> pa.ChunkedArray:
-    return pc.equal(table.column("split"), SEALED)
-
-
-def _read(path: Pathish, schema: pa.Schema, *, sealed: bool) -> pa.Table:
+def _read(path: Pathish, schema: pa.Schema, withheld: Collection[str]) -> pa.Table:
     table = read_table(path, schema.names, todo=_TODO)
     for column in schema:
         found = table.column(column.name)
@@ -139,7 +143,8 @@ def _read(path: Pathish, schema: pa.Schema, *, sealed: bool) -> pa.Table:
             raise CaptionsError(f"the column {column.name} has empty cells", where=path, todo=_TODO)
     if table.num_rows == 0:
         raise CaptionsError("holds no captions", where=path, todo=_TODO)
-    return table if sealed else table.filter(pc.invert(_is_sealed(table)))
+    left_out = pa.array([split for split in WITHHELD if split not in withheld], pa.string())
+    return table.filter(pc.invert(pc.is_in(table.column("split"), left_out))) if len(left_out) else table
 
 
 def _by_column(table: pa.Table, ids: list[npt.NDArray[np.int32]]) -> CaptionTable:

@@ -10,7 +10,7 @@ from pydantic import field_validator
 
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, refuse_other_forms
-from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.settings import CorpusSettings, check_list, read_list
 from sightword.errors import CorpusError
 from sightword.io.names import Names
 from sightword.io.opening import lines
@@ -19,7 +19,6 @@ from sightword.messages import quote
 
 CAPTIONS = "Flickr8k.token.txt"
 LISTS = {"train": "Flickr_8k.trainImages.txt", "dev": "Flickr_8k.devImages.txt", "test": "Flickr_8k.testImages.txt"}
-_CHOICES = Path(__file__).parent / "lists"
 _TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{train,dev,test}Images.txt."
 
 
@@ -39,10 +38,7 @@ class Flickr8k(CorpusSettings):
     @field_validator("only")
     @classmethod
     def _is_a_list(cls, only: str | None) -> str | None:
-        lists = sorted(path.stem for path in _CHOICES.glob("*.txt"))
-        if only is not None and only not in lists:
-            raise ValueError(f"there is no list {quote(only)}; expected one of {', '.join(lists)}, or null")
-        return only
+        return check_list(only)
 
     def files(self) -> list[str]:
         """Return the names of the four files."""
@@ -53,7 +49,7 @@ class Flickr8k(CorpusSettings):
 
         A picture outside of the list ``only`` is in no split.
         """
-        only = self.only and frozenset((_CHOICES / f"{self.only}.txt").read_text(encoding="utf-8").split())
+        only = self.only and read_list(self.only)
         numbered: list[tuple[int, Caption]] = []
         for line, where in _lines(self.folder / CAPTIONS, "captions, in lines name.jpg#0<TAB>caption"):
             head, tab, text = line.partition("\t")

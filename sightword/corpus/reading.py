@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sightword.corpus.beside import with_beside
 from sightword.corpus.listing import list_pictures
 from sightword.corpus.records import Corpus, clean
 from sightword.corpus.sealing import seal
@@ -22,4 +23,5 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
     listing = list_pictures(settings.pictures, required=settings.require_pictures)
     images, captions = settings.read(listing)
-    return seal(clean(images, captions, listing, require_pictures=settings.require_pictures), settings.seal)
+    corpus = seal(clean(images, captions, listing, require_pictures=settings.require_pictures), settings.seal)
+    return with_beside(corpus, settings, {image.image_id for image in images})

@@ -36,6 +36,8 @@ SPLITS = ("train", "dev", "test")
 """The names of the publishers' splits in all tables."""
 SEALED = "sealed"
 """The name of the split of held-out training pictures (:mod:`sightword.corpus.sealing`)."""
+BESIDE = "beside"
+"""The name of the split of captions of other pictures (:mod:`sightword.corpus.beside`)."""
 
 _SPLIT_OF = {"train": "train", "restval": "train", "dev": "dev", "val": "dev", "validation": "dev", "test": "test"}
 
@@ -84,6 +86,9 @@ class Corpus:
     dropped: list[Dropped] = field(default_factory=list)
     drawn: list[tuple[str, str]] = field(default_factory=list)
     """Of the sample only: (picture id, plain words) of each colour, shape and background in a picture, each once."""
+
+    beside: list[Caption] = field(default_factory=list)
+    """Captions of pictures that are not in the corpus (:mod:`sightword.corpus.beside`), by picture."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of pictures in each split, and in the sealed one if there are any."""

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sightword.messages import quote
 from sightword.settings import Settings
@@ -27,6 +27,10 @@ FORMATS = {
 """The class of each format, ``module:class``: settings, files and reader, below :class:`CorpusSettings`."""
 
 
+LISTS = Path(__file__).parent / "lists"
+"""The folder of lists of pictures in git."""
+
+
 class CorpusSettings(Settings):
     """Which corpus is read, from where, and what is asked of it. ``format`` decides which other keys there are."""
 
@@ -43,6 +47,18 @@ class CorpusSettings(Settings):
     require_pictures: bool = True
     """Whether a caption needs its picture's file: if so, names without a file are dropped and reported; if not (the
     features come precomputed), they stay, without a path."""
+
+    beside: str = Field("data/raw/captions", min_length=1)
+    """The folder of captions of pictures that are not in the corpus, for ``train.beside_batch``."""
+
+    beside_files: str = ""
+    """Which files in ``beside`` hold such captions, a pattern such as ``task2/*.en.gz``; empty: none. Line n of
+    ``NAME.1.txt``, ``NAME.2.txt`` and so on are captions of one picture, which line n of ``NAME_images.txt`` names,
+    where there is such a file; each file may end in .gz. Pictures of the corpus, of any split, are left out."""
+
+    beside_without: str | None = None
+    """A list of names in ``sightword/corpus/lists``, such as multi30k-benchmarks, whose captions are left out of
+    ``beside``; null leaves none out."""
 
     seal: int = Field(0, ge=0, le=10_000_000)
     """How many training pictures, drawn by a hash of their ids, make the split ``sealed``. They are held out of
@@ -79,6 +95,18 @@ class CorpusSettings(Settings):
             )
         return self
 
+    @field_validator("beside_files")
+    @classmethod
+    def _inside(cls, pattern: str) -> str:
+        if pattern and not _within(pattern, "."):
+            raise ValueError(f"{quote(pattern)} leaves the folder corpus.beside")
+        return pattern
+
+    @field_validator("beside_without")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        return check_list(name)
+
     @property
     def folder(self) -> Path:
         """The folder of the corpus."""
@@ -103,6 +131,19 @@ class CorpusSettings(Settings):
             FileFormatError: a file is damaged.
         """
         raise NotImplementedError
+
+
+def check_list(name: str | None) -> str | None:
+    """Return the name of a list of pictures in git, or None; ValueError if there is no such list."""
+    lists = sorted(path.stem for path in LISTS.glob("*.txt"))
+    if name is not None and name not in lists:
+        raise ValueError(f"there is no list {quote(name)}; expected one of {', '.join(lists)}, or null")
+    return name
+
+
+def read_list(name: str) -> frozenset[str]:
+    """Return the names of a list of pictures in git."""
+    return frozenset((LISTS / f"{name}.txt").read_text(encoding="utf-8").split())
 
 
 def _within(inner: str, outer: str) -> bool:

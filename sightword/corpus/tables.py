@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sightword.corpus.records import Corpus
+from sightword.corpus.records import BESIDE, Corpus
 from sightword.io.files import Pathish, write_table
 from sightword.messages import and_more, plural
 
@@ -34,9 +34,10 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
     captions = []
-    for caption in corpus.captions:
+    for caption in [*corpus.captions, *corpus.beside]:
         own = caption.image_id
-        captions.append({"image_id": own, "caption": numbers[own], "split": split[own], "text": caption.text})
+        row = {"image_id": own, "caption": numbers[own], "split": split.get(own, BESIDE), "text": caption.text}
+        captions.append(row)
         numbers[own] += 1
     images = []
     for image, position in zip(corpus.images, corpus.positions, strict=True):
@@ -65,7 +66,8 @@ def report(name: str, corpus: Corpus) -> None:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))
     without = sum(image.path is None for image in corpus.images)
     log.info(
-        "%s: %d pictures (%s), %d captions%s",
+        "%s: %d pictures (%s), %d captions%s%s",
         *(name, len(corpus.images), ", ".join(f"{count} {split}" for split, count in counts.items())),
         *(len(corpus.captions), f"; {without} pictures without a file" if without else ""),
+        f", and {len(corpus.beside)} of other pictures" if corpus.beside else "",
     )

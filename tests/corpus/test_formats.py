@@ -20,7 +20,14 @@ from sightword.errors import CorpusError, ParamsError
 from sightword.io.opening import lines
 from sightword.settings import Settings
 
-WITHOUT = {"path": "data/raw/toy", "pictures": "data/raw/toy/pictures", "require_pictures": False, "seal": 0}
+NO_CAPTIONS = {"beside": "data/raw/captions", "beside_files": "", "beside_without": None}
+WITHOUT = {
+    "path": "data/raw/toy",
+    "pictures": "data/raw/toy/pictures",
+    "require_pictures": False,
+    **NO_CAPTIONS,
+    "seal": 0,
+}
 
 
 class Toy(CorpusSettings):

@@ -127,7 +127,7 @@ def test_stages_after_captions_are_the_same_whatever_the_sealed_captions_say(wor
     pq.write_table(table.set_column(3, "text", pa.array(texts)), "data/corpus/captions.parquet")
     assert prepared() == before
     assert not held.intersection(read_captions("data/captions/captions.parquet").image_ids)
-    assert "Ω ∑ ∞" in read_captions("data/captions/captions.parquet", sealed=True).split("sealed").texts
+    assert "Ω ∑ ∞" in read_captions("data/captions/captions.parquet", withheld=["sealed"]).split("sealed").texts
 
 
 def test_only_retrieval_may_name_the_sealed_split() -> None:

@@ -50,7 +50,8 @@ def change(folder, **values):
 
 def corpus(folder, form, **own):
     paths = {"path": str(RAW), "pictures": str(RAW / "pictures")}
-    change(folder, corpus={"format": form, **paths, "require_pictures": True, "seal": 0, **own})
+    others = {"beside": "data/raw/captions", "beside_files": "", "beside_without": None}
+    change(folder, corpus={"format": form, **paths, "require_pictures": True, **others, "seal": 0, **own})
 
 
 def contents(folder):

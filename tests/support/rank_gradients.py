@@ -34,6 +34,7 @@ CASES = {
     "ngrams": {"cell": "ngrams", "ngram_buckets": 31, "loss": "infonce"},
     "second captions": {"loss": "infonce", "second_caption": True},
     "typing errors": {"typing_errors": 0.5, "second_caption": True},
+    "captions beside": {"loss": "infonce", "beside_batch": 6, "beside_weight": 0.5},
     "clipped sides": {"clip_images": 1e-3, "clip_captions": 1e-2},
     "clipped together": {"clip_scope": "all", "clip_images": 1e-3, "clip_captions": 1e-3},
     "clipped tensors": {"clip_scope": "tensor", "clip_images": 1e-3, "clip_captions": 1e-3},
@@ -61,7 +62,7 @@ def gradients(processes: Processes, device: torch.device = CPU) -> Iterator[tupl
     for case, change in CASES.items():
         for size in SIZES:
             settings = TrainSettings(embedding=5, hidden=6, attention=4, batch=size, epochs=4, **{**none, **change})
-            run = CaptionTask(settings, pairs(), TOKENS, device, processes=processes)
+            run = CaptionTask(settings, pairs(), TOKENS, device, beside=pairs(), processes=processes)
             run.encoders.double()
             run.objective.double()
             loss = run.learn(np.arange(size), 1e-3, 0)

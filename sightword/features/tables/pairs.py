@@ -53,10 +53,20 @@ def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
         what = f"the split {split!r} has no captions left: none of its pictures could be decoded"
         raise CaptionsError(what, todo="See data/resized/rejects.parquet.")
     image_ids = sorted(set(chosen.image_ids))
+    return _matched(chosen, image_ids, features.features[features.rows(image_ids)])
+
+
+def without_pictures(captions: CaptionTable) -> Pairs:
+    """Return captions whose pictures have no features: the features are (N, 0), and a group stands for a picture."""
+    image_ids = sorted(set(captions.image_ids))
+    return _matched(captions, image_ids, np.zeros((len(image_ids), 0), np.float32))
+
+
+def _matched(chosen: CaptionTable, image_ids: list[str], features: npt.NDArray[np.float32]) -> Pairs:
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
     return Pairs(
         image_ids=image_ids,
-        features=features.features[features.rows(image_ids)],
+        features=features,
         texts=list(chosen.texts),
         ids=[np.asarray(ids, np.int64) for ids in chosen.ids],
         numbers=np.asarray(chosen.captions, np.int64),

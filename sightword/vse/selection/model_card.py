@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from sightword.captions.table import CaptionTable
+from sightword.captions.table import BESIDE, CaptionTable
 from sightword.encoder.combination import Combination
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.tables.origin import control, describe, random_weights
@@ -33,20 +33,23 @@ TEST_ELSEWHERE = "in the report and in\n`metrics/retrieval.json` of the run"
 
 @dataclass(frozen=True)
 class Amount:
-    """The captions of one split whose pictures have features."""
+    """The captions of one split whose pictures have features, and those of other pictures."""
 
     pictures: int
     captions: int
     tokens: list[int]
     """The number of tokens of each caption."""
+    beside: int = 0
+    """Captions of other pictures (``corpus.beside``)."""
 
     @classmethod
     def of(cls, captions: CaptionTable, features: FeatureTable, split: str) -> Amount:
-        """Return the captions of a split."""
+        """Return the captions of a split, and those of other pictures in the table."""
         rejected = set(features.rejected)
         chosen = captions.split(split)
         rows = [row for row, image in enumerate(chosen.image_ids) if image not in rejected]
-        return cls(len({chosen.image_ids[row] for row in rows}), len(rows), [len(chosen.ids[row]) for row in rows])
+        pictures, tokens = len({chosen.image_ids[row] for row in rows}), [len(chosen.ids[row]) for row in rows]
+        return cls(pictures, len(rows), tokens, captions.splits.count(BESIDE))
 
 
 def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> str:
@@ -62,6 +65,11 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     features = encoder.notes.get("features", {})
     members, unit, longest = len(own.parts), vocabulary.unit, f"{max(training.tokens):,}"
     weights = _weights(own)
+    others_too = (
+        f", and on {training.beside:,}\n  captions of other pictures, which were compared with each other only"
+        if training.beside
+        else ""
+    )
     rows = []
     for direction, words in DIRECTIONS.items() if choice.ensemble else ():
         entry = choice.ensemble[direction]
@@ -102,7 +110,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 {use("encoder", encoder, packaged=False)}
 {scores}## Data
 
-- Trained on {training.captions:,} captions of {training.pictures:,} pictures. The median length is
+- Trained on {training.captions:,} captions of {training.pictures:,} pictures{others_too}. The median length is
   {median(training.tokens):g} {unit}s, the longest has {longest}.
 - Features of the pictures: {describe(features) if encoder.features_width else "none"}.
 {OF_NO_NAME}

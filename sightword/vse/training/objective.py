@@ -77,15 +77,27 @@ class Objective(nn.Module):
             return beside + 0 * images.sum()
         return torch.stack(losses).mean() + self.settings.second_weight * beside
 
+    def beside(self, first: torch.Tensor, second: torch.Tensor, *, epoch: int) -> torch.Tensor:
+        """Return the weighted loss of captions without pictures, (B, D), with others of their groups, (B, D)."""
+        same = torch.eye(len(first), dtype=torch.bool, device=first.device)
+        loss: torch.Tensor = self(scores(first, second, self.settings.similarity), same, epoch=epoch)
+        return self.settings.beside_weight * loss
+
     def alike(self, pairs: int, *, epoch: int) -> float:
         """Return the loss of a batch of ``pairs`` by a model that gives all pairs one score, and so knows nothing.
 
         All pairs count as mismatches; the loss is a little smaller where pairs share a picture.
         """
         settings = self.settings
-        each: float = pairs if settings.reduction == "sum" else 1
-        if settings.second_caption and settings.pictures != "none":
-            each *= 1 + settings.second_weight
+        factor = 1 + settings.second_weight if settings.second_caption and settings.pictures != "none" else 1
+        beside = settings.beside_batch
+        return factor * self._alike(pairs, epoch) + (
+            settings.beside_weight * self._alike(beside, epoch) if beside else 0
+        )
+
+    def _alike(self, pairs: int, epoch: int) -> float:
+        settings = self.settings
+        each = pairs if settings.reduction == "sum" else 1
         if settings.loss == "infonce":
             return math.log(pairs) * each
         if self._is_hardest(epoch):

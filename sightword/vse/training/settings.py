@@ -43,6 +43,11 @@ class TrainSettings(ModelSettings):
     picture, and with each other (Parekh et al. 2021)."""
     second_weight: float = Field(1.0, ge=0)
     """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
+    beside_batch: int = Field(0, ge=0)
+    """Captions without pictures (``corpus.beside``) that come with each batch, each of another group. Each is compared
+    with another one of its group, drawn anew, and never with a picture; 0: none."""
+    beside_weight: float = Field(1.0, ge=0)
+    """Weight of the objective of these captions, beside that of the batch."""
     typing_errors: float = Field(0.0, ge=0, lt=1)
     """Share of a caption's tokens at which training makes a typing error, other ones in each epoch: a token is left
     out, or changes places with the next one. An encoder trained with errors reads misspelt words better."""
@@ -124,6 +129,8 @@ class TrainSettings(ModelSettings):
              f"warm_up ({self.warm_up}) {late} for the hardest mismatch"),
             (self.second_caption and self.similarity != "cosine",
              f"second_caption compares captions, which similarity {self.similarity} does not"),
+            (bool(self.beside_batch) and (self.similarity != "cosine" or self.beside_batch < 2),
+             f"beside_batch ({self.beside_batch}) must be 2 at least, with similarity cosine, not {self.similarity}"),
             (self.pictures == "none" and not self.second_caption,
              "pictures none compares captions with second captions only: second_caption must be true"),
             (self.shuffle == "epoch" and self.bucket > 1,

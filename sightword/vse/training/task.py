@@ -20,6 +20,7 @@ from sightword.training.engine import Task, Tensors, run
 from sightword.training.processes import ALONE, Processes
 from sightword.vse.training.averaging import Averaging
 from sightword.vse.training.batches import batches, controlled
+from sightword.vse.training.beside import Beside
 from sightword.vse.training.clipping import clip
 from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.vse.training.objective import Objective
@@ -41,6 +42,7 @@ def train(
     *,
     tokens: int,
     device: torch.device,
+    beside: Pairs | None = None,
     keep: Callable[[int, Encoders], None] = lambda *_: None,
     show: Callable[[Progress], None] = lambda _: None,
     checkpoint: Checkpoint | None = None,
@@ -55,6 +57,7 @@ def train(
         dev: the split on which the first process measures recall; None in the others.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
+        beside: captions without pictures, with ``beside_batch``.
         keep: called with the epoch and the encoders at each snapshot, once in all processes of a run; with 0 and the
             untrained encoders if every epoch is kept.
         show: called with the curves so far before the first epoch, after each epoch, and when a run resumes.
@@ -69,14 +72,14 @@ def train(
     Raises:
         TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.vse.training.divergence`).
     """
-    check_sizes(settings, training, processes.count)
-    task = CaptionTask(settings, training, tokens, device, dev=dev, keep=keep, processes=processes)
+    check_sizes(settings, training, beside, processes.count)
+    task = CaptionTask(settings, training, tokens, device, beside=beside, dev=dev, keep=keep, processes=processes)
     run(task, checkpoint, bar=progress, processes=processes, show=show)
     return task
 
 
-def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> None:
-    """Refuse a split with fewer pictures than a batch, and more ranks than pairs in a batch, before any costly work.
+def check_sizes(settings: TrainSettings, training: Pairs, beside: Pairs | None = None, ranks: int = 1) -> None:
+    """Refuse fewer pictures or groups than a batch, and more ranks than pairs in a batch, before any costly work.
 
     Raises:
         TrainingError: there are too few pictures, or too many ranks.
@@ -88,6 +91,11 @@ def check_sizes(settings: TrainSettings, training: Pairs, ranks: int = 1) -> Non
         what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
         expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
         raise TrainingError(what, expected=expected, todo=todo)
+    groups = len(beside.image_ids) if beside else 0
+    if groups < settings.beside_batch:
+        what = f"train.beside_batch = {settings.beside_batch} is more than the {groups} groups of captions beside"
+        todo = "Name files of such captions (corpus.beside_files), or choose a smaller train.beside_batch."
+        raise TrainingError(what, expected="a batch in which no group is twice", todo=todo)
 
 
 def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
@@ -108,7 +116,8 @@ class CaptionTask(Task[TrainSettings]):
     saves = True
 
     def __init__(
-        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, *, dev: Pairs | None = None,
+        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, *,
+        beside: Pairs | None = None, dev: Pairs | None = None,
         keep: Callable[[int, Encoders], None] = lambda *_: None, processes: Processes = ALONE,
     ) -> None:  # fmt: skip
         self.dev, self.keep, self.processes = dev, keep, processes
@@ -128,6 +137,7 @@ class CaptionTask(Task[TrainSettings]):
         self.texts = Texts(
             training, seed=settings.seed, second=settings.second_caption, typing_errors=settings.typing_errors
         )
+        self.beside = Beside(beside, settings) if beside is not None and settings.beside_batch else None
         self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings
@@ -252,17 +262,26 @@ class CaptionTask(Task[TrainSettings]):
         places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
         pictures = move(places, device)
         texts = self.texts.of(rows, number)  # the captions, and perhaps the second ones, (B,) each
-        mine = [text for each in texts for text in each[own]]
+        shares, paired = [own] * len(texts), len(texts)
+        if self.beside:
+            others, share = self.processes.cut(self.beside.rows(number))
+            texts += self.beside.of(others, number)
+            shares += [share] * 2
+        mine = [each[share] for each, share in zip(texts, shares, strict=True)]
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
             steps = max(len(text) for each in texts for text in each)
-            sides = encoders.captions.embed(mine, steps=steps).chunk(len(texts))  # (b, 2n) each
+            embedded = encoders.captions.embed([text for each in mine for text in each], steps=steps)
+        sides = torch.split(embedded, [len(each) for each in mine])  # (b, 2n) each
         near = self.features.device == pictures.device
         features = self.features[pictures[own]] if near else move(self.features[places[own]], device)  # (b, D)
         images = encoders.images(features)  # (b, 2n)
-        *captions, images = (self.processes.gather(side, len(rows)) for side in (*sides, images))  # (B, 2n)
+        images = self.processes.gather(images, len(rows))  # (B, 2n)
+        captions = [self.processes.gather(side, len(each)) for side, each in zip(sides, texts, strict=True)]
         kinds = self.same_picture[pictures]
         same = kinds[:, None] == kinds[None, :]
-        loss = self.objective.both(captions, images, same, epoch=epoch)
+        loss = self.objective.both(captions[:paired], images, same, epoch=epoch)
+        if self.beside:
+            loss = loss + self.objective.beside(*captions[paired:], epoch=epoch)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         self.processes.add_gradients(encoders.parameters())

@@ -16,10 +16,12 @@ class Texts:
         seed: with the number of a batch, it determines what is drawn for the batch.
         second: with each caption comes another one of its picture, or the same one if there is no other.
         typing_errors: share of the tokens at which a caption has a typing error (:func:`mistyped`).
+        stream: the first of the three streams of random numbers of a batch.
     """
 
-    def __init__(self, split: Pairs, *, seed: int, second: bool, typing_errors: float = 0.0) -> None:
+    def __init__(self, split: Pairs, *, seed: int, second: bool, typing_errors: float = 0.0, stream: int = 1) -> None:
         self._ids, self._seed, self._second, self._errors = split.ids, seed, second, typing_errors
+        self._stream = stream
         owner = split.image_of_caption
         counts = np.bincount(owner)
         self._place, self._count, self._start = places_of(split), counts[owner], (np.cumsum(counts) - counts)[owner]
@@ -36,13 +38,13 @@ class Texts:
         """
         chosen = [rows]
         if self._second:
-            random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, step, 1])))
+            random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, step, self._stream])))
             further = np.empty(len(rows), np.int64)
             further[np.argsort(rows)] = random.integers(1 << 62, size=len(rows))
             count = self._count[rows]
             places = self._place[rows] + 1 + further % np.maximum(count - 1, 1)
             chosen.append(self._order[self._start[rows] + places % count])
-        return [self._typed(each, step, stream) for stream, each in enumerate(chosen, 2)]
+        return [self._typed(each, step, stream) for stream, each in enumerate(chosen, self._stream + 1)]
 
     def _typed(self, rows: Rows, step: int, stream: int) -> list[Rows]:
         found = [self._ids[row] for row in rows]

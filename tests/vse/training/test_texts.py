@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.features.tables.pairs import Pairs
+from sightword.vse.training.beside import Beside
+from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.texts import Texts, mistyped
 
 
@@ -61,6 +63,35 @@ def test_the_draws_depend_on_seed_and_batch_and_on_nothing_else() -> None:
 
     assert drawn(0, 4) == drawn(0, 4)
     assert len({tuple(drawn(seed, step)) for seed, step in ((0, 4), (0, 5), (1, 4))}) == 3
+
+
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=9), st.integers(2, 4), st.integers(0, 2))
+def test_captions_beside_pass_through_all_groups_each_with_another_of_its_group(counts, size, seed) -> None:
+    size = min(size, len(counts))
+    pairs, steps = split(counts), len(counts) // size
+    beside = Beside(pairs, TrainSettings(seed=seed, beside_batch=size))
+    for passed in range(3):
+        rows = [beside.rows(passed * steps + step) for step in range(steps)]
+        groups = pairs.image_of_caption[np.concatenate(rows)]
+        assert len(set(groups)) == steps * size
+        for step, own in enumerate(rows):
+            first, second = (np.concatenate(ids) for ids in beside.of(own, passed * steps + step))
+            assert first.tolist() == own.tolist()
+            assert (pairs.image_of_caption[second] == pairs.image_of_caption[first]).all()
+            assert ((first == second) == (np.array(counts)[pairs.image_of_caption[first]] == 1)).all()
+
+
+def test_captions_beside_are_drawn_by_seed_and_batch_from_whole_group() -> None:
+    pairs = split([5] * 20)
+
+    def drawn(seed: int, step: int) -> list[int]:
+        return Beside(pairs, TrainSettings(seed=seed, beside_batch=8)).rows(step).tolist()
+
+    assert drawn(0, 4) == drawn(0, 4)
+    assert len({tuple(drawn(seed, step)) for seed, step in ((0, 4), (0, 5), (1, 4))}) == 3
+    found = Counter(row for step in range(400) for row in drawn(0, step))
+    assert len(found) == 100
+    assert min(found.values()) > 10
 
 
 @given(st.lists(st.integers(0, 9), max_size=30), st.floats(0, 0.99), st.integers(0, 99))

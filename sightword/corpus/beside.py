@@ -1,0 +1,88 @@
+"""Reads captions of pictures that are not in the corpus: training compares these captions with each other.
+
+A group is the captions of one picture; line n of each file of a name is of the same picture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from sightword.corpus.records import Caption, Corpus, Dropped
+from sightword.corpus.settings import CorpusSettings, read_list
+from sightword.errors import CorpusError
+from sightword.io.opening import lines
+from sightword.messages import plural
+
+_NUMBERED = re.compile(r"(?P<name>.+?)\.\d+(?P<rest>\..+)")
+_PICTURE = re.compile(r"\d+(?=[._])")
+_TODO = (
+    "Correct corpus.beside or corpus.beside_files; `sightword params --explain corpus.beside_files` tells the names."
+)
+
+
+def with_beside(corpus: Corpus, settings: CorpusSettings, named: Collection[str]) -> Corpus:
+    """Return the corpus with the captions of ``corpus.beside``, without those of its own pictures.
+
+    Two pictures are the same if their ids are equal, or begin with the same number: the part of a name of Flickr8k
+    before ``_`` is the picture's name in Flickr30k and Multi30k.
+
+    Args:
+        corpus: the corpus.
+        settings: the section ``corpus``.
+        named: the ids of all pictures that the corpus names, also of those that were dropped.
+
+    Raises:
+        CorpusError: no file fits the pattern, files of one name have unequal numbers of lines, or nothing is left.
+        FileFormatError: a file is damaged.
+    """
+    if not settings.beside_files:
+        return corpus
+    own, without = set(map(_key, named)), read_list(settings.beside_without) if settings.beside_without else ()
+    found: dict[str, list[Caption]] = {}
+    for caption in _read(Path(settings.beside), settings.beside_files):
+        found.setdefault(caption.image_id, []).append(caption)
+    dropped = []
+    for picture in list(found):
+        if (known := _key(picture) in own) or picture in without:
+            reason = "beside, and in the corpus" if known else f"beside, and in {settings.beside_without}"
+            dropped.append(Dropped("picture", picture, reason, plural(len(found.pop(picture)), "caption")))
+    if not found:
+        what = f"no caption is left ({plural(len(dropped), 'picture')} dropped)"
+        raise CorpusError(what, where=settings.beside, todo=_TODO)
+    beside = [caption for picture in sorted(found) for caption in found[picture]]
+    return replace(corpus, beside=beside, dropped=sorted([*corpus.dropped, *dropped]))
+
+
+def _key(picture: str) -> str:
+    number = _PICTURE.match(picture)
+    return number[0] if number else picture
+
+
+def _read(folder: Path, pattern: str) -> Iterator[Caption]:
+    """Yield the captions of all files, with names that are their pictures' or made of file and line."""
+    groups: dict[tuple[str, str], list[Path]] = {}
+    for path in sorted(folder.glob(pattern)):
+        form = _NUMBERED.fullmatch(path.name)
+        if form is None:
+            raise CorpusError("has no number before its ending", where=path, expected="such as train.1.txt", todo=_TODO)
+        groups.setdefault((form["name"], form["rest"].removesuffix(".gz")), []).append(path)
+    if not groups:
+        raise CorpusError(f"no file fits corpus.beside_files, {pattern}", where=folder, todo=_TODO)
+    for (name, rest), paths in groups.items():
+        first = paths[0]
+        listed = [path for path in (first.with_name(f"{name}_images.txt{end}") for end in ("", ".gz")) if path.exists()]
+        texts = {path: [line for _, line in lines(path, CorpusError)] for path in paths + listed[:1]}
+        for path, own in texts.items():
+            if len(own) != len(texts[first]):
+                what = f"has {len(own)} lines, and {first.name} has {len(texts[first])}"
+                raise CorpusError(what, where=path, expected="a line for each picture in all files of one name")
+        pictures = (
+            texts[listed[0]] if listed else [f"{name}{rest}:{number}" for number in range(1, len(texts[first]) + 1)]
+        )
+        for number, picture in enumerate(pictures):
+            for path in paths:
+                if text := texts[path][number].strip():
+                    yield Caption(picture.strip(), path.name, text, f"{path}, line {number + 1}")
