@@ -260,12 +260,7 @@ def test_each_recipe_belongs_to_a_pipeline_and_says_what_it_is_and_needs(reposit
         assert one.summary
         assert one.needs, one.name
         found.setdefault(overlay.resolve(one, repository).pipeline.folder, []).append(one.name)
-    assert {folder: len(names) for folder, names in found.items()} == {
-        "": 17,
-        "entailment": 4,
-        "grounded": 3,
-        "hypernyms": 10,
-    }
+    assert found.keys() == {"", "entailment", "grounded", "hypernyms"}
 
 
 def test_recipe_path_of_raw_data_is_told(repository: Path) -> None:
