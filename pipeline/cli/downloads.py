@@ -6,12 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
 from sightword.machine import expanded
+from sightword.messages import plural
 
 if TYPE_CHECKING:
     from pipeline.downloads.fetching import Order, Outcome
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
 FETCH = """\
 Fetch published data sets and weights, and put them where the stages read them.
 
-NAME is flickr8k, flickr30k, coco, senteval, snli, wordnet or weights. After weights, networks
-may be named (resnet152, or resnet152:IMAGENET1K_V2); default: the one of params.yaml. A download
-that was cut resumes. Data sets behind a form are listed with their address, and the rest is
-fetched. SIGHTWORD_MIRROR, or --mirror, names a folder or an address that holds NAME/FILE."""
+NAME is flickr8k, flickr30k, coco, multi30k, senteval, snli, stsb-multi-mt, wordnet or weights.
+After weights, networks may be named (resnet152, or resnet152:IMAGENET1K_V2); default: the one of
+params.yaml. A download that was cut resumes. Data sets behind a form are listed with their
+address, and the rest is fetched. SIGHTWORD_MIRROR, or --mirror, names a folder or an address that
+holds NAME/FILE."""
 
 VARIABLE = "SIGHTWORD_MIRROR"
 
@@ -119,7 +122,7 @@ def _outcome(source: Source, order: Order, outcome: Outcome, *, pinning: bool) -
         yield f"  {source.part}: {source.file} must be asked for. {source.request}"
         yield f"    Put it at {_short(order.working / source.file)} and run this again."
     elif outcome.state == "there":
-        yield f"  {source.part}: {source.what}: there already"
+        yield f"  {source.part}: {source.file}: there already"
         if pinning and not outcome.sha256:
             yield f"    {source.file} is not at hand and cannot be pinned; --again fetches it once more"
     else:
@@ -152,13 +155,17 @@ def _list(arguments: argparse.Namespace) -> int:
             target: Path | None = _order(arguments, data_set, {}).target
         except SetupError:  # outside of a project nothing is there
             target = None
-        for source in data_set.sources:
-            state: str = source.state(target) if target else "missing"
+        for (part, what), group in groupby(data_set.sources, key=lambda source: (source.part, source.what)):
+            source, *others = group
+            states = {one.state(target) if target else "missing" for one in (source, *others)}
+            state: str = states.pop() if len(states) == 1 else "partly"
             if state != "there" and source.request:
                 state += ", to be asked for"
             elif state != "there" and (source.optional or data_set.name == WEIGHTS):
                 state += ", fetched where named"
-            lines.append([data_set.name, source.part, source.what, _size(source), state])
+            lines.append(
+                [data_set.name, part, what, plural(1 + len(others), "file") if others else _size(source), state]
+            )
     print(columns(lines))
     return 0
 

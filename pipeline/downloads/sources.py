@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -98,6 +98,13 @@ class DataSet(Settings):
     page: str
     terms: str
     sources: list[Source] = Field(min_length=1)
+    """In the table, ``files`` (the sha256 by name) in place of ``file``, and an address that ends in ``/``, stand for
+    several sources."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_source_a_file(cls, entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "sources": [one for source in entry["sources"] for one in _single(source)]}
 
     def choose(self, only: Sequence[str] = ()) -> list[Source]:
         """Return the files of the named parts, or all that are not optional; DownloadError for an unknown part."""
@@ -118,6 +125,16 @@ def find(name: str) -> DataSet:
     """Return the data set of a name; DownloadError, with the nearest name, for an unknown one."""
     _check_name(name, list(data_sets()), "no such data set")
     return data_sets()[name]
+
+
+def _single(source: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the sources of an entry of the table, one a file."""
+    if "files" not in source:
+        yield source
+        return
+    shared = {key: value for key, value in source.items() if key not in ("files", "urls")}
+    for name, sha256 in source["files"].items():
+        yield {**shared, "file": name, "sha256": sha256, "urls": [f"{url}{name}" for url in source["urls"]]}
 
 
 def _check_name(name: str, names: Sequence[str], what: str) -> None:

@@ -9,6 +9,9 @@ from typing import Any, Literal, get_args, get_type_hints
 from sightword.errors import CaptionsError
 from sightword.messages import quote
 
+FULL_STOPS = (*".。．｡।۔։።",)
+"""The full stops of all scripts: Latin, Chinese and Japanese, Hindi, Urdu, Armenian, Ethiopic."""
+
 
 @dataclass(frozen=True)
 class Normalisation:
@@ -28,7 +31,7 @@ class Normalisation:
             text = text.lower()
         if self.whitespace == "collapse":
             text = " ".join(text.split())
-        if self.full_stop == "add" and not text.endswith("."):
+        if self.full_stop == "add" and not text.endswith(FULL_STOPS):
             text += " ."
         return text
 

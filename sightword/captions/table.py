@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ WITHHELD = (SEALED, BESIDE)
 _TODO = "Run the stage captions again (`dvc repro captions`)."
 _LOOKED_AT = 1000
 _COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
+_LANGUAGE = "language"
 _SCHEMA = pa.schema([*_COLUMNS.items(), ("ids", pa.list_(pa.int32()))])
 
 
@@ -40,6 +41,8 @@ class CaptionTable:
     """The texts as published, before normalisation."""
     ids: list[npt.NDArray[np.int32]]
     """One array for each caption, never empty; an empty list in the corpus's own table."""
+    languages: list[str] = field(default_factory=list)
+    """The code of each caption's language; an empty list in a corpus of one language."""
 
     def __len__(self) -> int:
         return len(self.image_ids)
@@ -70,8 +73,10 @@ class CaptionTable:
 
 
 def write_captions(path: Pathish, table: CaptionTable) -> None:
-    """Write the five columns."""
-    write_table(path, pa.Table.from_pydict(dict(zip(_SCHEMA.names, vars(table).values(), strict=True)), _SCHEMA))
+    """Write the five columns, and ``language`` if the table has languages."""
+    schema = _SCHEMA.append(pa.field(_LANGUAGE, pa.string())) if table.languages else _SCHEMA
+    columns = [*vars(table).values()][: len(schema)]
+    write_table(path, pa.Table.from_pydict(dict(zip(schema.names, columns, strict=True)), schema))
 
 
 def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
@@ -132,7 +137,9 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
 
 
 def _read(path: Pathish, schema: pa.Schema, withheld: Collection[str]) -> pa.Table:
-    table = read_table(path, schema.names, todo=_TODO)
+    table = read_table(path, schema.names, [_LANGUAGE], todo=_TODO)
+    if _LANGUAGE in table.column_names:
+        schema = schema.append(pa.field(_LANGUAGE, pa.string()))
     for column in schema:
         found = table.column(column.name)
         # Types with other names of the inner field of a list, as Parquet writes them, are equal for Arrow.
@@ -149,4 +156,5 @@ def _read(path: Pathish, schema: pa.Schema, withheld: Collection[str]) -> pa.Tab
 
 def _by_column(table: pa.Table, ids: list[npt.NDArray[np.int32]]) -> CaptionTable:
     image_ids, captions, splits, texts = (table.column(name).to_pylist() for name in _COLUMNS)
-    return CaptionTable(image_ids, captions, splits, texts, ids)
+    languages = table.column(_LANGUAGE).to_pylist() if _LANGUAGE in table.column_names else []
+    return CaptionTable(image_ids, captions, splits, texts, ids, languages)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import unicodedata
 from typing import Literal, get_args
 
 Unit = Literal["character", "word", "treebank"]
@@ -10,7 +12,21 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 NOUN: dict[Unit, str] = {"character": "character", "word": "word", "treebank": "word"}
 """The noun for a token of each unit, for messages."""
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_PLAIN_WORD = re.compile(r"\w+|[^\w\s]")
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character belongs to the letter before it: a combining mark, or a joiner of letters."""
+    return unicodedata.category(character)[0] == "M" or character in _JOINERS
+
+
+@functools.cache
+def _word() -> re.Pattern[str]:
+    """Return the pattern of words with their marks, which Python's signs of words do not have."""
+    marks = "".join(filter(is_mark, map(chr, (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)))))
+    return re.compile(rf"\w[\w{re.escape(marks)}]*|[^\w\s]")
+
 
 _PLAIN = str.maketrans(
     {
@@ -40,8 +56,8 @@ _TREEBANK = re.compile(
 def split(text: str, unit: Unit) -> list[str]:
     """Return the tokens of a normalised text.
 
-    ``word``: the longest runs of letters, digits and underscores (of any script), and every other single sign except
-    white space: ``A dog's ball.`` gives ``A dog ' s ball .``.
+    ``word``: the longest runs of letters with their marks, digits and underscores (of any script), and every other
+    single sign except white space: ``A dog's ball.`` gives ``A dog ' s ball .``.
 
     ``treebank``: words nearly as in the Penn Treebank. Contractions are two tokens (``do n't``, ``dog 's``); words with
     hyphens or apostrophes inside, numbers, and a few abbreviations are one (``t-shirt``, ``o'clock``, ``1,000.5``,
@@ -52,7 +68,9 @@ def split(text: str, unit: Unit) -> list[str]:
     """
     if unit == "treebank":
         return _treebank(text)
-    return _WORD.findall(text) if unit == "word" else list(text)
+    if unit == "character":
+        return list(text)
+    return (_PLAIN_WORD if text.isascii() else _word()).findall(text)
 
 
 def _treebank(text: str) -> list[str]:
@@ -74,4 +92,4 @@ def is_token(token: object, unit: Unit) -> bool:
         return False
     if unit == "treebank":
         return _treebank(token) == [token]
-    return len(token) == 1 if unit == "character" else _WORD.fullmatch(token) is not None
+    return len(token) == 1 if unit == "character" else _word().fullmatch(token) is not None

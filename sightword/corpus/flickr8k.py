@@ -61,11 +61,9 @@ class Flickr8k(CorpusSettings):
             place = whole(number, where, "the caption number", CorpusError)
             numbered.append((place, Caption(check_path(name, where), number, text, where)))
         captions = [caption for _, caption in sorted(numbered, key=lambda pair: pair[0])]
-        images = []
-        for split, file in LISTS.items():
-            for line, where in _lines(self.folder / file, "names, one picture's file name a line"):
-                name = check_path(line.strip(), where)
-                images.append(Image(name, name, split if only is None or name in only else None, where))
+        images = [
+            one if only is None or one.image_id in only else replace(one, split=None) for one in names_of(self.folder)
+        ]
         listed = Names(image.image_id for image in images)
         names = {name: listed.match(name) for name in dict.fromkeys(caption.image_id for caption in captions)}
         others = [name for name, known in names.items() if known is None]
@@ -73,6 +71,16 @@ class Flickr8k(CorpusSettings):
         refuse_other_forms(others, {image.image_id for image in images} - matched, matched, self.folder / CAPTIONS)
         captions = [replace(caption, image_id=names[caption.image_id] or caption.image_id) for caption in captions]
         return images + [Image(name, name, None) for name in others], captions
+
+
+def names_of(folder: Path) -> list[Image]:
+    """Read the pictures of the three lists in a folder; CorpusError if one is missing, empty or not UTF-8."""
+    images = []
+    for split, file in LISTS.items():
+        for line, where in _lines(folder / file, "names, one picture's file name a line"):
+            name = check_path(line.strip(), where)
+            images.append(Image(name, name, split, where))
+    return images
 
 
 def _lines(path: Path, expected: str) -> list[tuple[str, str]]:

@@ -62,6 +62,8 @@ class Caption:
     text: str
     where: str = field(default="", compare=False)
     """The place of the record, for messages."""
+    language: str = ""
+    """The code of the caption's language; empty in a corpus of one language."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

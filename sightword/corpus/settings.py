@@ -22,6 +22,7 @@ FORMATS = {
     "flickr8k": "sightword.corpus.flickr8k:Flickr8k",
     "karpathy": "sightword.corpus.karpathy:Karpathy",
     "coco": "sightword.corpus.coco:Coco",
+    "multi30k": "sightword.corpus.multi30k:Multi30k",
     "table": "sightword.corpus.table:Listed",
 }
 """The class of each format, ``module:class``: settings, files and reader, below :class:`CorpusSettings`."""

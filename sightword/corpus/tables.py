@@ -27,17 +27,18 @@ DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
 
 def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     """Write ``images.parquet``, ``captions.parquet``, ``dropped.parquet`` and ``drawn.parquet``; captions are numbered
-    from 0.
+    from 0, and have a column ``language`` if the corpus tells their languages.
 
     ``pictures`` is the folder of pictures, which begins each path in the table.
     """
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
+    several = any(caption.language for caption in corpus.captions)
     captions = []
     for caption in [*corpus.captions, *corpus.beside]:
         own = caption.image_id
         row = {"image_id": own, "caption": numbers[own], "split": split.get(own, BESIDE), "text": caption.text}
-        captions.append(row)
+        captions.append(row | ({"language": caption.language} if several else {}))
         numbers[own] += 1
     images = []
     for image, position in zip(corpus.images, corpus.positions, strict=True):
@@ -45,7 +46,8 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         images.append({"image_id": image.image_id, "path": path, "split": image.split, "position": position})
     dropped = [asdict(row) for row in corpus.dropped]
     drawn = [dict(zip(DRAWN.names, row, strict=True)) for row in corpus.drawn]
-    tables = {"images": (images, IMAGES), "captions": (captions, CAPTIONS)}
+    texts = CAPTIONS.append(pa.field("language", pa.string())) if several else CAPTIONS
+    tables = {"images": (images, IMAGES), "captions": (captions, texts)}
     tables |= {"dropped": (dropped, DROPPED), "drawn": (drawn, DRAWN)}
     for name, (rows, schema) in tables.items():
         write_table(Path(folder) / f"{name}.parquet", pa.Table.from_pylist(rows, schema=schema))

@@ -251,8 +251,11 @@ def write_table(path: Pathish, table: pa.Table) -> None:
         pq.write_table(table, temporary, compression="zstd", write_statistics=False)
 
 
-def read_table(path: Pathish, columns: Iterable[str], *, todo: str | None = None) -> pa.Table:
-    """Read the required columns of a Parquet file, in the given order; errors advise ``todo``.
+def read_table(
+    path: Pathish, columns: Iterable[str], optional: Sequence[str] = (), *, todo: str | None = None
+) -> pa.Table:
+    """Read the required columns of a Parquet file, in the given order, and then those of ``optional`` that are there;
+    errors advise ``todo``.
 
     Raises:
         FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
@@ -267,6 +270,7 @@ def read_table(path: Pathish, columns: Iterable[str], *, todo: str | None = None
             require_regular(path)
             with pq.ParquetFile(os.fspath(path)) as file:
                 have = file.schema_arrow.names
+                names += [name for name in optional if name in have]
                 wrong = [name for name in names if have.count(name) != 1]
                 if wrong:
                     what = f"has two columns {', '.join(wrong)}"

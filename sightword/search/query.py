@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sightword.captions.normalise import FULL_STOPS
 from sightword.captions.units import NOUN, Unit, split
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
@@ -71,7 +72,7 @@ def check_text(text: str, name: str = "the query") -> str:
 def _normalised(text: str, vocabulary: Vocabulary) -> str:
     """Normalise as the vocabulary does, without a full stop that the user did not type."""
     found = vocabulary.normalise(text)
-    if vocabulary.normalise.full_stop == "add" and not text.endswith("."):
+    if vocabulary.normalise.full_stop == "add" and not text.endswith(FULL_STOPS):
         return found.removesuffix(" .")
     return found
 

@@ -34,6 +34,22 @@ def test_words_are_those_of_the_treebank(text: str, words: str) -> None:
     assert split(text, "treebank") == words.split()
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Zwei Ma\u0308dchen, müde.", "Zwei Ma\u0308dchen , müde ."),
+        ("l'été à Brno", "l ' été à Brno"),
+        ("кошка ещё-спит", "кошка ещё - спит"),
+        ("كَلْبٌ يَجْري؟", "كَلْبٌ يَجْري ؟"),
+        ("हिन्दी में", "हिन्दी में"),
+        ("می\u200cرود", "می\u200cرود"),
+        ("一只狗。犬が", "一只狗 。 犬が"),
+    ],
+)
+def test_words_of_all_scripts_are_whole_with_their_marks(text: str, words: str) -> None:
+    assert split(text, "word") == words.split(" ")
+
+
 @given(SIGNS | PARTS | st.text())
 @example("x's-y don't-care ''' --- .... cannot's 1.2.3x")
 def test_split_text_is_split_in_the_same_way(text: str) -> None:

@@ -100,6 +100,8 @@ def test_a_vocabulary_of_words() -> None:
         (Normalisation(whitespace="collapse"), " A \t dog\n", "A dog"),
         (Normalisation(full_stop="add"), "A dog", "A dog ."),
         (Normalisation(full_stop="add"), "A dog.", "A dog."),
+        (Normalisation(full_stop="add"), "一只狗。", "一只狗。"),
+        (Normalisation(unicode="NFC"), "scho\u0308n", "schön"),
         (Normalisation(full_stop="add"), "A dog . ", "A dog .  ."),
         (Normalisation(whitespace="collapse", full_stop="add"), "A dog . ", "A dog ."),
         (Normalisation(unicode="NFC"), "cafe\u0301", "caf\u00e9"),

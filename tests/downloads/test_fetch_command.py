@@ -298,7 +298,9 @@ def test_the_list_and_the_dry_run_change_nothing(project, capsys):
     assert done.returncode == 0
     rows = done.stdout.splitlines()
     assert rows[0].split() == ["name", "part", "what", "size", "state"]
-    assert len(rows) == 1 + sum(len(data_set.sources) for data_set in data_sets().values())
+    assert sum(row.split()[:2] == ["multi30k", "task2"] for row in rows) == 2
+    kinds = {(name, one.part, one.what) for name, data_set in data_sets().items() for one in data_set.sources}
+    assert len(rows) == 1 + len(kinds)
     (project / "data/raw/flickr8k/images").mkdir(parents=True)
     (project / "data/raw/flickr8k/images/1.jpg").touch()
     assert main(["fetch", "--list", "flickr8k"]) == 0

@@ -20,7 +20,9 @@ EVERY = [(name, source) for name, data_set in data_sets().items() for source in 
 
 
 def test_data_sets_have_the_documented_names():
-    assert list(data_sets()) == ["flickr8k", "flickr30k", "coco", "senteval", "snli", "wordnet", "weights"]
+    assert list(data_sets()) == [
+        *("flickr8k", "flickr30k", "coco", "multi30k", "senteval", "snli", "stsb-multi-mt", "wordnet", "weights"),
+    ]
 
 
 @pytest.mark.parametrize(("name", "source"), EVERY)

@@ -6,7 +6,6 @@ left out for a difference.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from sightword.captions.units import split
 from sightword.evaluation.retrieval.ranks import rank_best
 
 SCHEMA = pa.schema(
@@ -29,8 +29,8 @@ NO_PAIRS = "no picture has two captions of different lengths"
 
 
 def words(text: str) -> int:
-    """Return the number of words of a caption: runs of letters, digits and underscores."""
-    return len(re.findall(r"\w+", text))
+    """Return the number of words of a caption: runs of letters with their marks, digits and underscores."""
+    return sum(word[0] == "_" or word[0].isalnum() for word in split(text, "word"))
 
 
 def length_pairs(

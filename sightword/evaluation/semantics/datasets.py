@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import FILES, ClassificationTask, read_classification
+from sightword.evaluation.semantics.languages import language_files, of_languages, read_languages
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.evaluation.semantics.text_files import BENCHMARK, SICK, SICK_FILES, check_partners, sentence
 from sightword.io.opening import lines
@@ -109,11 +110,13 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
     if name in FILES:
         return read_classification(name, downstream)
     files = files_of(name, downstream)
-    if name in _SUPERVISED:
-        read = _read_benchmark if name == "STSBenchmark" else _read_relatedness
-        train, dev, test = map(read, files)
+    if name in _SUPERVISED or of_languages(name):
+        if name in _SUPERVISED:
+            train, dev, test = map(_read_benchmark if name == "STSBenchmark" else _read_relatedness, files)
+        else:
+            train, dev, test = read_languages(name, downstream)
         train.sort(key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
-        return RelatednessTask(name, *map(_pairs, (train, dev, test), files))
+        return RelatednessTask(name, *map(_pairs, (train, dev, test), files[-3:]))
     subtasks: dict[str, RatedPairs] = {}
     before: dict[tuple[str, ...], Path] = {}
     for inputs, gold in zip(files[::2], files[1::2], strict=True):
@@ -147,6 +150,8 @@ def files_of(name: str, downstream: Path) -> list[Path]:
     if name in supervised:
         folder_name, files = supervised[name]
         return [downstream / folder_name / file for file in files]
+    if of_languages(name):
+        return language_files(name, downstream)
     if not re.fullmatch(r"STS[\w.-]+", name):
         known = ", ".join([*SUBTASKS, *_SUPERVISED, *FILES])
         expected = f"{known}, or the name of a set in downstream/STS/NAME-en-test"

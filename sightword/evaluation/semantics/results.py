@@ -5,6 +5,7 @@ The encoder has seen a sentence in training if the sentence equals a training ca
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.captions.units import is_mark
 from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.statistics.inference import fisher_interval, pearson, rank_interval, spearman
 
@@ -50,8 +52,9 @@ class Seen:
 
 
 def bare(sentence: str) -> str:
-    """Return the sentence in folded case, with single spaces instead of all but letters and digits."""
-    return " ".join("".join(c if c.isalnum() else " " for c in sentence.casefold()).split())
+    """Return the sentence in folded case and NFC; all but letters with their marks and digits is single spaces."""
+    text = unicodedata.normalize("NFC", sentence.casefold())
+    return " ".join("".join(c if c.isalnum() or is_mark(c) else " " for c in text).split())
 
 
 def judge_pairs(task: str, subtask: str, pairs: RatedPairs, scores: NDArray[np.float64], seen: Seen | None) -> Judged:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from sightword.messages import quote
 from sightword.settings import MAX_SEED, Settings
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
@@ -18,6 +19,9 @@ CLASSIFICATION = ("SICKEntailment", "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", 
 BENCHMARK_DEV = "downstream/STS/STSBenchmark/sts-dev.csv"
 """The dev part of STS Benchmark, which may choose a model, in the folder of SentEval's data."""
 
+LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ru", "zh", "ja")
+"""The languages of STS Benchmark: ``STSBenchmark-de``, and ``STSBenchmark-en-de`` for pairs of two languages."""
+
 ClassifierName = Literal["pytorch", "sklearn"]
 ControlName = Literal["tfidf", "untrained"]
 
@@ -28,9 +32,11 @@ class SemanticsSettings(Settings):
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS), min_length=1)
-    """Which tasks: ``STS12`` to ``STS16`` with SentEval's subtasks, ``STSBenchmark``, ``SICKRelatedness``, any
-    other ``STS...`` name of a set of one's own in ``downstream/STS/NAME-en-test/``, and the classification tasks
-    ``SICKEntailment``, ``MR``, ``CR``, ``SUBJ``, ``MPQA``, ``SST2``, ``TREC``, ``MRPC`` and ``SNLI``."""
+    """Which tasks: ``STS12`` to ``STS16`` with SentEval's subtasks, ``STSBenchmark``, ``SICKRelatedness``,
+    ``STSBenchmark-de`` (or en, fr, es, it, nl, pl, pt, ru, zh, ja) and ``STSBenchmark-en-de`` (the first sentences in
+    English, the second in German), any other ``STS...`` name of a set of one's own in
+    ``downstream/STS/NAME-en-test/``, and the classification tasks ``SICKEntailment``, ``MR``, ``CR``, ``SUBJ``,
+    ``MPQA``, ``SST2``, ``TREC``, ``MRPC`` and ``SNLI``."""
     missing: Literal["error", "skip"] = "error"
     """A task whose files are not there: stop, or leave it out and name it in the metrics."""
     trained_head: bool = True
@@ -70,6 +76,19 @@ class SemanticsSettings(Settings):
         return value
 
 
+def languages_of(name: str) -> tuple[str, str] | None:
+    """Return the languages of the first and of the second sentences of ``STSBenchmark-de`` or ``STSBenchmark-en-de``;
+    None for another task, ValueError for an unknown language.
+    """
+    codes = name.removeprefix("STSBenchmark-").split("-", 1)
+    if not name.startswith("STSBenchmark-"):
+        return None
+    if unknown := [code for code in codes if code not in LANGUAGES]:
+        known = ", ".join(LANGUAGES)
+        raise ValueError(f"STS Benchmark is not there in the language {quote(unknown[0])}; expected one of {known}")
+    return codes[0], codes[-1]
+
+
 def known_once(tasks: list[str], *, classification: bool = False) -> list[str]:
     """Return the names of tasks unchanged; raise ValueError for an unknown or repeated name.
 
@@ -80,6 +99,7 @@ def known_once(tasks: list[str], *, classification: bool = False) -> list[str]:
         if name not in others and not re.fullmatch(r"STS[\w.-]+", name):
             accepted = f"STSBenchmark, STS12 and other STS..., {', '.join(others)}"
             raise ValueError(f"no such task: {name!r} (accepted: {accepted})")
+        languages_of(name)
     if len(set(tasks)) != len(tasks):
         raise ValueError("a task is named twice")
     return tasks

@@ -125,7 +125,7 @@ def _subtasks(semantics: Mapping[str, Any]) -> list[Scored]:
     return [
         (name, key, scores)
         for name, key, scores in scored(semantics)
-        if name.startswith("STS") and name != "STSBenchmark" and is_number(scores["pearson"])
+        if name.startswith("STS") and not name.startswith("STSBenchmark") and is_number(scores["pearson"])
     ]
 
 

@@ -12,6 +12,7 @@ from sightword.evaluation.semantics.results import Seen, bare
         ("A dog's ball , on the street .", "a dog s ball on the street"),
         ("  TWO-tone\tSTRASSE ", "two tone strasse"),
         ("... !", ""),
+        ("Ma\u0308dchen, كَلْبٌ؟ हिन्दी।", "mädchen كَلْبٌ हिन्दी"),
     ],
 )
 def test_case_and_punctuation_do_not_count(sentence, rule):

@@ -1,0 +1,113 @@
+"""Reads Multi30k: captions of Flickr30k's pictures in English, German, French and Czech (Elliott et al. 2016, 2017;
+Barrault et al. 2018).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from sightword.corpus.flickr8k import LISTS, names_of
+from sightword.corpus.listing import Listing
+from sightword.corpus.records import Caption, Image, check_path
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError
+from sightword.io.opening import lines
+from sightword.messages import plural
+
+Language = Literal["en", "de", "fr", "cs"]
+
+_PARTS = {
+    1: (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr")),
+    2: (("train", "train"), ("dev", "val"), ("test", "test_2016")),
+}
+_EACH = {1: [""], 2: [f".{number}" for number in range(1, 6)]}
+_TODO = "`sightword fetch multi30k` puts all files in place."
+
+
+class Multi30k(CorpusSettings):
+    """Captions of one or several languages; line n of a file is of the n-th name in the list of its part."""
+
+    format: Literal["multi30k"] = "multi30k"
+    """Multi30k's files, in the folders ``task1`` and ``task2``."""
+
+    task: Literal[1, 2] = 2
+    """``1``: an English caption of each picture and its translations into German, French and Czech; ``2``: five English
+    and five German captions of each picture, written independently of each other."""
+
+    languages: list[Language] = Field(["en"], min_length=1)
+    """The captions' languages: en, de, and of task 1 also fr and cs."""
+
+    split: Literal["multi30k", "flickr8k"] = "multi30k"
+    """The split of the pictures: ``multi30k``: Multi30k's own; ``flickr8k``: Flickr8k's pictures alone, in the official
+    split and with the names of its lists, which are in the folder ``flickr8k``."""
+
+    @model_validator(mode="after")
+    def _languages_of_the_task(self) -> Multi30k:
+        if len(set(self.languages)) < len(self.languages):
+            raise ValueError("a language is named twice")
+        if self.task == 2 and (others := [one for one in self.languages if one not in ("en", "de")]):
+            raise ValueError(f"task 2 has no captions in {others[0]}; expected en or de")
+        return self
+
+    def files(self) -> list[str]:
+        """Return the lists of names, the files of captions, and the lists of the split; CorpusError without a list."""
+        parts = [part for _, part in _PARTS[self.task]]
+        texts = [self._texts(part, language, each) for part, language, each in self._each(parts)]
+        lists = [self._list(part) for part in parts]
+        return [*lists, *texts, *(f"flickr8k/{name}" for name in LISTS.values() if self.split == "flickr8k")]
+
+    def read(self, _listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+        """Read the files.
+
+        Raises:
+            CorpusError: a file is missing or not UTF-8, or has another number of lines than the list of names.
+        """
+        named: dict[str, Image] = {}
+        if self.split == "flickr8k":
+            named = {one.image_id.partition("_")[0]: one for one in names_of(self.folder / "flickr8k")}
+        images, captions = list(named.values()), []
+        for split, part in _PARTS[self.task]:
+            listed = self.folder / self._list(part)
+            names = [(check_path(name.strip(), where), where) for name, where in _lines(listed)]
+            pictures = []
+            for name, where in names:
+                picture = named.get(Path(name).stem)
+                if picture is None:
+                    picture = Image(name, name, None if named else split, where)
+                    images.append(picture)
+                pictures.append(picture.image_id)
+            for _, language, each in self._each([part]):
+                file = self.folder / self._texts(part, language, each)
+                found = _lines(file)
+                if len(found) != len(names):
+                    what = f"has {plural(len(found), 'line')} for the {len(names)} names in {listed.name}"
+                    raise CorpusError(what, where=file, expected="one caption a line for each name", todo=_TODO)
+                for picture_id, (text, where) in zip(pictures, found, strict=True):
+                    captions.append(Caption(picture_id, f"{language}{each}", text, where, language))
+        return images, captions
+
+    def _each(self, parts: list[str]) -> list[tuple[str, Language, str]]:
+        return list(product(parts, self.languages, _EACH[self.task]))
+
+    def _texts(self, part: str, language: str, each: str) -> str:
+        return f"task{self.task}/{part}{each}.{language}.gz"
+
+    def _list(self, part: str) -> str:
+        """Return the list of a part's names: as published, or as in copies of the data set."""
+        choices = [
+            f"task{self.task}/{part}{end}" for end in (".txt", "_images.txt", "_images.txt.gz", ".images.txt.gz")
+        ]
+        found = next((name for name in choices if (self.folder / name).is_file()), None)
+        if found is None:
+            expected = f"the names of its pictures, {choices[self.task - 1]}"
+            raise CorpusError(f"has no list of the part {part}", where=self.folder, expected=expected, todo=_TODO)
+        return found
+
+
+def _lines(file: Path) -> list[tuple[str, str]]:
+    """Return each line, blank ones too, with its place for messages."""
+    return [(line, f"{file}, line {number}") for number, line in lines(file, CorpusError, todo=_TODO)]
