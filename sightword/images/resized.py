@@ -7,22 +7,25 @@ import hashlib
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from tqdm import tqdm
 
 from sightword.cluster.processes import OrderedMap, ordered_map
 from sightword.errors import PictureError
-from sightword.images.decode import Reject, RejectError, decode, read_file
+from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import Pixels, encode
 from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.io.files import Pathish, atomic_folder, read_table, write_table
+from sightword.machine import is_address
 from sightword.messages import and_more
+from sightword.places.place import PARTS, Part, Place
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +37,11 @@ _REJECT_COLUMNS = ("image_id", "reason", "detail")
 
 @dataclass(frozen=True)
 class Source:
-    """A picture of the corpus: its id and its file (None without a file)."""
+    """A picture of the corpus: its id, its file or address (None without a file), and the part that is the picture."""
 
     image_id: str
     path: str | None
+    part: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,7 @@ class Summary:
 def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Reject:
     """Read, decode, resize and encode one picture file; an unusable one becomes a :class:`Reject`."""
     try:
-        if source.path is None:
-            raise RejectError("missing", "the corpus names no file for it")
-        data = read_file(source.path, max_pixels=settings.max_pixels)
+        data = _read(source, settings)
         picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
         kind, largest = settings.interpolation, settings.max_pixels
         picture = resize(picture, size=settings.size, interpolation=kind, max_pixels=largest)
@@ -66,9 +68,15 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
 def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
     """Return the sha256 of a picture file, in hex, or the reason why it cannot be read."""
     try:
-        return hashlib.sha256(read_file(source.path or "", max_pixels=settings.max_pixels)).hexdigest()
+        return hashlib.sha256(_read(source, settings)).hexdigest()
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
+
+
+def _read(source: Source, settings: ResizeSettings) -> bytes:
+    if source.path is None:
+        raise RejectError("missing", "the corpus names no file for it")
+    return read_picture(Place(source.path, source.part), max_pixels=settings.max_pixels)
 
 
 def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str, Pixels] | Reject:
@@ -132,20 +140,26 @@ def read_rejects(folder: Pathish) -> list[Reject]:
 
 def corpus_sources(images: Pathish) -> list[Source]:
     """Return the pictures of ``images.parquet`` with their files; FileFormatError if the table cannot be read."""
-    table = read_table(images, ["image_id", "path"], todo="Run the stage corpus first.")
-    return [Source(*row.values()) for row in table.to_pylist()]
+    table = read_table(images, ["image_id", "path"], optional=PARTS, todo="Run the stage corpus first.")
+    return [_source(row) for batch in table.to_batches(10_000) for row in batch.to_pylist()]
+
+
+def _source(row: Mapping[str, Any]) -> Source:
+    part = Part(*(row.get(name) for name in PARTS))
+    return Source(row["image_id"], row["path"], None if part == Part() else part)
 
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
     """Find missing files before the first picture is decoded."""
-    absent = [source for source in sources if _is_missing(source.path)]
+    gone = {path for path in {source.path for source in sources} if _is_missing(path)}
+    absent = [source for source in sources if source.path in gone]
     missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
 
 
 def _is_missing(path: str | None) -> bool:
     try:
-        return path is None or not Path(path).stat()
+        return path is None or (not is_address(path) and not Path(path).stat())
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):

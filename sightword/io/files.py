@@ -251,8 +251,11 @@ def write_table(path: Pathish, table: pa.Table) -> None:
         pq.write_table(table, temporary, compression="zstd", write_statistics=False)
 
 
-def read_table(path: Pathish, columns: Iterable[str], *, todo: str | None = None) -> pa.Table:
-    """Read the required columns of a Parquet file, in the given order; errors advise ``todo``.
+def read_table(
+    path: Pathish, columns: Iterable[str], *, optional: Sequence[str] = (), todo: str | None = None
+) -> pa.Table:
+    """Read the required columns of a Parquet file, in the given order, and the optional ones that it has; errors advise
+    ``todo``.
 
     Raises:
         FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
@@ -273,6 +276,7 @@ def read_table(path: Pathish, columns: Iterable[str], *, todo: str | None = None
                     if wrong[0] not in have:
                         what = f"has no column {', '.join(wrong)} (it has: {', '.join(have) or 'none'})"
                     raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
+                names += [name for name in optional if name in have]
                 table = file.read(columns=names).select(names)
     except pa.ArrowInvalid as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None

@@ -17,7 +17,8 @@ from kept_features import KIND, as_bytes, read, some, write
 
 from sightword import machine
 from sightword.errors import SetupError, SightwordError, StoreError
-from sightword.storage import maintenance, requests
+from sightword.places import requests
+from sightword.storage import maintenance
 from sightword.storage import store as module
 from sightword.storage.store import Store
 
