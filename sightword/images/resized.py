@@ -8,6 +8,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 SHOWN = 5
 """The number of rejected pictures that a message names."""
 
+BATCH = 8
+"""The number of pictures that a worker takes at a time."""
+
 _REJECT_COLUMNS = ("image_id", "reason", "detail")
 
 
@@ -54,8 +58,23 @@ class Summary:
 
 def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Reject:
     """Read, decode, resize and encode one picture file; an unusable one becomes a :class:`Reject`."""
+    return _resized(source, _fetched(source, settings), settings)
+
+
+def resize_batch(sources: Sequence[Source], settings: ResizeSettings) -> list[ResizedPicture | Reject]:
+    """Resize as :func:`resize_file`; objects of a bucket are asked for side by side."""
+    if len(sources) > 1 and any(is_address(source.path or "") for source in sources):
+        with ThreadPoolExecutor(len(sources), thread_name_prefix="objects") as pool:
+            found = [*pool.map(functools.partial(_fetched, settings=settings), sources)]
+    else:
+        found = [_fetched(source, settings) for source in sources]
+    return [_resized(source, one, settings) for source, one in zip(sources, found, strict=True)]
+
+
+def _resized(source: Source, data: bytes | Reject, settings: ResizeSettings) -> ResizedPicture | Reject:
+    if isinstance(data, Reject):
+        return data
     try:
-        data = _read(source, settings)
         picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
         kind, largest = settings.interpolation, settings.max_pixels
         picture = resize(picture, size=settings.size, interpolation=kind, max_pixels=largest)
@@ -67,16 +86,17 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
 
 def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
     """Return the sha256 of a picture file, in hex, or the reason why it cannot be read."""
+    data = _fetched(source, settings)
+    return data if isinstance(data, Reject) else hashlib.sha256(data).hexdigest()
+
+
+def _fetched(source: Source, settings: ResizeSettings) -> bytes | Reject:
     try:
-        return hashlib.sha256(_read(source, settings)).hexdigest()
+        if source.path is None:
+            raise RejectError("missing", "the corpus names no file for it")
+        return read_picture(Place(source.path, source.part), max_pixels=settings.max_pixels)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
-
-
-def _read(source: Source, settings: ResizeSettings) -> bytes:
-    if source.path is None:
-        raise RejectError("missing", "the corpus names no file for it")
-    return read_picture(Place(source.path, source.part), max_pixels=settings.max_pixels)
 
 
 def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str, Pixels] | Reject:
@@ -115,7 +135,8 @@ def write_resized(
     _check_present(sources, settings)
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
     mapped = mapped or functools.partial(ordered_map, workers=workers)
-    results = mapped(functools.partial(resize_file, settings=settings), ordered, chunk=8)
+    batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]
+    results = itertools.chain.from_iterable(mapped(functools.partial(resize_batch, settings=settings), batches))
     bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
     rejects: list[Reject] = []
     good = _without_rejects(bar, rejects)

@@ -34,7 +34,7 @@ class Use(NamedTuple):
 
 
 STORE = Use("the store", "SIGHTWORD_STORE", StoreError, "Stored features stay, and the next run continues with them.")
-PICTURES = Use("the bucket", "corpus.pictures", PictureError, "Run the command again when the server answers.")
+PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers.")
 
 _FIELDS = {"ListObjectsV2": ("IsTruncated", "KeyCount", "MaxKeys", "Name"), "PutObject": ("ETag",)}
 """Fields of S3's answers; a server gives at least one of them."""

@@ -10,7 +10,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -117,7 +117,10 @@ class Requests:
 
     def info(self, name: str) -> Listed:
         """Return the size and time of an object; FileNotFoundError without it."""
-        return _listed(self._ask("read", lambda system: system.info(self._full(name))))
+        path = self._full(name)
+        if self._protocol in WEB:
+            return self._ask("read", lambda system: _sync(system, _web_info, path))
+        return _listed(self._ask("read", lambda system: system.info(path)))
 
     def get(self, name: str) -> bytes:
         """Return the bytes of an object; FileNotFoundError without it."""
@@ -138,9 +141,9 @@ class Requests:
         span, found = f"bytes={start}-{end - 1}", ""
         try:
             if self._protocol == "s3":
-                data, found = _sync(system, _s3_range, system, path, span)
+                data, found = _sync(system, _s3_range, path, span)
             elif self._protocol in WEB:
-                data, found = _sync(system, _web_range, system, path, span)
+                data, found = _sync(system, _web_range, path, span)
             else:
                 found, data = _listed(system.info(path)).version, bytes(system.cat_file(path, start, end))
         except self._errors as error:
@@ -216,7 +219,7 @@ class Requests:
                     importlib.import_module(package)
                     import fsspec
                 except ModuleNotFoundError as error:
-                    what = f"{error.name} is not installed, which {self._use.name} at {self._protocol}:// needs"
+                    what = f"{error.name} is not installed, without which {self._use.name} at {self._protocol}:// stay out of reach"
                     raise SetupError(what, todo=todo) from None
                 for library in ("botocore", "aiobotocore"):  # at DEBUG they log signed requests
                     logging.getLogger(library).setLevel(logging.WARNING)
@@ -254,11 +257,11 @@ def _pauses() -> Iterator[float]:
         yield min(0.1 * 1.7**times, LONGEST_PAUSE) * _CHANCE.uniform(0.7, 1.3)
 
 
-def _sync(system: Any, ask: Callable[..., Any], *arguments: Any) -> tuple[bytes, str]:
+def _sync(system: Any, ask: Callable[..., Awaitable[Result]], *arguments: str) -> Result:
     """Return the answer of a coroutine, which runs in the thread of fsspec."""
     from fsspec.asyn import sync
 
-    return cast("tuple[bytes, str]", sync(system.loop, ask, system, *arguments))
+    return cast("Result", sync(system.loop, ask, system, *arguments))
 
 
 async def _s3_range(system: Any, path: str, span: str) -> tuple[bytes, str]:
@@ -269,6 +272,19 @@ async def _s3_range(system: Any, path: str, span: str) -> tuple[bytes, str]:
         return await answer["Body"].read(), _unquoted(answer.get("ETag", ""))
     finally:
         answer["Body"].close()
+
+
+async def _web_info(system: Any, path: str) -> Listed:
+    """Return the size and version of a file of a web server; to fsspec's own method any failure is a missing file."""
+    session = await system.set_session()
+    headers = {"Accept-Encoding": "identity"}
+    async with session.head(system.encode_url(path), headers=headers, allow_redirects=True) as answer:
+        if answer.status == 404:
+            raise FileNotFoundError(path)
+        answer.raise_for_status()
+        if "Content-Length" not in answer.headers:
+            raise OtherAnswerError("the server does not tell the size of the file")
+        return Listed(int(answer.headers["Content-Length"]), None, _version(answer.headers))
 
 
 async def _web_range(system: Any, path: str, span: str) -> tuple[bytes, str]:
