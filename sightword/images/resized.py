@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -135,13 +136,13 @@ def write_resized(
     _check_present(sources, settings)
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
     mapped = mapped or functools.partial(ordered_map, workers=workers)
-    batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]
-    results = itertools.chain.from_iterable(mapped(functools.partial(resize_batch, settings=settings), batches))
-    bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
     rejects: list[Reject] = []
-    good = _without_rejects(bar, rejects)
-    by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder) as temporary, copied_rows(ordered, temporary, settings, progress=progress) as ordered:
+        batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]
+        results = itertools.chain.from_iterable(mapped(functools.partial(resize_batch, settings=settings), batches))
+        bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
+        good = _without_rejects(bar, rejects)
+        by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
         written = {
             shard: write_shard(shard_path(temporary, shard), rows, settings.transform) for shard, rows in by_shard
         }
@@ -151,6 +152,34 @@ def write_resized(
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
     return Summary(sum(written.values()), rejects)
+
+
+@contextlib.contextmanager
+def copied_rows(
+    sources: list[Source], folder: Path, settings: ResizeSettings, *, progress: bool = False
+) -> Iterator[list[Source]]:
+    """Yield sources of which those that are rows of Parquet files lie in one file of the folder, until the end.
+
+    A Parquet file gives many rows at once, and pictures are resized in another order than that of the rows; so the
+    rows are copied in their own order first. A row that cannot be read stays where it is.
+    """
+    parts = [(source.path or "", source.part.row if source.part else None) for source in sources]
+    rows = sorted((path, row, number) for number, (path, row) in enumerate(parts) if row is not None)
+    if not rows:
+        yield sources
+        return
+    found = [*sources]
+    copies = folder / "rows.tmp"
+    try:
+        with open(copies, "wb") as file:
+            for _, _, number in tqdm(rows, desc="rows", unit="picture", disable=None if progress else True):
+                data = _fetched(sources[number], settings)
+                if not isinstance(data, Reject):
+                    part = Part(offset=file.tell(), length=file.write(data))
+                    found[number] = Source(sources[number].image_id, str(copies), part)
+        yield found
+    finally:
+        copies.unlink(missing_ok=True)
 
 
 def read_rejects(folder: Pathish) -> list[Reject]:

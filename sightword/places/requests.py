@@ -219,7 +219,7 @@ class Requests:
                     importlib.import_module(package)
                     import fsspec
                 except ModuleNotFoundError as error:
-                    what = f"{error.name} is not installed, without which {self._use.name} at {self._protocol}:// stay out of reach"
+                    what = f"{error.name} is not installed, without which nothing at {self._protocol}:// can be read"
                     raise SetupError(what, todo=todo) from None
                 for library in ("botocore", "aiobotocore"):  # at DEBUG they log signed requests
                     logging.getLogger(library).setLevel(logging.WARNING)
