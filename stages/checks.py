@@ -32,7 +32,7 @@ def check_corpus(context: Context) -> Iterator[Finding]:
         yield problem(f"corpus.path = {settings.path}: there is no such folder", advice(context, settings.path))
         return
     try:
-        files = settings.model_copy(update={"path": str(path)}).files()
+        files = settings.model_copy(update={"path": str(path), "pictures": str(pictures)}).files()
         listing = list_pictures(path, required=True)
     except CorpusError as error:
         yield failure(error, README)
@@ -48,7 +48,8 @@ def check_corpus(context: Context) -> Iterator[Finding]:
     ):
         if names:
             yield problem(f"{settings.path}: {what.format(and_more(names, 5))}", todo)
-    if not settings.draws_pictures and settings.require_pictures and not any(pictures.glob("*")):
+    there = pictures.is_file() or any(pictures.glob("*"))
+    if not settings.draws_pictures and settings.require_pictures and not there:
         todo = f"{README} Set corpus.require_pictures to false where features come precomputed."
         yield problem(f"corpus.pictures = {settings.pictures}: there are no pictures", todo)
     elif not missing and not empty:

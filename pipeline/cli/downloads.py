@@ -1,4 +1,4 @@
-"""The command that fetches published data sets and weights."""
+"""The commands that fetch published data sets and weights, and that list the pictures of a bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
 from sightword.machine import expanded
-from sightword.messages import plural
+from sightword.messages import plural, size
 
 if TYPE_CHECKING:
     from pipeline.downloads.fetching import Order, Outcome
@@ -27,6 +27,14 @@ After weights, networks may be named (resnet152, or resnet152:IMAGENET1K_V2); de
 params.yaml. A download that was cut resumes. Data sets behind a form are listed with their
 address, and the rest is fetched. SIGHTWORD_MIRROR, or --mirror, names a folder or an address that
 holds NAME/FILE."""
+
+LIST = """\
+List the pictures or tar shards of a bucket, as an input that DVC sees.
+
+ADDRESS is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, of which all objects are
+listed, or a file of a web server, https://HOST/00001.tar; {00000..00099} stands for all numbers of a
+range. FILE gets the name, address, size and version (ETag) of each object, and is named by
+corpus.pictures. The stages read the objects where they are, and stop at one of another version."""
 
 VARIABLE = "SIGHTWORD_MIRROR"
 
@@ -44,6 +52,21 @@ def add(commands: Commands) -> None:
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
     to = "instead of the project's data/raw (for weights: of torch's cache)"
     fetch.add_argument("--to", metavar="FOLDER", help=to)
+    listing = add_command(commands, "list", LIST, _list_objects)
+    listing.add_argument("addresses", metavar="ADDRESS", nargs="+", help="a bucket with a prefix, or a file")
+    to = "the table to write, such as data/raw/mine/pictures.csv"
+    listing.add_argument("--to", metavar="FILE.csv", required=True, help=to)
+
+
+def _list_objects(arguments: argparse.Namespace) -> int:
+    from sightword.places.listed import objects, write_listing
+
+    refuse(arguments, (not arguments.to.endswith(".csv"), f"--to {arguments.to}: the name must end in .csv"))
+    found = objects(arguments.addresses)
+    write_listing(arguments.to, found)
+    total = sum(place.part.length or 0 for place in found.values() if place.part)
+    print(f"{arguments.to}: {plural(len(found), 'object')}, {size(total)}")
+    return 0
 
 
 def _fetch(arguments: argparse.Namespace) -> int:

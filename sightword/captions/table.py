@@ -137,7 +137,7 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
 
 
 def _read(path: Pathish, schema: pa.Schema, withheld: Collection[str]) -> pa.Table:
-    table = read_table(path, schema.names, [_LANGUAGE], todo=_TODO)
+    table = read_table(path, schema.names, optional=[_LANGUAGE], todo=_TODO)
     if _LANGUAGE in table.column_names:
         schema = schema.append(pa.field(_LANGUAGE, pa.string()))
     for column in schema:

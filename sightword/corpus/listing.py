@@ -1,10 +1,11 @@
-"""Lists the files below the folder of pictures once, so that no picture costs a file lookup of its own."""
+"""Lists the pictures of a folder, a tar or a bucket once, so that no picture costs a lookup of its own."""
 
 from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from sightword.io.files import Pathish
 from sightword.io.names import Names
 from sightword.io.opening import files_in
 from sightword.messages import and_more
+from sightword.places.listed import read_listing
+from sightword.places.place import Part, Place
+from sightword.places.tar import members
 
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 """The endings by which a file that no corpus names is reported as a picture without captions."""
@@ -20,7 +24,7 @@ PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".
 
 @dataclass(frozen=True)
 class Listing:
-    """The relative POSIX paths of all files below ``folder``."""
+    """The relative POSIX paths of all files below ``folder``, or in a tar or a bucket."""
 
     folder: Path
     files: frozenset[str]
@@ -28,6 +32,14 @@ class Listing:
     """Files whose names are not UTF-8, so that no corpus can name them; each invalid byte is written as ``\\xe9``."""
     circular: frozenset[str] = frozenset()
     """Links among ``files`` that form a circle and cannot be followed."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """The places of files that do not lie loose in ``folder``, by name."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Files that cannot be used, such as a link in a tar, each with the fault."""
+
+    def place(self, name: str) -> Place:
+        """Return where a file is."""
+        return self.places.get(name) or Place(f"{self.folder}/{name}")
 
     @cached_property
     def names(self) -> Names:
@@ -54,12 +66,31 @@ def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: st
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
-    """List the files below ``folder``; linked folders are entered, each once.
+    """List the files below ``folder``, in which linked folders are entered, each once.
 
-    A broken or circular link counts as a file, and reading it fails later. None for a missing folder that is not
-    required; CorpusError if a required folder does not exist, or a folder cannot be read.
+    A broken or circular link counts as a file, and reading it fails later.
+
+    Args:
+        folder: a folder; or a plain ``.tar``, whose members are the files; or the listing ``.csv`` of a bucket.
+        required: whether there must be one.
+
+    Returns:
+        None for a missing folder that is not required.
+
+    Raises:
+        CorpusError: a required folder does not exist, or a folder, tar or listing cannot be read.
     """
     root = Path(folder)
+    if root.suffix == ".tar" and root.is_file():
+        found = members(Place(str(root)), lambda _: False)
+        if found.damage:
+            todo = "Make the tar again, or fetch it again."
+            raise CorpusError(found.damage, where=root, expected="a whole tar", todo=todo)
+        spans = {name: Place(str(root), Part(*span)) for name, span in found.files.items()}
+        return Listing(root, frozenset(spans), places=spans, damaged=found.faults)
+    if root.suffix == ".csv" and root.is_file():
+        objects = read_listing(root)
+        return Listing(root, frozenset(objects), places=objects)
     if not root.is_dir():
         if not required:
             return None

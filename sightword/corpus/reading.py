@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sightword.corpus.beside import with_beside
-from sightword.corpus.listing import list_pictures
 from sightword.corpus.records import Corpus, clean
 from sightword.corpus.sealing import seal
 from sightword.corpus.settings import CorpusSettings
@@ -21,7 +20,7 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     if not path.is_dir():
         todo = "Put the corpus there (see data/README.md), or correct corpus.path, the folder of the corpus."
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
-    listing = list_pictures(settings.pictures, required=settings.require_pictures)
+    listing = settings.listing()
     images, captions = settings.read(listing)
     corpus = seal(clean(images, captions, listing, require_pictures=settings.require_pictures), settings.seal)
     return with_beside(corpus, settings, {image.image_id for image in images})

@@ -11,7 +11,8 @@ Readers only read. The cleaning decides in one place what is kept, so that all f
 * a caption of only white space is dropped (``empty caption``);
 * a repeated record is kept once (``duplicate``);
 * a picture without remaining captions is dropped (``no captions``), and so is, with ``require_pictures``, a file that
-  the corpus does not name, or whose name is not UTF-8 (``name is not UTF-8``).
+  the corpus does not name, or whose name is not UTF-8 (``name is not UTF-8``), or that its tar does not give
+  (``damaged``).
 
 Equal captions of one picture stay if they are separate records.
 """
@@ -29,6 +30,7 @@ from sightword.errors import CorpusError
 from sightword.io.mapping import mapping
 from sightword.io.names import COARSE, Names, composed
 from sightword.messages import plural, quote, warn_share
+from sightword.places.place import Place
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +90,8 @@ class Corpus:
     dropped: list[Dropped] = field(default_factory=list)
     drawn: list[tuple[str, str]] = field(default_factory=list)
     """Of the sample only: (picture id, plain words) of each colour, shape and background in a picture, each once."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """The places of pictures that are no loose files, by ``path``."""
 
     beside: list[Caption] = field(default_factory=list)
     """Captions of pictures that are not in the corpus (:mod:`sightword.corpus.beside`), by picture."""
@@ -169,6 +173,9 @@ def clean(
         matched = [path for path in paths.values() if path is not None]
         refuse_other_forms(lost, unnamed, matched, listing.folder if listing else "")
         dropped += [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
+        dropped += [
+            Dropped("picture", name, "damaged", why) for name, why in (listing.damaged if listing else {}).items()
+        ]
         misnamed = filter(_is_picture, listing.misnamed if listing else ())
         todo = "rename it: no corpus can name it"
         dropped += [Dropped("picture", file, "name is not UTF-8", todo) for file in misnamed]
@@ -185,7 +192,8 @@ def clean(
     kept_ids = {image.image_id for image in kept}
     place = {image_id: number for number, image_id in enumerate(name for name in named if name in kept_ids)}
     positions = [place[image.image_id] for image in kept]
-    return Corpus(kept, positions, [caption for image in kept for caption in texts[image.image_id]], sorted(dropped))
+    every = [caption for image in kept for caption in texts[image.image_id]]
+    return Corpus(kept, positions, every, sorted(dropped), places=listing.places if listing else {})
 
 
 def _is_picture(file: str) -> bool:

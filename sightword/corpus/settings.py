@@ -24,6 +24,7 @@ FORMATS = {
     "coco": "sightword.corpus.coco:Coco",
     "multi30k": "sightword.corpus.multi30k:Multi30k",
     "table": "sightword.corpus.table:Listed",
+    "shards": "sightword.corpus.shards:Shards",
 }
 """The class of each format, ``module:class``: settings, files and reader, below :class:`CorpusSettings`."""
 
@@ -43,7 +44,8 @@ class CorpusSettings(Settings):
     description of its scenes."""
 
     pictures: str = Field("data/raw/flickr8k/images", min_length=1)
-    """The folder of pictures, in ``path``; for the sample, which draws them, ``data/corpus/pictures``."""
+    """The folder of pictures, in ``path``, or a plain ``.tar`` of them, or the listing ``.csv`` of a bucket; for the
+    sample, which draws them, ``data/corpus/pictures``."""
 
     require_pictures: bool = True
     """Whether a caption needs its picture's file: if so, names without a file are dropped and reported; if not (the
@@ -120,6 +122,16 @@ class CorpusSettings(Settings):
             CorpusError: the folder does not show which file is meant.
         """
         raise NotImplementedError
+
+    def listing(self) -> Listing | None:
+        """List the files of pictures; None without a folder of pictures, if none is required.
+
+        Raises:
+            CorpusError: the folder is missing or cannot be read.
+        """
+        from sightword.corpus.listing import list_pictures
+
+        return list_pictures(self.pictures, required=self.require_pictures)
 
     def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
         """Read the pictures and captions of the corpus.

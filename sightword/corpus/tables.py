@@ -12,6 +12,7 @@ import pyarrow as pa
 from sightword.corpus.records import BESIDE, Corpus
 from sightword.io.files import Pathish, write_table
 from sightword.messages import and_more, plural
+from sightword.places.place import PARTS, Part, Place
 
 log = logging.getLogger(__name__)
 
@@ -23,14 +24,21 @@ DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", 
 LOST = ("no picture file", "unknown picture", "name is not UTF-8")
 """Reasons for which a picture or a caption was dropped since a name leads nowhere."""
 DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
+_TEXTS = ("column", "version")
+PARTS_OF_FILES = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in PARTS])
 
 
 def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     """Write ``images.parquet``, ``captions.parquet``, ``dropped.parquet`` and ``drawn.parquet``; captions are numbered
     from 0, and have a column ``language`` if the corpus tells their languages.
 
-    ``pictures`` is the folder of pictures, which begins each path in the table.
+    Args:
+        folder: for the tables.
+        corpus: the content.
+        pictures: the folder of pictures, which begins the path of each loose file. If a picture is no loose file, the
+            table of pictures has the columns :data:`PARTS_OF_FILES` too.
     """
+    places = corpus.places
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
     several = any(caption.language for caption in corpus.captions)
@@ -42,12 +50,15 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         numbers[own] += 1
     images = []
     for image, position in zip(corpus.images, corpus.positions, strict=True):
-        path = None if image.path is None else f"{pictures}/{image.path}"
-        images.append({"image_id": image.image_id, "path": path, "split": image.split, "position": position})
+        loose = None if image.path is None else Place(f"{pictures}/{image.path}")
+        path, part = places.get(image.path or "", loose) or (None, None)
+        row = {"image_id": image.image_id, "path": path, "split": image.split, "position": position}
+        images.append(row | (part or Part())._asdict() if places else row)
     dropped = [asdict(row) for row in corpus.dropped]
     drawn = [dict(zip(DRAWN.names, row, strict=True)) for row in corpus.drawn]
+    files = pa.schema([*IMAGES, *PARTS_OF_FILES]) if places else IMAGES
     texts = CAPTIONS.append(pa.field("language", pa.string())) if several else CAPTIONS
-    tables = {"images": (images, IMAGES), "captions": (captions, texts)}
+    tables = {"images": (images, files), "captions": (captions, texts)}
     tables |= {"dropped": (dropped, DROPPED), "drawn": (drawn, DRAWN)}
     for name, (rows, schema) in tables.items():
         write_table(Path(folder) / f"{name}.parquet", pa.Table.from_pylist(rows, schema=schema))

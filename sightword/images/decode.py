@@ -6,12 +6,10 @@ import errno
 import io
 import os
 import re
-import stat
 import struct
 import warnings
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -22,6 +20,8 @@ from sightword.images.completeness import missing_in_jpeg, missing_in_png
 from sightword.images.libtiff import collect_errors
 from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
 from sightword.io.files import Pathish
+from sightword.places import reading as places
+from sightword.places.place import Place
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of the accepted formats. EPS is not accepted, since Pillow would start Ghostscript."""
@@ -63,28 +63,33 @@ class Reject:
 
 
 def read_file(path: Pathish, *, max_pixels: int) -> bytes:
-    """Return the bytes of a picture file, following symbolic links.
+    """Return the bytes of a picture file, following symbolic links; errors as :func:`read_picture`."""
+    return read_picture(Place(os.fspath(path)), max_pixels=max_pixels)
+
+
+def read_picture(place: Place, *, max_pixels: int) -> bytes:
+    """Return the bytes of a picture, wherever they are.
 
     Raises:
-        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large`` (a file larger than
-            uncompressed 16-bit RGBA pixels).
+        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large`` (larger than uncompressed
+            16-bit RGBA pixels).
+        PictureError: an object changed since it was listed, or its server does not answer.
     """
     try:
-        # Checked before opening, since opening a named pipe would block.
-        state = Path(path).stat()
-        if not stat.S_ISREG(state.st_mode):
-            raise RejectError("not_a_file", "it is a folder or a device")
-        if state.st_size == 0:
-            raise RejectError("empty", "the file has 0 bytes")
-        if state.st_size > 8 * max_pixels + (1 << 20):
-            raise RejectError("too_large", f"the file has {state.st_size} bytes")
-        return Path(path).read_bytes()
+        data = places.read(place, 8 * max_pixels + (1 << 20))
+    except places.TooLargeError as error:
+        raise RejectError("too_large", f"the file has {error.size} bytes") from None
+    except places.NotAFileError as error:
+        raise RejectError("not_a_file", str(error.strerror)) from None
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise RejectError("missing", "there is no such file") from None
         raise RejectError("unreadable", os.strerror(error.errno) if error.errno else str(error)) from None
     except ValueError:
         raise RejectError("missing", "its name holds a NUL character") from None
+    if not data:
+        raise RejectError("empty", "the file has 0 bytes")
+    return data
 
 
 def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:

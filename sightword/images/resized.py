@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from tqdm import tqdm
 
 from sightword.cluster.processes import OrderedMap, ordered_map
 from sightword.errors import PictureError
-from sightword.images.decode import Reject, RejectError, decode, read_file
+from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import Pixels, encode
 from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.io.files import Pathish, atomic_folder, read_table, write_table
+from sightword.machine import is_address
 from sightword.messages import and_more
+from sightword.places.place import PARTS, Part, Place
 
 log = logging.getLogger(__name__)
 
 SHOWN = 5
 """The number of rejected pictures that a message names."""
 
+BATCH = 8
+"""The number of pictures that a worker takes at a time."""
+
 _REJECT_COLUMNS = ("image_id", "reason", "detail")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A picture of the corpus: its id and its file (None without a file)."""
+    """A picture of the corpus: its id, its file or address (None without a file), and the part that is the picture."""
 
     image_id: str
     path: str | None
+    part: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +59,23 @@ class Summary:
 
 def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Reject:
     """Read, decode, resize and encode one picture file; an unusable one becomes a :class:`Reject`."""
+    return _resized(source, _fetched(source, settings), settings)
+
+
+def resize_batch(sources: Sequence[Source], settings: ResizeSettings) -> list[ResizedPicture | Reject]:
+    """Resize as :func:`resize_file`; objects of a bucket are asked for side by side."""
+    if len(sources) > 1 and any(is_address(source.path or "") for source in sources):
+        with ThreadPoolExecutor(len(sources), thread_name_prefix="objects") as pool:
+            found = [*pool.map(functools.partial(_fetched, settings=settings), sources)]
+    else:
+        found = [_fetched(source, settings) for source in sources]
+    return [_resized(source, one, settings) for source, one in zip(sources, found, strict=True)]
+
+
+def _resized(source: Source, data: bytes | Reject, settings: ResizeSettings) -> ResizedPicture | Reject:
+    if isinstance(data, Reject):
+        return data
     try:
-        if source.path is None:
-            raise RejectError("missing", "the corpus names no file for it")
-        data = read_file(source.path, max_pixels=settings.max_pixels)
         picture = decode(data, exif=settings.exif, max_pixels=settings.max_pixels)
         kind, largest = settings.interpolation, settings.max_pixels
         picture = resize(picture, size=settings.size, interpolation=kind, max_pixels=largest)
@@ -65,8 +87,15 @@ def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Re
 
 def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
     """Return the sha256 of a picture file, in hex, or the reason why it cannot be read."""
+    data = _fetched(source, settings)
+    return data if isinstance(data, Reject) else hashlib.sha256(data).hexdigest()
+
+
+def _fetched(source: Source, settings: ResizeSettings) -> bytes | Reject:
     try:
-        return hashlib.sha256(read_file(source.path or "", max_pixels=settings.max_pixels)).hexdigest()
+        if source.path is None:
+            raise RejectError("missing", "the corpus names no file for it")
+        return read_picture(Place(source.path, source.part), max_pixels=settings.max_pixels)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
 
@@ -107,12 +136,13 @@ def write_resized(
     _check_present(sources, settings)
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
     mapped = mapped or functools.partial(ordered_map, workers=workers)
-    results = mapped(functools.partial(resize_file, settings=settings), ordered, chunk=8)
-    bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
     rejects: list[Reject] = []
-    good = _without_rejects(bar, rejects)
-    by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder) as temporary, copied_rows(ordered, temporary, settings, progress=progress) as ordered:
+        batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]
+        results = itertools.chain.from_iterable(mapped(functools.partial(resize_batch, settings=settings), batches))
+        bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
+        good = _without_rejects(bar, rejects)
+        by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
         written = {
             shard: write_shard(shard_path(temporary, shard), rows, settings.transform) for shard, rows in by_shard
         }
@@ -124,6 +154,34 @@ def write_resized(
     return Summary(sum(written.values()), rejects)
 
 
+@contextlib.contextmanager
+def copied_rows(
+    sources: list[Source], folder: Path, settings: ResizeSettings, *, progress: bool = False
+) -> Iterator[list[Source]]:
+    """Yield sources of which those that are rows of Parquet files lie in one file of the folder, until the end.
+
+    A Parquet file gives many rows at once, and pictures are resized in another order than that of the rows; so the
+    rows are copied in their own order first. A row that cannot be read stays where it is.
+    """
+    parts = [(source.path or "", source.part.row if source.part else None) for source in sources]
+    rows = sorted((path, row, number) for number, (path, row) in enumerate(parts) if row is not None)
+    if not rows:
+        yield sources
+        return
+    found = [*sources]
+    copies = folder / "rows.tmp"
+    try:
+        with open(copies, "wb") as file:
+            for _, _, number in tqdm(rows, desc="rows", unit="picture", disable=None if progress else True):
+                data = _fetched(sources[number], settings)
+                if not isinstance(data, Reject):
+                    part = Part(offset=file.tell(), length=file.write(data))
+                    found[number] = Source(sources[number].image_id, str(copies), part)
+        yield found
+    finally:
+        copies.unlink(missing_ok=True)
+
+
 def read_rejects(folder: Pathish) -> list[Reject]:
     """Return the rejected pictures of a folder; FileFormatError without a readable ``rejects.parquet``."""
     table = read_table(Path(folder) / "rejects.parquet", _REJECT_COLUMNS, todo="Run the stage resize first.")
@@ -132,20 +190,26 @@ def read_rejects(folder: Pathish) -> list[Reject]:
 
 def corpus_sources(images: Pathish) -> list[Source]:
     """Return the pictures of ``images.parquet`` with their files; FileFormatError if the table cannot be read."""
-    table = read_table(images, ["image_id", "path"], todo="Run the stage corpus first.")
-    return [Source(*row.values()) for row in table.to_pylist()]
+    table = read_table(images, ["image_id", "path"], optional=PARTS, todo="Run the stage corpus first.")
+    return [_source(row) for batch in table.to_batches(10_000) for row in batch.to_pylist()]
+
+
+def _source(row: Mapping[str, Any]) -> Source:
+    part = Part(*(row.get(name) for name in PARTS))
+    return Source(row["image_id"], row["path"], None if part == Part() else part)
 
 
 def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
     """Find missing files before the first picture is decoded."""
-    absent = [source for source in sources if _is_missing(source.path)]
+    gone = {path for path in {source.path for source in sources} if _is_missing(path)}
+    absent = [source for source in sources if source.path in gone]
     missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
 
 
 def _is_missing(path: str | None) -> bool:
     try:
-        return path is None or not Path(path).stat()
+        return path is None or (not is_address(path) and not Path(path).stat())
     except (FileNotFoundError, NotADirectoryError):
         return True
     except (OSError, ValueError):

@@ -252,10 +252,10 @@ def write_table(path: Pathish, table: pa.Table) -> None:
 
 
 def read_table(
-    path: Pathish, columns: Iterable[str], optional: Sequence[str] = (), *, todo: str | None = None
+    path: Pathish, columns: Iterable[str], *, optional: Sequence[str] = (), todo: str | None = None
 ) -> pa.Table:
-    """Read the required columns of a Parquet file, in the given order, and then those of ``optional`` that are there;
-    errors advise ``todo``.
+    """Read the required columns of a Parquet file, in the given order, and the optional ones that it has; errors advise
+    ``todo``.
 
     Raises:
         FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is

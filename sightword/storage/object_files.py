@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sightword.io import group_files
-from sightword.storage.requests import Listed, Requests
+from sightword.places.requests import Listed, Requests
 from sightword.storage.segments import StoredFile
 
 log = logging.getLogger(__name__)

@@ -18,11 +18,11 @@ import numpy as np
 
 from sightword import machine
 from sightword.errors import StoreError
+from sightword.places.requests import Listed, Requests
 from sightword.storage import manifests
 from sightword.storage.kinds import IDENTITY, KIND_NAME, KindFiles
 from sightword.storage.manifests import MANIFEST_NAME, Contents, prefixes
 from sightword.storage.object_files import AT_ONCE, Copies, ObjectFile, ahead
-from sightword.storage.requests import Listed, Requests
 from sightword.storage.segments import SEGMENT_NAME, Array, StoredFile, keys_of, name_of, pack
 
 log = logging.getLogger(__name__)

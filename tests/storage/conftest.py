@@ -10,7 +10,7 @@ import s3_front
 import s3fs
 import servers
 
-from sightword.storage import requests
+from sightword.places import requests
 from sightword.storage.store import Store
 
 

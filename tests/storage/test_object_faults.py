@@ -17,7 +17,8 @@ from kept_features import KIND, as_bytes, read, some, write
 
 from sightword import machine
 from sightword.errors import SetupError, SightwordError, StoreError
-from sightword.storage import maintenance, requests
+from sightword.places import requests
+from sightword.storage import maintenance
 from sightword.storage import store as module
 from sightword.storage.store import Store
 
@@ -183,7 +184,8 @@ def test_the_package_for_s3_is_not_installed(monkeypatch, address) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
     message = refused(read, Store(address), some([1]))
     assert message == (
-        "s3fs is not installed, which a store at s3:// needs. Install the extra: pip install 'sightword[s3]'."
+        "s3fs is not installed, without which nothing at s3:// can be read. "
+        "Install the extra: pip install 'sightword[s3]'."
     )
     with pytest.raises(SetupError, match=r"gcsfs is not installed.*pip install gcsfs"):
         monkeypatch.setitem(sys.modules, "gcsfs", None)

@@ -10,13 +10,31 @@ import errno
 import os
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sightword.errors import StoreError
-from sightword.machine import CREDENTIALS, split_address
+from sightword.errors import PictureError, SightwordError, StoreError
+from sightword.machine import CREDENTIALS
 from sightword.messages import first_line, short
 
-CHECK_ADDRESS = "Check the address (SIGHTWORD_STORE, AWS_ENDPOINT_URL) and the network."
+
+class Use(NamedTuple):
+    """What objects are used for, in the words of messages."""
+
+    name: str
+    setting: str
+    """The setting with the address."""
+    error: type[SightwordError]
+    stays: str
+    """What a failure in the middle does not undo."""
+
+    @property
+    def check(self) -> str:
+        """The remedy for a wrong address."""
+        return f"Check the address ({self.setting}, AWS_ENDPOINT_URL) and the network."
+
+
+STORE = Use("the store", "SIGHTWORD_STORE", StoreError, "Stored features stay, and the next run continues with them.")
+PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers.")
 
 _FIELDS = {"ListObjectsV2": ("IsTruncated", "KeyCount", "MaxKeys", "Name"), "PutObject": ("ETag",)}
 """Fields of S3's answers; a server gives at least one of them."""
@@ -24,6 +42,7 @@ _UNKNOWN_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", 
 _NO_KEYS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound")
 _CLOCK = ("RequestTimeTooSkewed", "RequestExpired")
 _REGION = ("PermanentRedirect", "TemporaryRedirect", "Redirect", "301", "307", "AuthorizationHeaderMalformed")
+_TEMPORARY = (408, 425, 429)
 _FINAL = (errno.EINVAL, errno.EPERM, errno.ENOSYS, getattr(errno, "EREMCHG", errno.ENOENT))
 
 
@@ -55,37 +74,39 @@ def _check_redirect(parsed_response: dict[str, Any] | None, **_: Any) -> None:
 def is_final(error: Exception) -> bool:
     """Return whether a request is never tried again; a ValueError is of the settings, such as the address."""
     wrong = isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _FINAL)
+    status = getattr(error, "status", 0)  # of a web server
+    wrong = wrong or (isinstance(status, int) and 400 <= status < 500 and status not in _TEMPORARY)
     return wrong or type(error).__name__ in _NO_KEYS or code(error) in _CLOCK
 
 
-def refused(address: str, done: str, error: PermissionError) -> StoreError:
-    """Return the error of a store that may not be ``done``: read, written or changed."""
-    if found := _clock_or_region(address, error):
+def refused(use: Use, address: str, done: str, error: PermissionError) -> SightwordError:
+    """Return the error of objects that may not be ``done``: read, written or changed."""
+    if found := _clock_or_region(use, address, error):
         return found
     why, todo = code(error) or "access denied", _credentials(address)
     if why in _UNKNOWN_KEYS:
         what = f"the server does not accept the credentials ({why})"
-        return StoreError(what, where=address, todo=f"Check {todo}.")
+        return use.error(what, where=address, todo=f"Check {todo}.")
     todo = f"Ask for the permission, or give other credentials: {todo}."
-    return StoreError(f"the store may not be {done} with these credentials ({why})", where=address, todo=todo)
+    return use.error(f"{use.name} may not be {done} with these credentials ({why})", where=address, todo=todo)
 
 
-def failed(address: str, done: str, error: Exception, seconds: float = 0.0, *, answered: bool = False) -> StoreError:
-    """Return the error of a store that cannot be ``done``; ``answered`` says that earlier requests went well."""
+def failed(
+    use: Use, address: str, done: str, error: Exception, seconds: float = 0.0, *, answered: bool = False
+) -> SightwordError:
+    """Return the error of objects that cannot be ``done``; ``answered`` says that earlier requests went well."""
     if type(error).__name__ in _NO_KEYS:
         todo = f"Set {_credentials(address)}."
-        return StoreError("there are no credentials for the store", where=address, todo=todo)
-    if found := _clock_or_region(address, error):
+        return use.error(f"there are no credentials for {use.name}", where=address, todo=todo)
+    if found := _clock_or_region(use, address, error):
         return found
     tried = f", tried for {seconds:.0f} s" if seconds >= 1 else ""
-    what = f"the store cannot be {done} ({told(error)}{tried})"
-    todo = "Stored features stay, and the next run continues with them."
-    return StoreError(
-        what, where=address, todo=todo if answered and not isinstance(error, OtherAnswerError) else CHECK_ADDRESS
-    )
+    what = f"{use.name} cannot be {done} ({told(error)}{tried})"
+    todo = use.stays if answered and not isinstance(error, OtherAnswerError) else use.check
+    return use.error(what, where=address, todo=todo)
 
 
-def _clock_or_region(address: str, error: Exception) -> StoreError | None:
+def _clock_or_region(use: Use, address: str, error: Exception) -> SightwordError | None:
     """Return the error of a wrong clock, or of a bucket in another region; None for others."""
     why, response = code(error), _response(error)
     headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
@@ -94,14 +115,14 @@ def _clock_or_region(address: str, error: Exception) -> StoreError | None:
         here = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
         there = f", the server's {short(headers['date'])}" if headers.get("date") else ""
         what = f"this machine's clock is wrong ({why}): it says {here}{there}"
-        return StoreError(what, where=address, todo="Set the clock (`timedatectl set-ntp true`).")
+        return use.error(what, where=address, todo="Set the clock (`timedatectl set-ntp true`).")
     if why not in _REGION or (why == "AuthorizationHeaderMalformed" and "region" not in text):
         return None
     expecting = re.search(r"expecting '([\w-]+)'", text)
     region = headers.get("x-amz-bucket-region") or (expecting[1] if expecting else "")
     what = f"the bucket is in {f'the region {short(region)}' if region else 'another region'} ({why})"
     todo = f"Set AWS_DEFAULT_REGION{f'={short(region)}' if region else ' to that of the bucket'}; AWS_ENDPOINT_URL, "
-    return StoreError(what, where=address, todo=f"{todo}if it is set, must be of this region too.")
+    return use.error(what, where=address, todo=f"{todo}if it is set, must be of this region too.")
 
 
 def told(error: Exception) -> str:
@@ -125,7 +146,8 @@ def _response(error: BaseException) -> dict[str, Any]:
 
 
 def _credentials(address: str) -> str:
-    return CREDENTIALS[split_address(address)[0]]
+    protocol = address.partition("://")[0]
+    return CREDENTIALS.get(protocol, "an address that needs no credentials")
 
 
 def without_credentials(text: str) -> str:

@@ -1,0 +1,219 @@
+"""Reads tar shards of WebDataset, img2dataset and tar: the files of one key are a picture and its captions."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+from tqdm import tqdm
+
+from sightword import machine
+from sightword.cluster.processes import ordered_map
+from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
+from sightword.corpus.records import Caption, Image, split_name
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError
+from sightword.io.files import parse_json, read_table
+from sightword.machine import is_address
+from sightword.messages import and_more, first_line, quote
+from sightword.places.place import Part, Place
+from sightword.places.tar import members
+
+_TODO = "A shard holds the files of one key side by side: 0001.jpg, and 0001.txt or 0001.json with its captions."
+_SPLIT = re.compile(r"(train|dev|val|valid|validation|test)(?![a-z])")
+_PICTURES = tuple(suffix.removeprefix(".") for suffix in PICTURE_SUFFIXES)
+
+
+@dataclass
+class Content:
+    """What a shard holds, by the keys of the shard."""
+
+    pictures: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    """The ending and place of each picture."""
+    captions: dict[str, list[str]] = field(default_factory=dict)
+    splits: dict[str, str] = field(default_factory=dict)
+    """The splits that the JSON files name."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Files that cannot be used, each with the fault; the shard itself is ``.tar``."""
+    endings: set[str] = field(default_factory=set)
+    """The endings of all files."""
+
+
+@dataclass(frozen=True)
+class ShardListing(Listing):
+    """The pictures of all shards, and what stands beside them."""
+
+    shards: Mapping[str, Content] = field(default_factory=dict)
+    """The content of each shard, by its name."""
+
+
+class Shards(CorpusSettings):
+    """Tar shards; a picture's id is ``SHARD/KEY``, such as ``train/00000/000000012``.
+
+    The key of a file is its name up to the first full stop after the last slash, as in WebDataset; the rest is the
+    ending. A key with two pictures is dropped, since nothing says which picture is meant.
+    """
+
+    format: Literal["shards"] = "shards"
+    """Tar shards of WebDataset or img2dataset, in ``pictures`` and its folders, or in the bucket that it lists."""
+
+    caption: str = Field("txt", pattern=r"^(txt|json:.+|parquet:.+)$")
+    """Where the captions are: ``txt``, the text files; ``json:KEY``, a text or a list of texts in the JSON files;
+    ``parquet:COLUMN``, the table with a column ``key`` that img2dataset writes beside each shard."""
+
+    lines: bool = False
+    """Whether each line of a text file is a caption."""
+
+    split_key: str | None = Field(None, min_length=1)
+    """The key of the JSON files with the split. Without it, a shard is of the split that begins its name or the name of
+    its first folder (``val-00000.tar``, ``test/00000.tar``)."""
+
+    def files(self) -> list[str]:
+        """Return the shards, or the listing; CorpusError if there is none."""
+        root = Path(self.pictures)
+        if root.is_file():
+            return [root.relative_to(self.folder).as_posix()]
+        return [f"{root.relative_to(self.folder).as_posix()}/{name}".removeprefix("./") for name in self._shards()]
+
+    def listing(self) -> ShardListing:
+        """Read the headers and texts of all shards, in order, with the machine's workers.
+
+        Raises:
+            CorpusError: a shard is missing or no tar, or names an unknown split.
+            PictureError: a shard in a bucket changed since it was listed, or the bucket cannot be read.
+        """
+        shards = self._shards()
+        workers = machine.current().workers if len(shards) > 1 else 0
+        found = ordered_map(functools.partial(read_shard, settings=self), shards.values(), workers=workers)
+        bar = tqdm(found, total=len(shards), desc="corpus", unit="shard", disable=None)
+        contents = {name.removesuffix(".tar"): content for name, content in zip(shards, bar, strict=True)}
+        places: dict[str, Place] = {}
+        damaged: dict[str, str] = {}
+        for shard, content in contents.items():
+            places |= {f"{shard}/{key}.{ending}": place for key, (ending, place) in content.pictures.items()}
+            damaged |= {f"{shard}/{name}".replace("/.tar", ".tar"): why for name, why in content.damaged.items()}
+        return ShardListing(Path(self.pictures), frozenset(places), places=places, damaged=damaged, shards=contents)
+
+    def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+        """Return pictures and captions; CorpusError if no shard has captions of the kind."""
+        assert isinstance(listing, ShardListing), "shards list themselves"
+        images: list[Image] = []
+        captions: list[Caption] = []
+        for shard, content in listing.shards.items():
+            own = _split_of(shard)
+            for key in dict.fromkeys([*content.pictures, *content.captions]):  # failed downloads have no picture
+                image_id, ending = f"{shard}/{key}", content.pictures.get(key, ("jpg", None))[0]
+                split = content.splits.get(key) if self.split_key else own or "train"
+                images.append(Image(image_id, f"{image_id}.{ending}", split, f"{shard}.tar"))
+                texts = content.captions.get(key, [])
+                captions += [Caption(image_id, str(at), text, f"{shard}.tar") for at, text in enumerate(texts)]
+        if not images or not captions:
+            endings = sorted(set().union(*(content.endings for content in listing.shards.values())))
+            what = f"the shards hold no {'captions in ' + self.caption if images else 'pictures'}"
+            what += f"; the files in them end in {and_more(endings, 10) or 'nothing'}"
+            raise CorpusError(what, where=self.pictures, expected="corpus.caption of another kind", todo=_TODO)
+        return images, captions
+
+    def _shards(self) -> dict[str, Place]:
+        """Return the places of the shards, by their names below the folder of pictures, in order."""
+        root = Path(self.pictures)
+        if root.suffix == ".csv":
+            listed = list_pictures(root, required=True)
+            found = dict(listed.places) if listed else {}
+        else:
+            found = {path.relative_to(root).as_posix(): Place(str(path)) for path in root.rglob("*.tar")}
+        shards = sorted(name for name in found if name.endswith(".tar") and not Path(name).name.startswith("._"))
+        if not shards:
+            todo = "Put the .tar files there and name the folder in corpus.pictures, or list those of a bucket."
+            raise CorpusError("holds no .tar", where=root, expected="a folder of tar shards", todo=todo)
+        return {name: found[name] for name in shards}
+
+
+def read_shard(shard: Place, settings: Shards) -> Content:
+    """Return the content of a shard.
+
+    Raises:
+        CorpusError: the shard is missing or no tar, or names an unknown split.
+        PictureError: the shard changed since it was listed, or its bucket cannot be read.
+    """
+    kind, _, name = settings.caption.partition(":")
+    texts = {kind, "json"} if settings.split_key else {kind}
+    found = members(shard, lambda file: split_key(file)[1] in texts)
+    content = Content(damaged=dict(found.faults), endings={split_key(file)[1] for file in found.files})
+    if found.damage:
+        content.damaged[".tar"] = found.damage
+    version = shard.part.version if shard.part else None
+    twice: set[str] = set()
+    for file, span in found.files.items():
+        key, ending = split_key(file)
+        if ending.lower() in _PICTURES:
+            twice |= {key} & content.pictures.keys()
+            content.pictures[key] = ending, Place(shard.path, Part(*span, version=version))
+    for key in twice:
+        del content.pictures[key]
+        content.damaged[key] = "the key has two pictures"
+    for file, data in found.texts.items():
+        key, ending = split_key(file)
+        try:
+            text = data.decode("utf-8-sig")
+            record = _record(text, file) if ending == "json" else {}
+            if ending == kind:
+                content.captions[key] = _captions(text, record.get(name), settings)
+        except ValueError as error:
+            content.damaged[file] = first_line(error)
+            continue
+        if settings.split_key and record:
+            split = split_name(str(record.get(settings.split_key) or ""), f"{shard}, {file}")
+            content.splits |= {key: split} if split else {}
+    if kind == "parquet":
+        content.captions = _beside(shard, name)
+    return content
+
+
+def split_key(name: str) -> tuple[str, str]:
+    """Return the key of a member of a shard, and its ending without the full stop."""
+    folder, slash, file = name.rpartition("/")
+    key, _, ending = file.partition(".")
+    return f"{folder}{slash}{key}", ending
+
+
+def _split_of(shard: str) -> str | None:
+    """Return the split that a shard's first folder or name begins with."""
+    found = _SPLIT.match(shard.lower()) or _SPLIT.match(shard.lower().rpartition("/")[2])
+    return split_name(found[0], shard) if found else None
+
+
+def _record(text: str, file: str) -> dict[str, Any]:
+    try:
+        record = parse_json(text, CorpusError, file)
+    except (CorpusError, RecursionError) as error:
+        raise ValueError(first_line(error)) from None
+    if not isinstance(record, dict):
+        raise ValueError(f"is {quote(record)}, no record")
+    return record
+
+
+def _captions(text: str, value: object, settings: Shards) -> list[str]:
+    if settings.caption == "txt":
+        return text.splitlines() if settings.lines else [text.strip()]
+    every = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [one for one in every if isinstance(one, str)]
+    if len(texts) < len(every):
+        raise ValueError(f"{settings.caption.partition(':')[2]} is {quote(value)}, no text or list of texts")
+    return texts
+
+
+def _beside(shard: Place, column: str) -> dict[str, list[str]]:
+    """Return the captions of img2dataset's table beside a shard, by key."""
+    path = shard.path.removesuffix(".tar") + ".parquet"
+    if is_address(path):
+        todo = "Use the texts within the shards: corpus.caption = txt, or json:KEY."
+        raise CorpusError("a table beside a shard is read from a folder only", where=path, todo=todo)
+    table = read_table(path, ["key", column], todo="img2dataset writes it beside the shard; corpus.caption names it.")
+    rows = zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True)
+    return {str(key): [] if text is None else [str(text)] for key, text in rows}

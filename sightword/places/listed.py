@@ -1,0 +1,104 @@
+"""The listing of a bucket: a table of names, sizes and versions, which is a stage's input in place of the objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sightword.errors import CorpusError
+from sightword.io.files import Pathish, atomic_file
+from sightword.io.mapping import mapping
+from sightword.io.tables import Table, whole
+from sightword.messages import quote
+from sightword.places.answers import PICTURES
+from sightword.places.place import Part, Place
+from sightword.places.reading import requests_at, split
+from sightword.places.requests import WEB, Listed, Requests
+
+COLUMNS = ("name", "address", "size", "version")
+_TODO = "Write it with `sightword list ADDRESS --to FILE.csv`."
+_TABLE = Table(COLUMNS, CorpusError, empty=("version",), separator=",", todo=_TODO)
+_MOST_NUMBERS = 1_000_000
+
+
+def objects(addresses: Iterable[str]) -> dict[str, Place]:
+    """Return the objects at addresses by name, sorted: the name is the address below the one that is given.
+
+    Args:
+        addresses: of a bucket with or without a prefix, all of whose objects are listed; or of one file of a web
+            server, of which the last part is the name. ``{000..099}`` stands for all numbers of a range.
+
+    Raises:
+        CorpusError: there is no object at an address, or a name is that of two objects.
+        PictureError: a server does not answer, or refuses.
+        SetupError: an address is of another kind, or the package for the protocol is not installed.
+    """
+    found: list[tuple[str, Place, str]] = []
+    for address in (one for text in addresses for one in _numbered(text)):
+        before = len(found)
+        for name, listed in _below(address):
+            place = Place(_joined(address, name), Part(length=listed.size, version=listed.version or None))
+            found.append((name or address.rpartition("/")[2], place, address))
+        if len(found) == before:
+            what = "there is no object at this address"
+            raise CorpusError(what, where=address, todo="Check the address; a bucket's prefix ends at a slash.")
+    todo = "List one of the two, or a folder above both."
+    return dict(sorted(mapping(found, "the name", "object", CorpusError, todo=todo).items()))
+
+
+def write_listing(path: Pathish, places: dict[str, Place]) -> None:
+    """Write a listing, by name; the same objects give the same bytes."""
+    with atomic_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
+        file.write(",".join(COLUMNS) + "\n")
+        for name, (address, part) in places.items():
+            assert part is not None, "an object has a size"
+            cells = (name, address, str(part.length), part.version or "")
+            file.write(",".join(map(_cell, cells)) + "\n")
+
+
+def read_listing(path: Pathish) -> dict[str, Place]:
+    """Return the objects of a listing by name; CorpusError if the file is none."""
+    found: list[tuple[str, Place, str]] = []
+    for where, (name, address, count, version) in _TABLE.rows(Path(path)):
+        if not re.match("(s3|gs|az|https?)://.", address):
+            expected = "s3://, gs://, az:// or https://"
+            raise CorpusError(f"{quote(address)} is no address", where=where, expected=expected, todo=_TODO)
+        part = Part(length=whole(count, where, "size", CorpusError), version=version or None)
+        found.append((name, Place(address, part), where))
+    return mapping(found, "the name", "object", CorpusError, todo=_TODO)
+
+
+def _below(address: str) -> Iterator[tuple[str, Listed]]:
+    above, name = split(address)
+    if above.startswith(tuple(f"{protocol}://" for protocol in WEB)):
+        try:
+            yield "", requests_at(above).info(name)
+        except FileNotFoundError:
+            return
+        return
+    try:
+        found = Requests(address.rstrip("/"), PICTURES).tree()
+    except FileNotFoundError:
+        return
+    yield from ((name, listed) for name, listed in found.items() if listed.size or not name.endswith("/"))
+
+
+def _joined(address: str, name: str) -> str:
+    return f"{address.rstrip('/')}/{name}" if name else address
+
+
+def _numbered(address: str) -> list[str]:
+    """Return the addresses that ``{000..099}`` stands for."""
+    found = re.search(r"\{(\d+)\.\.(\d+)\}", address)
+    if not found:
+        return [address]
+    first, last = int(found[1]), int(found[2])
+    if not first <= last < first + _MOST_NUMBERS:
+        raise CorpusError(f"{quote(found[0])} is no range of numbers", where=address, expected="such as {000..099}")
+    names = (f"{number:0{len(found[1])}d}" for number in range(first, last + 1))
+    return [one for name in names for one in _numbered(address[: found.start()] + name + address[found.end() :])]
+
+
+def _cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if re.search('[",\\s]', text) else text

@@ -1,0 +1,206 @@
+"""Pictures of a bucket and of a web server: the bytes of loose files whatever the server does, or one message."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import boto3
+import pytest
+from PIL import Image
+
+from pipeline.cli import main
+from sightword.corpus.reading import read_corpus
+from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.tables import write_tables
+from sightword.errors import CorpusError, PictureError
+from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
+from sightword.images.settings import ResizeSettings
+from sightword.places import reading, requests
+from sightword.places.listed import read_listing
+
+pytestmark = pytest.mark.slow
+SMALL = ResizeSettings(side=16, shards=2, max_rejects=1)
+COUNT = 9
+
+
+def picture(number: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.effect_noise((40 + number, 40), 50).convert("RGB").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def pictures() -> dict[str, bytes]:
+    return {f"in/{number}.png": picture(number) for number in range(COUNT)}
+
+
+@pytest.fixture(scope="module")
+def shard(pictures) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in pictures.items():
+            for member, content in ((name, data), (name.replace(".png", ".txt"), b"A text .")):
+                info = tarfile.TarInfo(member)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def bucket(front, s3_server, address, pictures, shard, new_clients) -> str:
+    """The address of a folder with the pictures, and with a shard of them."""
+    reading.requests_at.cache_clear()
+    key = address.partition("lab/")[2]
+    for name, data in pictures.items():
+        s3_server.put(f"{key}/loose/{name}", data)
+    s3_server.put(f"{key}/shards/train-0.tar", shard)
+    yield address
+    reading.requests_at.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "corpus").mkdir()
+    rows = [f"in/{n}.png,A text .,{('train', 'dev', 'test')[n % 3]}" for n in range(COUNT)]
+    (tmp_path / "corpus/my.csv").write_text("\n".join(["image,caption,split", *rows]))
+    return tmp_path / "corpus"
+
+
+@pytest.fixture
+def loose(tmp_path, pictures) -> dict[str, bytes]:
+    """The pixels that loose files give, by name."""
+    sources = []
+    for name, data in pictures.items():
+        (tmp_path / "loose" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "loose" / name).write_bytes(data)
+        sources.append(Source(name, str(tmp_path / "loose" / name)))
+    write_resized(tmp_path / "of-loose", sources, SMALL)
+    return contents(tmp_path / "of-loose")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def listed(addresses: list[str], folder: Path, name: str = "there.csv") -> Path:
+    assert main(["list", *addresses, "--to", str(folder / name)]) == 0
+    return folder / name
+
+
+def sources_of(folder: Path, listing: Path, **settings: object) -> list[Source]:
+    kind = settings or {"format": "table", "file": "my.csv"}
+    corpus = read_corpus(CorpusSettings(path=str(folder), pictures=str(listing), **kind))
+    write_tables(folder, corpus, str(listing))
+    return corpus_sources(folder / "images.parquet")
+
+
+def first_tries(fault: str):
+    seen: set[tuple[str, str]] = set()
+
+    def fail(method: str, path: str) -> str:
+        new = (method, path) not in seen
+        seen.add((method, path))
+        return fault if new else ""
+
+    return fail
+
+
+@pytest.mark.parametrize("fault", ["", "cut", "drop", "slow", "hang"])
+def test_objects_give_the_bytes_of_loose_files(bucket, front, folder, loose, fault, monkeypatch) -> None:
+    """Each request fails once: the connection ends in the middle or at once, 503, no answer in time."""
+    monkeypatch.setattr(requests, "READ_SECONDS", 0.4)
+    front.fault = first_tries(fault)
+    sources = sources_of(folder, listed([f"{bucket}/loose/"], folder))
+    write_resized(folder / "resized", sources, SMALL)
+    assert contents(folder / "resized") == loose
+
+
+def test_a_shard_in_a_bucket_is_read_range_by_range(bucket, front, folder, loose, pictures, shard) -> None:
+    listing = listed([f"{bucket}/shards"], folder)
+    front.fault = first_tries("cut")
+    sources = sources_of(folder, listing, format="shards")
+    assert [source.image_id for source in sources] == [f"train-0/in/{number}" for number in range(COUNT)]
+    front.fault = lambda _method, _path: ""
+    front.clear()
+    renamed = [
+        Source(f"{source.image_id.removeprefix('train-0/')}.png", source.path, source.part) for source in sources
+    ]
+    write_resized(folder / "resized", renamed, SMALL)
+    assert contents(folder / "resized") == loose
+    assert front.sent == sum(map(len, pictures.values())) < len(shard)
+
+
+def test_the_same_objects_give_the_same_listing(bucket, folder, pictures) -> None:
+    first = listed([f"{bucket}/loose/"], folder, "a.csv")
+    assert first.read_bytes() == listed([f"{bucket}/loose"], folder, "b.csv").read_bytes()
+    found = read_listing(first)
+    assert {name: place.part.length for name, place in found.items()} == {n: len(data) for n, data in pictures.items()}
+    assert all(place.part.version for place in found.values())
+
+
+def test_another_version_stops_the_stage(bucket, front, folder, s3_server, tmp_path) -> None:
+    sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
+    s3_server.put(f"{tmp_path.name}/loose/in/4.png", picture(99))
+    with pytest.raises(PictureError, match=r"/loose/in/4.png: changed since it was listed. Run `sightword list` again"):
+        write_resized(folder / "resized", sources, SMALL)
+    assert not (folder / "resized").exists()
+
+
+def test_a_missing_object_is_a_reject(bucket, folder, s3_server, tmp_path) -> None:
+    sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
+    s3_server.remove(f"{tmp_path.name}/loose/in/4.png")
+    write_resized(folder / "resized", sources, SMALL)
+    assert [(one.image_id, one.reason) for one in read_rejects(folder / "resized")] == [("in/4.png", "missing")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [("denied", "may not be read with these credentials"), ("drop", "Run the command again")]
+)
+def test_a_server_that_stays_unwilling_is_one_message(bucket, front, folder, fault, message) -> None:
+    sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
+    reading.read(reading.Place(sources[0].path, sources[0].part), 1 << 20)  # it has answered once
+    front.fault = lambda _method, _path: fault
+    with pytest.raises(PictureError, match=message) as caught:
+        write_resized(folder / "resized", sources, SMALL)
+    assert "thesecretofatest" not in str(caught.value)
+    assert not (folder / "resized").exists()
+
+
+def test_a_wrong_address_lists_nothing(bucket, front, folder, capsys) -> None:
+    for address, message in (
+        (f"{bucket}/nothing", "there is no object at this address"),
+        ("s3://nobodys-bucket/x", "there is no bucket nobodys-bucket"),
+        ("ftp://host/x", "ftp:// is no address"),
+        (front.endpoint + "/lab/nothing.tar", "there is no object at this address"),
+    ):
+        assert main(["list", address, "--to", str(folder / "no.csv")]) == 1
+        assert message in capsys.readouterr().err
+    assert not (folder / "no.csv").exists()
+
+
+@pytest.mark.parametrize("fault", ["", "cut", "slow"])
+def test_files_of_a_web_server_give_the_bytes_of_loose_files(
+    bucket, s3_server, front, folder, loose, fault, tmp_path
+) -> None:
+    client = boto3.client("s3", endpoint_url=s3_server.endpoint)
+    for number in range(COUNT):
+        client.put_object_acl(Bucket="lab", Key=f"{tmp_path.name}/loose/in/{number}.png", ACL="public-read")
+    listing = listed([f"{front.endpoint}/lab/{tmp_path.name}/loose/in/{{0..{COUNT - 1}}}.png"], folder)
+    (folder / "my.csv").write_text((folder / "my.csv").read_text().replace("in/", ""))
+    front.fault = first_tries(fault)
+    sources = [Source(f"in/{s.image_id}", s.path, s.part) for s in sources_of(folder, listing)]
+    write_resized(folder / "resized", sources, SMALL)
+    assert contents(folder / "resized") == loose
+
+
+def test_a_damaged_listing_is_one_message(tmp_path) -> None:
+    for row, message in (
+        ("a.png,/etc/passwd,3,", "is no address"),
+        ("a.png,s3://b/a.png,many,", "size is"),
+        ("a.png,s3://b/a.png,3,\na.png,s3://b/b.png,3,", "stands twice"),
+    ):
+        (tmp_path / "l.csv").write_text(f"name,address,size,version\n{row}\n")
+        with pytest.raises(CorpusError, match=message):
+            read_listing(tmp_path / "l.csv")
