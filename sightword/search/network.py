@@ -14,7 +14,7 @@ from sightword.features.settings import RANDOM, is_weights_file
 from sightword.features.tables.origin import random_weights
 
 if TYPE_CHECKING:
-    from sightword.features.backbones import Backbone
+    from sightword.features.networks.network import Backbone
     from sightword.features.weights import Weights
 
 
