@@ -83,12 +83,15 @@ def check_weights(context: Context) -> Iterator[Finding]:
         return
     inputs, weights = context.root / settings.inputs, settings.weights
     if settings.source == "precomputed":
-        files = {"precomputed": settings.precomputed, "precomputed_ids": settings.precomputed_ids}
-        missing = {name: file for name, file in files.items() if file and not (inputs / file).is_file()}
-        for name, file in missing.items():
+        names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
+        files = [("precomputed", name) for name in names]
+        if settings.precomputed_ids.endswith(".txt"):
+            files.append(("precomputed_ids", settings.precomputed_ids))
+        missing = [(name, file) for name, file in files if file and not any(inputs.glob(file))]
+        for name, file in missing:
             yield problem(f"features.{name}: {inputs / file} does not exist", "Put it there, or fix the name.")
         if not missing:
-            yield good(f"{inputs / settings.precomputed} exists")
+            yield good(f"{inputs / names[0]} exists")
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
     elif weights == HUB or (":" in settings.backbone and not is_weights_file(weights)):

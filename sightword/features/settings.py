@@ -19,6 +19,9 @@ HUB = "hub"
 """The weights that timm, open_clip or transformers find by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
+PRECOMPUTED_FILES = (".npy", ".npz", ".pt", ".safetensors", ".parquet", *HDF5_FILES)
+ORDER = "order"
+"""Rows in the publisher's order of the pictures."""
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
 IMAGENET_STD = [0.229, 0.224, 0.225]
 
@@ -66,10 +69,15 @@ class FeaturesSettings(Settings):
     """Scale the mean of the crops to length 1 (on for order-embeddings)."""
     precision: Precision = "fp32"
     """``fp32``, or ``bf16`` for bfloat16 autocast; features are stored as float32 either way."""
-    precomputed: str = ""
-    """Precomputed features: a ``.npy`` (N, D) or a ``.h5`` of this pipeline, in ``inputs``."""
+    precomputed: str | list[str] = ""
+    """Features made elsewhere, in ``inputs``: ``.npy``, ``.npz``, ``.pt``, ``.safetensors``, ``.parquet`` or ``.h5``; a
+    pattern such as ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
     precomputed_ids: str = ""
-    """For a ``.npy``: a text file in ``inputs`` with the picture id of each row, one a line."""
+    """The picture id of each row: a text file in ``inputs``, one a line, or a column of the file; ``order`` for rows in
+    the publisher's order; empty: the file's only column of texts."""
+    precomputed_stated: bool = False
+    """Whether ``backbone`` to ``precision`` and the section ``resize`` state how the features were made elsewhere, so
+    that search can make those of new pictures."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:
@@ -90,20 +98,23 @@ class FeaturesSettings(Settings):
         return problems
 
     def _precomputed_problems(self) -> list[str]:
-        name = self.precomputed
-        if not name.endswith((".npy", *HDF5_FILES)):
-            problem = f"{name} is not" if name else "source is precomputed, so it must name"
-            return [f"precomputed: {problem} a file ending in .npy, .h5 or .hdf5"]
-        problems = self._outside("precomputed") + self._outside("precomputed_ids")
-        if name.endswith(".npy") and not self.precomputed_ids:
-            problems.append(f"precomputed_ids: {name} needs a text file with the picture id of each row")
-        if name.endswith(HDF5_FILES) and self.precomputed_ids:
-            problems.append(f"precomputed_ids: {name} holds its ids itself, so it must be ''")
+        names = [self.precomputed] if isinstance(self.precomputed, str) else self.precomputed
+        problems = self._outside("precomputed_ids")
+        for name in names or [""]:
+            problems += self._outside("precomputed", name)
+            if not name.endswith(PRECOMPUTED_FILES):
+                problem = f"{name} is not" if name else "source is precomputed, so it must name"
+                problems.append(f"precomputed: {problem} a file ending in {', '.join(PRECOMPUTED_FILES)}")
+            elif name.endswith(".npy") and "*" not in name and not self.precomputed_ids:
+                ids = f"a text file with the picture id of each row, or {ORDER}"
+                problems.append(f"precomputed_ids: {name} needs {ids}")
+        if len(names) > 1 and self.precomputed_stated:
+            problems.append("precomputed_stated: of several files each must state its own making, as a .h5 does")
         return problems
 
-    def _outside(self, key: str) -> list[str]:
+    def _outside(self, key: str, name: str | None = None) -> list[str]:
         """Return a problem if a file is outside the folder ``inputs``, and so no dependency of the stage."""
-        path = PurePosixPath(getattr(self, key))
+        path = PurePosixPath(getattr(self, key) if name is None else name)
         if path.is_absolute() or ".." in path.parts:
             return [f"{key}: {path} must be a file inside the folder features.inputs, named from there"]
         return []

@@ -35,7 +35,10 @@ def test_the_defaults_are_the_published_ones() -> None:
         ({"source": "precomputed"}, "it must name a file ending in"),
         ({"source": "precomputed", "precomputed": "x.mat"}, r"x\.mat is not a file ending in"),
         ({"source": "precomputed", "precomputed": "x.npy"}, "needs a text file"),
-        ({"source": "precomputed", "precomputed": "x.h5", "precomputed_ids": "x.txt"}, "holds its ids itself"),
+        (
+            {"source": "precomputed", "precomputed": ["a.h5", "b.h5"], "precomputed_stated": True},
+            "state its own making",
+        ),
         ({"source": "precomputed", "precomputed": "/x.h5"}, "inside the folder"),
     ],
 )
