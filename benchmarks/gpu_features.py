@@ -26,9 +26,10 @@ import torch
 from torch import nn
 
 from sightword.compute import devices
-from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
+from sightword.features.backbones import build, cut, find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
+from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Precision
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.vision import torchvision

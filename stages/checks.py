@@ -16,7 +16,7 @@ from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.features.packaged import SHA256, packaged_weights
-from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import sha256_file
 from sightword.messages import and_more, size
 from sightword.vse.selection.settings import STSB_DEV
@@ -84,14 +84,21 @@ def check_weights(context: Context) -> Iterator[Finding]:
         return
     inputs, weights = context.root / settings.inputs, settings.weights
     if settings.source == "precomputed":
-        files = {"precomputed": settings.precomputed, "precomputed_ids": settings.precomputed_ids}
-        missing = {name: file for name, file in files.items() if file and not (inputs / file).is_file()}
-        for name, file in missing.items():
+        names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
+        files = [("precomputed", name) for name in names]
+        if settings.precomputed_ids.endswith(".txt"):
+            files.append(("precomputed_ids", settings.precomputed_ids))
+        missing = [(name, file) for name, file in files if file and not any(inputs.glob(file))]
+        for name, file in missing:
             yield problem(f"features.{name}: {inputs / file} does not exist", "Put it there, or fix the name.")
         if not missing:
-            yield good(f"{inputs / settings.precomputed} exists")
+            yield good(f"{inputs / names[0]} exists")
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
+    elif weights == HUB or (":" in settings.backbone and not is_weights_file(weights)):
+        yield good(
+            f"{settings.backbone} brings its weights; where they are not in its cache, the first run downloads them"
+        )
     elif weights == PACKAGE:
         yield _check_packaged(context, settings)
     elif not is_weights_file(weights):

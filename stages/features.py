@@ -40,21 +40,32 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
     from sightword.io.files import atomic_folder, read_table
 
     mine = None if part is None else parse_part(part)
-    image_ids: list[str] = read_table(IMAGES, ["image_id"], todo="Run the stage corpus first.")["image_id"].to_pylist()
+    table = read_table(IMAGES, ["image_id", "split", "position"], todo="Run the stage corpus first.")
+    image_ids: list[str] = table["image_id"].to_pylist()
     if mine is not None:
         _store(image_ids, settings, mine)
         return None
     with atomic_folder(FEATURES) as folder:
         path = folder / "features.h5"
-        (_convert if settings.source == "precomputed" else _extract)(path, image_ids, settings)
+        if settings.source == "precomputed":
+            ordered = table.sort_by("position")
+            _convert(
+                path,
+                image_ids,
+                settings,
+                list(zip(ordered["image_id"].to_pylist(), ordered["split"].to_pylist(), strict=True)),
+            )
+        else:
+            _extract(path, image_ids, settings)
         with h5py.File(path) as file:
             return {name: str(file.attrs[name]) for name in ("backbone", "weights", "weights_sha256")}
 
 
-def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
+def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order: list[tuple[str, str]]) -> None:
     from sightword.features.precomputed import convert
+    from sightword.images.shards import read_transform
 
-    others = convert(path, image_ids, settings)
+    others = convert(path, image_ids, settings, order, read_transform(RESIZED) if settings.precomputed_stated else None)
     left_out = f" ({others} rows of other pictures left out)" if others else ""
     log.info("features: %d pictures, precomputed in %s%s", len(image_ids), settings.precomputed, left_out)
 

@@ -57,6 +57,6 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
             problems.append(f"train.beside_batch is {found}: corpus.beside_files names no captions without pictures")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
-        if crop > side:
+        if crop is not None and crop > side:
             problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
     return problems

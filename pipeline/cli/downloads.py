@@ -232,7 +232,7 @@ def _weights(networks: list[str]) -> list[Source]:
         return [_published(backbone, weights or "IMAGENET1K_V1") for backbone, _, weights in named]
     from pipeline.params import params_file
     from pipeline.pipelines import find_project
-    from sightword.features.settings import PACKAGE, RANDOM, FeaturesSettings, is_weights_file
+    from sightword.features.settings import HUB, PACKAGE, RANDOM, FeaturesSettings, is_weights_file
 
     project = find_project(Path.cwd())
     settings = params_file.load(project / "params.yaml")["features"]
@@ -241,6 +241,12 @@ def _weights(networks: list[str]) -> list[Source]:
     if settings.source == "precomputed" or settings.weights in (PACKAGE, RANDOM):
         kind = "precomputed features" if settings.source == "precomputed" else _KINDS[settings.weights]
         print(f"weights: params.yaml takes {kind}, which need no download; name a network to fetch its weights")
+    elif settings.weights == HUB:
+        from sightword.features.backbones import find_backbone
+        from sightword.features.weights import Weights
+
+        Weights(find_backbone(settings.backbone, settings.feature_point), HUB)
+        print(f"weights: {settings.backbone} is in the cache of its library")
     elif not is_weights_file(settings.weights):
         return [_published(settings.backbone, settings.weights)]
     elif path.is_file():

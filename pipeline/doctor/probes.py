@@ -202,11 +202,11 @@ def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from sightword.features import vision
-    from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+    from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 
     found: dict[str, Any] = {"torchvision": vision.torchvision.__version__, "patched": bool(vision._libraries)}
     weights = features.get("weights", RANDOM)
-    if weights not in (PACKAGE, RANDOM) and not is_weights_file(weights):
+    if weights not in (HUB, PACKAGE, RANDOM) and not is_weights_file(weights):
         known = features["backbone"] in vision.classifiers()
         accepted = vision.models.get_model_weights(features["backbone"]) if known else []
         found["accepted"] = [entry.name for entry in accepted]

@@ -17,7 +17,7 @@ from sightword.cluster.processes import ordered_map
 from sightword.compute import devices
 from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction, rows_of
-from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, RANDOM, Crops, FeaturesSettings, Precision
+from sightword.features.settings import RANDOM, Crops, FeaturesSettings, Precision
 from sightword.features.tables.table import Array
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
@@ -45,9 +45,9 @@ def extract(
     interpolation: Interpolation = "lanczos",
     exif: bool = False,
     crops: Crops = "ten",
-    crop: int = 224,
-    mean: Sequence[float] = IMAGENET_MEAN,
-    std: Sequence[float] = IMAGENET_STD,
+    crop: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
     relu: bool = False,
     l2: bool = False,
     max_pixels: int = 100_000_000,
@@ -63,10 +63,10 @@ def extract(
 
     Args:
         pictures: N paths; copies of a file are computed once.
-        backbone: a classifier by its name: one of torchvision, or ``efficientnet_lite0`` to ``efficientnet_lite2``.
-        weights: a name of torchvision's weights enum, ``package``, a path, or ``random``.
+        backbone: a network by its name, as :func:`sightword.features.backbones.find_backbone` takes it.
+        weights: a name of torchvision's weights enum, ``package``, ``hub``, a path, or ``random``.
         precision: ``fp32``, or ``bf16`` for bfloat16.
-        feature_point: empty for the input of the classifier, or a name such as ``fc6``.
+        feature_point: empty for the input of the classifier, or a name such as ``fc6`` or ``cls``.
         weights_sha256: the expected sha256 of the weights, in hex; empty: not compared.
         weights_seed: the seed of random weights.
         resize: the smaller side, in pixels.
@@ -74,9 +74,9 @@ def extract(
         interpolation: the name of Pillow's filter.
         exif: rotate the pictures by their EXIF orientation.
         crops: ``ten``, ``five`` or ``one``.
-        crop: the side of a crop, in pixels.
-        mean: the means of red, green and blue.
-        std: the standard deviations of red, green and blue.
+        crop: the side of a crop, in pixels; None for the network's own.
+        mean: the means of red, green and blue; None for the network's own.
+        std: the standard deviations of red, green and blue; None for the network's own.
         relu: apply a ReLU to the features of each crop.
         l2: scale the mean of the crops to length 1.
         max_pixels: larger pictures are refused.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
@@ -16,13 +17,16 @@ from sightword.errors import SetupError, StoreError
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
-from sightword.features.identity import KERNELS, Identity, transform_of
+from sightword.features.identity import KERNELS, Identity, Transform, transform_of
+from sightword.features.networks.network import Backbone
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
 from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.images.encoding import Pixels
 from sightword.storage.store import Store, Writer
+
+log = logging.getLogger(__name__)
 
 BLOCK = 64
 """Computed features that are yielded together."""
@@ -69,7 +73,8 @@ class Extraction:
     ) -> None:
         backbone = find_backbone(settings.backbone, settings.feature_point)
         self._settings, self._device, self._store, self._measure = settings, device, store, measure
-        self._transform = transform_of(settings, resized)
+        self._transform = transform_of(settings, resized, backbone.own)
+        _tell(backbone, self._transform)
         network = skeleton(backbone)
         self.dimension = network.dimension
         self._flops = flops_a_picture(network, self._transform)
@@ -202,6 +207,14 @@ class Extraction:
             if bar is not None:
                 bar.update()
             yield order[row], feature
+
+
+def _tell(backbone: Backbone, transform: Transform) -> None:
+    """Log a difference between the size or filter of the pictures and those that the network was trained with."""
+    pairs = [(name, getattr(backbone.own, name), getattr(transform, name)) for name in ("resize", "interpolation")]
+    for name, own, here in pairs:
+        if own not in (None, here):
+            log.info("features: %s was trained with %s %s; these pictures have %s", backbone.name, name, own, here)
 
 
 def _kernel(device: torch.device, precision: Precision) -> str:

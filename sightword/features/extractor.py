@@ -20,10 +20,10 @@ from torch import nn
 
 from sightword.compute import devices
 from sightword.errors import FeaturesError
-from sightword.features.backbones import FeatureNetwork
 from sightword.features.crops import CROPS, cut, normalise, positions
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
+from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import Precision
 from sightword.images.encoding import Pixels
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sightword.errors import FeaturesError
+from sightword.features.networks.network import OwnTransform
 from sightword.features.settings import Crops, FeaturesSettings
 from sightword.images.settings import Size
 from sightword.io.files import canonical_json
@@ -51,10 +52,14 @@ class Transform:
         return canonical_json(asdict(self))
 
 
-def transform_of(settings: FeaturesSettings, resized: dict[str, Any]) -> Transform:
-    """Return the transform of the section ``features`` for pictures resized with the settings ``resized``."""
+def transform_of(settings: FeaturesSettings, resized: dict[str, Any], own: OwnTransform) -> Transform:
+    """Return the transform of the section ``features`` for pictures resized with the settings ``resized``.
+
+    What the section leaves open is the network's ``own``.
+    """
     chosen = settings.model_dump(include={"crops", "crop", "mean", "std", "relu", "l2"})
-    return Transform(**resized, **chosen)
+    left_open = {name: getattr(own, name) for name in ("crop", "mean", "std") if chosen[name] is None}
+    return Transform(**resized, **chosen | left_open)
 
 
 @dataclass(frozen=True)

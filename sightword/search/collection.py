@@ -92,7 +92,10 @@ class PictureFolder:
         self.folder, self._store, self._workers = folder, store, workers
         self.sources = sources or list_pictures(folder)
         if network.obstacle:
-            known, todo = network.attributes.get("backbone"), "Take another encoder, such as flickr8k."
+            known, todo = (
+                network.attributes.get("backbone"),
+                "Take another encoder, or state how the features were made (features.precomputed_stated).",
+            )
             what = "the encoder was trained on precomputed features, and these pictures have none"
             raise SearchError(network.obstacle if known else what, where=folder, todo=None if known else todo)
         transform = replace(network.transform, exif=True)

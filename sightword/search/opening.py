@@ -67,29 +67,43 @@ def open_search(
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
+    from sightword.features.joined import parts_of
+    from sightword.features.settings import is_weights_file
     from sightword.search.collection import PictureFolder
     from sightword.search.embeddings import KeptEmbeddings, kind_of
+    from sightword.search.joined_folder import JoinedFolder
     from sightword.search.network import NamedNetwork
     from sightword.search.searcher import Searcher
     from sightword.search.uploads import UploadedPictures
 
     def file_of(attributes: Mapping[str, Any]) -> Path | None:
-        file = weights_folder / str(attributes.get("weights", ""))
+        name = str(attributes.get("weights", ""))
+        file = weights_folder / name
         return weights or (file if file.is_file() else None)
+
+    def files_of(attributes: Mapping[str, Any]) -> list[Path | None]:
+        parts = parts_of(attributes)
+        named = [len(parts) == 1 or is_weights_file(str(part.get("weights", ""))) for part in parts]
+        return [file_of(part) if one else None for part, one in zip(parts, named, strict=True)]
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
     model = open_with_pictures(folder if space is None else encoder, device=device)
     searcher: Searcher
     if found is None:
         trained = model.notes.get("features") or {}
-        network, places = NamedNetwork(trained, file_of(trained)), collection or features
-        folder_ = PictureFolder(places, network, device=device, store=store, workers=settings.workers, sources=sources)
-        searcher = Searcher(model, folder_, where=collection, threads=settings.threads)
+        networks = [NamedNetwork(*pair) for pair in zip(parts_of(trained), files_of(trained), strict=True)]
+        places = collection or features
+        of: dict[str, Any] = {"device": device, "store": store, "workers": settings.workers}
+        if len(networks) > 1:
+            pictures: PictureFolder = JoinedFolder(places, networks, trained, sources=sources, **of)
+        else:
+            pictures = PictureFolder(places, networks[0], sources=sources, **of)
+        searcher = Searcher(model, pictures, where=collection, threads=settings.threads)
     else:
         kept = KeptEmbeddings(store, kind_of(folder, device.type))
         searcher = Searcher(model, *found, where=features, split=split, threads=settings.threads, kept=kept)
-    file = file_of(searcher.attributes)
-    return searcher, UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=file, device=device)
+    files = files_of(searcher.attributes)
+    return searcher, UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=files, device=device)
 
 
 def _read(features: Path, captions: Path | None, split: str | None) -> tuple[FeatureTable, CaptionTable | None]:

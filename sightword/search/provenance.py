@@ -55,4 +55,5 @@ def _transform(attributes: Mapping[str, Any]) -> object:
         values = json.loads(str(attributes.get("transform") or "{}"))
     except ValueError:
         return attributes.get("transform")
-    return {key: value for key, value in values.items() if key != "exif"} if isinstance(values, dict) else values
+    parts = values if isinstance(values, list) else [values]  # of several networks
+    return [[item for item in one.items() if item[0] != "exif"] if isinstance(one, dict) else one for one in parts]

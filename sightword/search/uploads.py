@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from sightword.errors import SearchError
+from sightword.features.joined import parts_of, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resize import resize
 from sightword.search.network import NamedNetwork
@@ -34,7 +35,8 @@ class UploadedPictures:
     Args:
         attributes: the root attributes of ``features.h5``, which describe how the features were made.
         known: the row of each picture of the collection by its sha256: a copy of one needs no network.
-        weights: the file with the network's weights; None for published or random weights.
+        weights: the file with the network's weights, or one for each of several networks; None for published or random
+            weights.
         device: where to compute.
     """
 
@@ -43,18 +45,20 @@ class UploadedPictures:
         attributes: Mapping[str, Any],
         known: Mapping[str, int],
         *,
-        weights: Path | None = None,
+        weights: Path | Sequence[Path | None] | None = None,
         device: torch.device | None = None,
     ) -> None:
-        self._network, self._known = NamedNetwork(attributes, weights), known
+        parts = parts_of(attributes)
+        files = [weights] * len(parts) if weights is None or isinstance(weights, Path) else weights
+        self._networks, self._known = [NamedNetwork(*pair) for pair in zip(parts, files, strict=True)], known
         self._device = device or torch.device("cpu")
-        self._extractor: Extractor | None = None
+        self._extractors: list[Extractor] = []
         self._turn = threading.Lock()
 
     @property
     def obstacle(self) -> str:
         """The reason why features like the collection's cannot be computed; empty where they can."""
-        return self._network.obstacle
+        return next((one.obstacle for one in self._networks if one.obstacle), "")
 
     @property
     def copies_only(self) -> bool:
@@ -87,26 +91,31 @@ class UploadedPictures:
         if self.obstacle:
             raise SearchError(self.obstacle, todo="Choose a picture of the collection.")
         with self._turn:  # one picture at a time is decoded and held
-            extractor = self._extractor = self._extractor or self._load()
-            made = extractor.transform
-            kind: Any = made.interpolation  # a name of Pillow's
-            try:
-                picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
-                small = resize(picture, size=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
-            except RejectError as error:
-                raise SearchError(f"the picture cannot be used: {error.detail}") from None
-            found: Floats = next(iter(extractor.run([np.array(small)])))
-            return found
+            self._extractors = self._extractors or [self._load(network) for network in self._networks]
+            parts = [self._of(extractor, data) for extractor in self._extractors]
+            return parts[0] if len(parts) == 1 else side_by_side(parts)
 
-    def _load(self) -> Extractor:
+    def _of(self, extractor: Extractor, data: bytes) -> Floats:
+        """Return the features of a picture's file by one network."""
+        made = extractor.transform
+        kind: Any = made.interpolation  # a name of Pillow's
+        try:
+            picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
+            small = resize(picture, size=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
+        except RejectError as error:
+            raise SearchError(f"the picture cannot be used: {error.detail}") from None
+        found: Floats = next(iter(extractor.run([np.array(small)])))
+        return found
+
+    def _load(self, network: NamedNetwork) -> Extractor:
         from sightword.features.backbones import cut
         from sightword.features.extractor import Extractor
 
-        weights = self._network.weights()
+        weights = network.weights()
         return Extractor(
             cut(weights.load(), weights.backbone),
-            self._network.transform,
-            precision="bf16" if self._network.attributes["precision"] == "bf16" else "fp32",
+            network.transform,
+            precision="bf16" if network.attributes["precision"] == "bf16" else "fp32",
             device=self._device,
             threads=1,
         )

@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from sightword.errors import FeaturesError
-from sightword.features import backbones, vision
-from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
+from sightword.features import vision
+from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.networks.network import FeatureNetwork
+from sightword.features.networks.torchvision import FEATURE_POINTS
 
 KNOWN = {
     "alexnet": 4096,
@@ -105,7 +107,7 @@ def test_the_documentation_lists_all_feature_points(repository) -> None:
     rows = [line.split("|")[1:-1] for line in page.splitlines() if line.count("|") == 3 and "`" in line]
     points = {name.strip().lower().replace(" ", "").replace("-", ""): cell.strip() for names, cell in rows
               for name in names.split(",")}  # fmt: skip
-    for family, known in backbones._FEATURE_POINTS.items():
+    for family, known in FEATURE_POINTS.items():
         name = {
             "mobilenet_v2": "mobilenetv2",
             "mobilenet_v3": "mobilenetv3",

@@ -326,7 +326,6 @@ def test_the_function_refuses_by_name(tmp_path, sources) -> None:
         ({"store": ""}, "store is ''; expected a folder, an address, or None"),
         ({"store": 5}, "store is 5; expected a folder, an address, or None"),
         ({"mean": "abc"}, r"mean: Input should be a valid list"),
-        ({"mean": None}, r"mean: Input should be a valid list"),
         ({"std": [0.2, 0.2, "x"]}, r"std\.2: Input should be a valid number"),
         ({"weights_seed": 2**70}, "weights_seed: Input should be less than or equal to 4294967295"),
         ({"weights_seed": "x"}, "weights_seed: Input should be a valid integer"),

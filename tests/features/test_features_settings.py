@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from sightword.features.backbones import find_backbone
+from sightword.features.identity import transform_of
 from sightword.features.settings import FeaturesSettings
 
 SHA = "0" * 64
@@ -12,8 +14,11 @@ SHA = "0" * 64
 
 def test_the_defaults_are_the_published_ones() -> None:
     found = FeaturesSettings()
-    assert (found.backbone, found.weights, found.crops, found.crop) == ("resnet152", "IMAGENET1K_V1", "ten", 224)
-    assert (found.mean, found.std) == ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    assert (found.backbone, found.weights, found.crops) == ("resnet152", "IMAGENET1K_V1", "ten")
+    made = transform_of(
+        found, {"resize": 256, "interpolation": "lanczos", "exif": False}, find_backbone("resnet152").own
+    )
+    assert (made.crop, *made.mean, *made.std) == (224, 0.485, 0.456, 0.406, 0.229, 0.224, 0.225)
     assert (found.relu, found.l2, found.precision) == (False, False, "fp32")
 
 
@@ -30,7 +35,10 @@ def test_the_defaults_are_the_published_ones() -> None:
         ({"source": "precomputed"}, "it must name a file ending in"),
         ({"source": "precomputed", "precomputed": "x.mat"}, r"x\.mat is not a file ending in"),
         ({"source": "precomputed", "precomputed": "x.npy"}, "needs a text file"),
-        ({"source": "precomputed", "precomputed": "x.h5", "precomputed_ids": "x.txt"}, "holds its ids itself"),
+        (
+            {"source": "precomputed", "precomputed": ["a.h5", "b.h5"], "precomputed_stated": True},
+            "state its own making",
+        ),
         ({"source": "precomputed", "precomputed": "/x.h5"}, "inside the folder"),
     ],
 )

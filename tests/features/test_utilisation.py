@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sightword.features import backbones, efficientnet_lite, fusion, utilisation, vision
+from sightword.features import fusion, utilisation, vision
 from sightword.features.backbones import find_backbone
 from sightword.features.identity import Transform
+from sightword.features.networks.efficientnet_lite import NETWORKS
+from sightword.features.networks.network import FeatureNetwork
+from sightword.features.networks.torchvision import FEATURE_POINTS
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 
 
@@ -43,16 +46,16 @@ def test_counting_hooks_itself_to_no_module_of_another_thread() -> None:
                 f"torch.utils.module_tracker.{name}",
                 lambda hook, register=register: (hooked.append(hook), register(hook))[1],
             )
-        network = backbones.FeatureNetwork(Looking(), 1)
+        network = FeatureNetwork(Looking(), 1)
         assert utilisation.flops_a_picture(network, transform(crop=9)) == 2 * 75 * 25
     assert hooked == []
 
 
-@pytest.mark.parametrize("name", sorted(backbones._FEATURE_POINTS))
+@pytest.mark.parametrize("name", sorted(FEATURE_POINTS))
 def test_each_family_has_a_skeleton_and_a_graph(name) -> None:
     """RegNet's cannot be built on torch's meta device like the others."""
     first = min(
-        (known for known in [*vision.classifiers(), *efficientnet_lite.NETWORKS] if known.startswith(name)),
+        (known for known in [*vision.classifiers(), *NETWORKS] if known.startswith(name)),
         key=lambda known: "128" in known,
     )
     first = {"regnet": "regnet_y_400mf", "wide_resnet": "wide_resnet50_2"}.get(name, first)

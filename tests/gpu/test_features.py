@@ -11,10 +11,11 @@ import torch
 from lively_networks import lively
 
 from sightword.features import backbones
-from sightword.features.backbones import FeatureNetwork, build, cut, find_backbone
+from sightword.features.backbones import build, cut, find_backbone
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
+from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
 from sightword.features.vision import classifiers
 

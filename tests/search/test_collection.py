@@ -17,13 +17,22 @@ from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
 from sightword import extract
 from sightword.errors import SearchError, StoreError
+from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
+from sightword.features.joined import parts_of
+from sightword.features.precomputed import convert
+from sightword.features.settings import FeaturesSettings
+from sightword.features.tables.table import Origin, read_features, write_features
+from sightword.features.weights import Weights
 from sightword.images import resized
 from sightword.search import collection
 from sightword.search.collection import PictureFolder
+from sightword.search.joined_folder import JoinedFolder
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import FileDigests, list_pictures
+from sightword.search.provenance import difference
 from sightword.search.searcher import Searcher
+from sightword.search.uploads import UploadedPictures
 from sightword.storage.store import Store
 
 
@@ -88,6 +97,46 @@ def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(wor
     again = read(world, folder, tmp_path / "store")
     assert again.image_ids == found.image_ids
     assert np.array_equal(again.features, found.features)
+
+
+def test_several_networks_give_their_features_side_by_side(world, folder, tmp_path):
+    """From one table of both, also for an uploaded picture, each network with a transform of its own."""
+    one = world.encoder().notes["features"]
+    ids = [f"scene-00{number}.png" for number in (3, 4, 5, 6, 7)]
+    paths = [world.files / image_id for image_id in ids]
+    size = {"resize": 80, "crop": 72, "crops": "one"}
+    other = extract(paths, "timm:test_resnet", "random", weights_seed=7, fit="squash", interpolation="bicubic", **size)
+    made = {"resize": [80, 80], "interpolation": "bicubic", "exif": False, "crops": "one", "crop": 72, "relu": False,
+            "l2": False, "mean": [0.5] * 3, "std": [0.5] * 3}  # fmt: skip
+    sha256 = Weights(find_backbone("timm:test_resnet"), "random", seed=7).sha256
+    origin = Origin("timm:test_resnet", "pooled", "random:7", sha256, json.dumps(made), "fp32", "extracted")
+    table = world.table()
+    rows = table.rows(ids)
+    tables = {
+        "one": (table.features[rows], Origin(**{key: one[key] for key in vars(origin)})),
+        "other": (other, origin),
+    }
+    for name, (values, of) in tables.items():
+        hashes = [table.sha256[row] for row in rows]
+        write_features(tmp_path / f"{name}.h5", ids, hashes, values.shape[1], [(np.arange(len(ids)), values)], of)
+    settings = FeaturesSettings(source="precomputed", inputs=str(tmp_path), precomputed=["one.h5", "other.h5"])
+    convert(tmp_path / "both.h5", ids, settings)
+    both = read_features(tmp_path / "both.h5")
+    scaled = [values / np.linalg.norm(values, axis=1, keepdims=True) for values in (table.features[rows], other)]
+    np.testing.assert_allclose(both.features, np.hstack(scaled), rtol=1e-6, atol=1e-7)
+
+    networks = [NamedNetwork(part) for part in parts_of(both.attributes)]
+    place = {"device": torch.device("cpu"), "store": Store(tmp_path / "store")}
+    joined = JoinedFolder(folder, networks, both.attributes, **place)
+    found = all_of(joined)
+    assert found.image_ids == ["beach/A b.PNG", *ids[:4]]
+    assert np.array_equal(found.features, both.features[[4, 0, 1, 2, 3]])
+    assert joined.dimension == both.features.shape[1]
+    assert difference(both.attributes, joined.attributes) == ""
+    assert np.array_equal(UploadedPictures(both.attributes, {}).features(paths[0].read_bytes()), both.features[0])
+    (folder / "beach/A b.PNG").write_bytes(b"GIF89a")
+    broken = all_of(JoinedFolder(folder, networks, both.attributes, **place))
+    assert (broken.image_ids, broken.rejected) == (ids[:4], {"beach/A b.PNG"})
 
 
 def test_pictures_are_squashed_where_the_network_saw_squashed_pictures(world, folder, tmp_path):

@@ -1,0 +1,1 @@
+"""The libraries whose image networks make features, a module for each."""

@@ -1,0 +1,97 @@
+"""Networks of one's own: ``package.module:function``, a function that returns the network, its transform and a name."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from sightword.errors import FeaturesError
+from sightword.features.networks.network import FeatureNetwork, Library, OwnTransform
+from sightword.features.settings import PACKAGE
+from sightword.io.files import sha256_file
+from sightword.messages import did_you_mean, first_line, quote
+
+_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class Function(Library):
+    """A network that a function returned; the description of the function is the feature point."""
+
+    transform: OwnTransform
+    network: nn.Module = field(repr=False)
+    source: str
+    """The file of the function's module."""
+
+    @property
+    def configuration(self) -> str:
+        """The sha256 of the function's module: another function may give the same weights another meaning."""
+        return sha256_file(self.source) if self.source else ""
+
+    @property
+    def own(self) -> OwnTransform:
+        """The transform that the function returned."""
+        return self.transform
+
+    @property
+    def accepted(self) -> list[str]:
+        """The names of weights that are no file."""
+        return [PACKAGE]
+
+    def classifier_key(self, key: str) -> bool:
+        """Return False: a file has all weights."""
+        del key
+        return False
+
+    def made(self, *, published: bool) -> nn.Module:
+        """Return a copy of the network, with the weights that the function gave it."""
+        del published
+        return copy.deepcopy(self.network)
+
+    def cut(self, network: nn.Module) -> FeatureNetwork:
+        """Return the network, whose output is the feature."""
+        return self.measured(network)
+
+
+def find(name: str, feature_point: str) -> Function:
+    """Call a function and return its network.
+
+    Raises:
+        FeaturesError: there is no such function, it returns something else, or its description is not
+            ``feature_point``, which may be empty.
+    """
+    where = f"backbone {quote(name)}"
+    if not _NAME.fullmatch(name):
+        expected = "a name of torchvision, timm:NAME, open_clip:NAME/TAG, transformers:NAME or package.module:function"
+        raise FeaturesError("is not the name of a network", where=where, expected=expected)
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        near = did_you_mean(module_name, ["timm", "open_clip", "transformers"])
+        raise FeaturesError(f"cannot be imported ({first_line(error)})", where=where, todo=near) from None
+    function: Any = getattr(module, function_name, None)
+    if not callable(function):
+        what, near = f"{module_name} has no such function", did_you_mean(function_name, vars(module))
+        raise FeaturesError(what, where=where, todo=near)
+    match function():
+        case (nn.Module() as network, Mapping() as transform, str(description)):
+            pass
+        case other:
+            expected = "(torch.nn.Module, {'crop': 224, 'mean': [..], 'std': [..]}, 'description')"
+            raise FeaturesError(f"the function returns {quote(other)}", where=where, expected=expected)
+    if feature_point not in ("", description):
+        raise FeaturesError(
+            f"the function describes itself as {quote(description)}", where=where, expected=feature_point
+        )
+    try:
+        own = OwnTransform(**transform)
+    except TypeError as error:
+        raise FeaturesError(f"the transform does not fit ({first_line(error)})", where=where) from None
+    return Function(name, description, own, network.eval(), str(getattr(module, "__file__", None) or ""))

@@ -1,0 +1,152 @@
+"""Reads vectors of pictures, and ids where a file has them, from the files of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+from zipfile import BadZipFile, is_zipfile
+
+import numpy as np
+import numpy.typing as npt
+
+from sightword.errors import FeaturesError, FileFormatError
+from sightword.io.opening import reading
+from sightword.messages import and_more, first_line, short
+
+_NAMED = ("features", "vector")
+"""The names of the vectors in a file with several arrays of two dimensions."""
+
+_DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError, LookupError, RuntimeError,
+            AttributeError, BadZipFile)  # fmt: skip
+"""Errors of NumPy and other readers for a wrong header or size."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def read_vectors(path: Path) -> tuple[npt.NDArray[np.floating], Arrays]:
+    """Return the vectors (N, D) of a file, and its columns (N,) of texts or whole numbers by name.
+
+    A file with a vector (D,) for each picture, under the picture's id, gives one column, ``id``.
+
+    Raises:
+        FileFormatError: the file is missing or damaged.
+        FeaturesError: the file has no vectors, or several of which none is called ``features`` or ``vector``.
+    """
+    kind = path.suffix.lower()
+    with reading(path):
+        path.stat()
+    if kind == ".npy":
+        return _npy(path), {}
+    readers = {".npz": _npz, ".pt": _pt, ".safetensors": _safetensors, ".parquet": _parquet}
+    try:
+        arrays = readers.get(kind, _hdf5)(path)
+    except _DAMAGED as error:
+        raise FileFormatError(f"is not a whole {kind} file ({short(first_line(error))})", where=path) from None
+    tables = {name: array for name, array in arrays.items() if array.ndim == 2}
+    rows = {name: array for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind == "f"}
+    if not tables and rows and len({len(array) for array in rows.values()}) == 1:
+        return np.stack([*rows.values()]), {"id": np.array([*rows], object)}
+    chosen = next((name for name in _NAMED if name in tables), next(iter(tables), None) if len(tables) == 1 else None)
+    if chosen is None:
+        expected = f"one array of floats (pictures, features), or one called {' or '.join(_NAMED)}"
+        raise FeaturesError(f"has {_described(arrays)}", where=path, expected=expected)
+    columns = {name: array for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "OSUiu"}
+    return check(tables[chosen], f"{path}, {chosen}"), columns
+
+
+def check(vectors: npt.NDArray[Any], where: object) -> npt.NDArray[np.floating]:
+    """Return vectors; FeaturesError unless they are floats (N, D)."""
+    if vectors.ndim != 2 or vectors.dtype.kind != "f" or 0 in vectors.shape:
+        what = f"is {vectors.dtype} of shape {vectors.shape}"
+        raise FeaturesError(what, where=where, expected="floats of shape (pictures, features)")
+    return vectors
+
+
+def _described(arrays: Arrays) -> str:
+    return and_more((f"{name} {array.dtype} {array.shape}" for name, array in arrays.items()), 8) or "no array"
+
+
+def _npy(path: Path) -> npt.NDArray[np.floating]:
+    """Return the vectors of a ``.npy`` file, mapped into memory."""
+    if is_zipfile(path):
+        raise FileFormatError("is an archive of arrays", where=path, expected="a .npy file", todo="Call it .npz.")
+    try:
+        found = np.lib.format.open_memmap(path, mode="r")
+    except _DAMAGED as error:
+        raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=path) from None
+    if path.stat().st_size != found.offset + found.nbytes:
+        what = f"has another size than the header states (an array of shape {found.shape})"
+        raise FileFormatError(what, where=path, expected=f"{found.offset + found.nbytes} bytes")
+    return check(found, path)
+
+
+def _npz(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _pt(path: Path) -> Arrays:
+    """Return the tensors, and lists of texts, of what ``torch.save`` wrote; nothing in the file is executed."""
+    import torch
+
+    found = torch.load(path, map_location="cpu", weights_only=True)
+    return _plain(found if isinstance(found, Mapping) else {"features": found})
+
+
+def _safetensors(path: Path) -> Arrays:
+    from safetensors.torch import load_file
+
+    return _plain(load_file(path))
+
+
+def _plain(found: Mapping[Any, Any]) -> Arrays:
+    import torch
+
+    arrays: Arrays = {}
+    for name, value in found.items():
+        if isinstance(value, torch.Tensor):
+            value = value.detach()
+            arrays[str(name)] = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
+        elif isinstance(value, list | tuple):
+            arrays[str(name)] = np.array(value, object if all(isinstance(one, str) for one in value) else None)
+    return arrays
+
+
+def _parquet(path: Path) -> Arrays:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays: Arrays = {}
+    for name, column in zip((table := pq.read_table(path)).column_names, table.columns, strict=True):
+        if (
+            pa.types.is_list(column.type)
+            or pa.types.is_fixed_size_list(column.type)
+            or pa.types.is_large_list(column.type)
+        ):
+            flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            arrays[name] = flat.reshape(len(column), -1) if len(column) else flat
+        else:
+            arrays[name] = column.to_numpy()
+    return arrays
+
+
+def _hdf5(path: Path) -> Arrays:
+    import h5py
+
+    arrays: Arrays = {}
+
+    def note(name: str, one: object) -> None:
+        if isinstance(one, h5py.Dataset):
+            arrays[name] = one[()]
+
+    with h5py.File(path, "r") as file:
+        file.visititems(note)
+    return arrays
+
+
+def texts(column: npt.NDArray[Any]) -> Iterator[str]:
+    """Yield the ids of a column: texts, bytes in UTF-8, or whole numbers."""
+    for one in column.tolist():
+        yield one.decode() if isinstance(one, bytes) else str(one)

@@ -1,0 +1,217 @@
+"""Networks of timm, open_clip, transformers and of one's own give the features that their library gives."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from torch import nn
+
+from sightword import extract
+from sightword.errors import FeaturesError, SetupError, WeightsError
+from sightword.features.backbones import find_backbone
+from sightword.features.vision import torchvision
+from sightword.features.weights import Weights
+
+RESIZE = {"resize": 72, "interpolation": "bicubic"}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder, rng = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for number in range(2):
+        blocks = rng.integers(0, 256, (6, 8, 3), np.uint8).repeat(12, axis=0).repeat(12, axis=1)
+        Image.fromarray(blocks).save(folder / f"{number}.png")
+    return sorted(folder.iterdir())
+
+
+def expected(pictures: list[Path], crops: str, crop: int, mean: float, std: float, forward: Callable) -> np.ndarray:
+    """The mean over the crops of what a library returns, by torchvision's transforms."""
+    transforms = torchvision.transforms.functional
+    rows = []
+    for path in pictures:
+        pixels = torch.from_numpy(np.array(Image.open(path))).permute(2, 0, 1) / 255
+        pixels = (pixels - mean) / std
+        cut = transforms.ten_crop(pixels, crop) if crops == "ten" else [transforms.center_crop(pixels, [crop, crop])]
+        with torch.inference_mode():
+            rows.append(forward(torch.stack([*cut])).mean(dim=0).numpy())
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("crops", ["one", "ten"])
+@pytest.mark.parametrize(
+    ("name", "point", "side"),
+    [("test_vit", "", 0), ("test_vit", "cls", 0), ("test_vit", "patches", 0), ("test_resnet", "", 64)],
+)
+def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, point, side, crops) -> None:
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(1)
+    network = timm.create_model(name).eval()  # with its classifier, which the features leave out
+    save_file(network.state_dict(), tmp_path / "w.safetensors")
+    big = [tmp_path / path.name for path in pictures]
+    for path, into in zip(pictures, big, strict=True):
+        Image.open(path).resize((192, 168)).save(into)
+
+    def forward(crops: torch.Tensor) -> torch.Tensor:
+        tokens = network.forward_features(crops)
+        if point:
+            return tokens[:, 0] if point == "cls" else tokens[:, 1:].mean(dim=1)
+        return network.forward_head(tokens, pre_logits=True)
+
+    found = extract(
+        *(big, f"timm:{name}", tmp_path / "w.safetensors"),
+        feature_point=point,
+        crops=crops,
+        resize=168,
+        interpolation="bicubic",
+        crop=side or None,
+    )
+    np.testing.assert_allclose(found, expected(big, crops, side or 160, 0.5, 0.5, forward), rtol=0, atol=1e-5)
+
+
+def test_a_network_of_open_clip_gives_the_numbers_of_open_clip(pictures, tmp_path) -> None:
+    clip = pytest.importorskip("open_clip")
+    sides = {"vision_cfg": {"image_size": 64, "layers": 2, "width": 64, "patch_size": 16},
+             "text_cfg": {"context_length": 8, "vocab_size": 16, "width": 64, "heads": 2, "layers": 1}}  # fmt: skip
+    (tmp_path / "tiny-CLIP.json").write_text(json.dumps({"embed_dim": 32, **sides}))
+    clip.add_model_config(tmp_path)
+    torch.manual_seed(1)
+    network = clip.create_model("tiny-CLIP").eval()
+    save_file(network.state_dict(), tmp_path / "w.safetensors")
+    mean = torch.tensor(clip.OPENAI_DATASET_MEAN)[:, None, None]
+    std = torch.tensor(clip.OPENAI_DATASET_STD)[:, None, None]
+    for crops in ("one", "ten"):
+        found = extract(pictures, "open_clip:tiny-CLIP", tmp_path / "w.safetensors", crops=crops, **RESIZE)
+        wanted = expected(pictures, crops, 64, mean, std, network.encode_image)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    pooled = extract(pictures, "open_clip:tiny-CLIP", tmp_path / "w.safetensors", feature_point="pooled", **RESIZE)
+    np.testing.assert_allclose(pooled @ network.visual.proj.detach().numpy(), found, rtol=0, atol=1e-5)
+    with pytest.raises(WeightsError, match="names no weights; expected /TAG after it: none"):
+        Weights(find_backbone("open_clip:tiny-CLIP"), "hub")
+
+
+@pytest.mark.parametrize(("kind", "others"), [("Dinov2", 1), ("CLIP", 1), ("Siglip", 0)])
+def test_a_network_of_transformers_gives_the_numbers_of_transformers(pictures, tmp_path, kind, others) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
+    if kind == "Dinov2":
+        network = transformers.Dinov2Model(transformers.Dinov2Config(**small)).eval()
+    else:
+        text = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        config = getattr(transformers, f"{kind}Config")(
+            vision_config=small | {"intermediate_size": 32},
+            text_config=text,
+            **{"projection_dim": 16} if kind == "CLIP" else {},
+        )
+        network = getattr(transformers, f"{kind}Model")(config).eval()
+    network.save_pretrained(tmp_path)
+    means = {"image_mean": [0.4] * 3, "image_std": [0.2] * 3, "resample": 3}
+    sizes = {"size": {"shortest_edge": 72}, "crop_size": {"height": 64, "width": 64}, "do_center_crop": True}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(means | sizes))
+    vision = network if kind == "Dinov2" else network.vision_model
+    project = network.visual_projection if kind == "CLIP" else nn.Identity()
+    forwards = {
+        "": lambda crops: project(vision(crops).pooler_output),
+        "patches": lambda crops: vision(crops).last_hidden_state[:, others:].mean(dim=1),
+    }  # fmt: skip
+    if others:
+        forwards["cls"] = lambda crops: vision(crops).last_hidden_state[:, 0]
+    for point, forward in forwards.items():
+        for crops in ("one", "ten"):
+            found = extract(pictures, f"transformers:{tmp_path}", "hub", feature_point=point, crops=crops, **RESIZE)
+            np.testing.assert_allclose(found, expected(pictures, crops, 64, 0.4, 0.2, forward), rtol=0, atol=1e-5)
+    if not others:
+        with pytest.raises(FeaturesError, match=r"'cls': .* no feature point of this name; expected patches"):
+            extract(pictures, f"transformers:{tmp_path}", "hub", feature_point="cls", **RESIZE)
+
+
+OWN = """
+import torch
+
+def network():
+    torch.manual_seed({seed})
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 8), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    return layers, dict(crop=64, mean=(0.4,) * 3, std=(0.2,) * 3), "four means"
+
+def map():
+    return torch.nn.Conv2d(3, 4, 8), dict(crop=64), "a map"
+
+def nothing():
+    return None
+"""
+
+
+def test_a_network_of_ones_own_gives_its_numbers_and_a_changed_one_another_key(pictures, tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_network_one.py").write_text(OWN.format(seed=1))
+    (tmp_path / "own_network_two.py").write_text(OWN.format(seed=1) + "\n# changed\n")
+    found = extract(pictures, "own_network_one:network", "package", store=tmp_path / "store", **RESIZE)
+    own = sys.modules["own_network_one"]
+    wanted = expected(pictures, "ten", 64, 0.4, 0.2, own.network()[0])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    one, two = (Weights(find_backbone(f"own_network_{name}:network"), "package") for name in ("one", "two"))
+    assert one.sha256 != two.sha256
+    assert (one.name, one.backbone.feature_point) == ("package", "four means")
+    with pytest.raises(FeaturesError, match=r"returns \(1, 4, 57, 57\); expected a tensor \(crops, features\)"):
+        extract(pictures, "own_network_one:map", "package", **RESIZE)
+    with pytest.raises(FeaturesError, match="the function returns None"):
+        find_backbone("own_network_one:nothing")
+    with pytest.raises(FeaturesError, match=r"no such function. Did you mean network"):
+        find_backbone("own_network_one:netwrk")
+    with pytest.raises(FeaturesError, match=r"does not take crops of 4 pixels"):
+        extract(pictures, "own_network_one:network", "package", crop=4, **RESIZE)
+    with pytest.raises(WeightsError, match=r"no such weights .* expected package, a file"):
+        Weights(find_backbone("own_network_one:network"), "random")
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "message"),
+    [
+        ("timm:test_vti", "", "timm has no network of this name. Did you mean test_vit"),
+        ("timm:test_vit.r200", "", "no weights 'r200' of test_vit; expected r160_in1k"),
+        ("timm:test_vit", "fc7", "expected pooled or cls or patches"),
+        ("tim:test_vit", "", "cannot be imported .*Did you mean timm"),
+        ("open_clip:ViTB-32", "", "open_clip has no network of this name. Did you mean ViT-B-32"),
+        ("open_clip:ViT-B-32/opnai", "", "no weights 'opnai' of ViT-B-32; expected openai"),
+        ("a b:c", "", "is not the name of a network; expected a name of torchvision, timm:NAME"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name, point, message) -> None:
+    pytest.importorskip("open_clip")
+    with pytest.raises(FeaturesError, match=message):
+        find_backbone(name, point)
+
+
+def test_a_library_that_is_absent_is_refused_with_its_extra(monkeypatch) -> None:
+    for library, extra in (("timm", "timm"), ("open_clip", "clip"), ("transformers", "transformers")):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(SetupError, match=rf"{library} is not installed. Install the extra: .*sightword\[{extra}\]"):
+            find_backbone(f"{library}:x")
+
+
+def test_weights_of_the_hub_have_the_sha256_of_their_tensors(monkeypatch) -> None:
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(1)
+    trained = timm.create_model("test_vit", num_classes=0)
+    monkeypatch.setattr(timm, "create_model", lambda *_args, **_options: trained)
+    found = Weights(find_backbone("timm:test_vit"), "hub")
+    with pytest.raises(WeightsError, match=f"have the sha256 {found.sha256}; expected 0000"):
+        Weights(find_backbone("timm:test_vit"), "hub", sha256="0" * 64).load()
+    assert isinstance(Weights(find_backbone("timm:test_vit"), "hub", sha256=found.sha256).load(), nn.Module)
+
+    def absent(*_args: object, **_options: object) -> None:
+        raise OSError("cannot find the file in the cache")
+
+    monkeypatch.setattr(timm, "create_model", absent)
+    with pytest.raises(WeightsError, match="not in the cache and cannot be downloaded"):
+        Weights(find_backbone("timm:test_vit"), "hub")
+    with pytest.raises(WeightsError, match=r"IMAGENET1K_V1.*expected hub, a file ending .*, or random"):
+        Weights(find_backbone("timm:test_vit"), "IMAGENET1K_V1")
