@@ -15,8 +15,8 @@ from pipeline.cli.command import Commands, add_command, columns, refuse
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
-ENCODER is an encoder that comes with Sightword (flickr8k) or the address of one, the
-folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
+ENCODER is an encoder that comes with Sightword (flickr8k), owner/name of the Hugging
+Face hub, an address, the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
 encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
@@ -27,8 +27,9 @@ result files of MTEB."""
 PACK = """\
 Write an encoder as a folder to pass on, with its scores and lineage.
 
-OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accept, with
-the model card. For models/encoder of a project the card gets the scores of the test
+OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accept, and
+that huggingface_hub.upload_folder takes as it is: weights as safetensors, the model
+card, and LICENSE. For models/encoder of a project the card gets the scores of the test
 split, the raw data, parameters and commit that made the encoder. --half writes the
 weights in half precision, which halves the folder; --int8 quarters the folder."""
 
@@ -206,7 +207,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
     from pipeline.lineage.known_facts import facts_folders
-    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_scores
+    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_licence, with_scores
     from pipeline.pipelines import find_project
     from sightword.encoder.pretrained import PACKAGED, find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -217,7 +218,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     folder, out = find_encoder(arguments.encoder), arguments.out
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
-    encoder, card, lineage = SentenceEncoder.load(folder), folder / "README.md", ""
+    encoder, card, licence, lineage = SentenceEncoder.load(folder), folder / "README.md", folder / "LICENSE", ""
     text = read_text(card) if card.is_file() else ""
     for section in filter(None, _STORED.values()):  # of an encoder that was packed before
         text = text.replace(section, "")
@@ -233,11 +234,12 @@ def _pack(arguments: argparse.Namespace) -> int:
             text += scores
     except (LineageError, SetupError):  # the encoder is not of a project
         pass
+    text, terms = with_licence(text, encoder)
+    text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
         encoder.save(place, stored=arguments.stored)
-        if text:
-            text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
-            write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
+        write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
+        write_text(place / licence.name, read_text(licence) if licence.is_file() else terms)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
 
