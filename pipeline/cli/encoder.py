@@ -1,4 +1,4 @@
-"""The commands that evaluate a sentence encoder on SentEval's tasks, pack one, and export one."""
+"""The commands that evaluate a sentence encoder on SentEval's tasks, pack one, and export one, or features."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ captions, the encoder of pictures' features, and a description of their inputs, 
 the id of each character. ONNX Runtime runs both graphs once, and must give the
 embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 
+EXPORT_FEATURES = """\
+Write features of pictures as Parquet, for pandas, polars, DuckDB and datasets.
+
+OUT becomes a folder with features.parquet (id, vector, sha256 of the picture, and how
+the features were made) and the card of a data set, which a model hub takes as it is."""
 
 _STORED = {
     "float32": "",
@@ -54,7 +59,7 @@ _AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all":
 
 
 def add(commands: Commands) -> None:
-    """Add ``evaluate``, ``pack`` and ``export``."""
+    """Add ``evaluate``, ``pack``, ``export`` and ``export-features``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
     evaluate.add_argument(
         "encoder", metavar="ENCODER", help="flickr8k, a folder, a file of word vectors, or module:name"
@@ -87,6 +92,9 @@ def add(commands: Commands) -> None:
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help=folder)
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
+    features = add_command(commands, "export-features", EXPORT_FEATURES, _export_features)
+    features.add_argument("features", metavar="FILE", type=Path, help="such as data/features/features.h5")
+    features.add_argument("out", metavar="OUT", type=Path, help="a new folder")
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -252,4 +260,14 @@ def _export(arguments: argparse.Namespace) -> int:
     for path in (Path(arguments.out, name) for name in (CAPTIONS, IMAGES, DESCRIPTION)):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     print(f"ONNX Runtime and the encoder differ by {difference:.1e} at most.")
+    return 0
+
+
+def _export_features(arguments: argparse.Namespace) -> int:
+    from sightword.export.feature_table import TABLE, write_export
+    from sightword.messages import plural, size
+
+    count, width = write_export(arguments.out, arguments.features, progress=True)
+    table = arguments.out / TABLE
+    print(f"{table}: {plural(count, 'picture')}, {width:,} numbers each, {size(table.stat().st_size)}")
     return 0
