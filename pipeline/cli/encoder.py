@@ -1,4 +1,4 @@
-"""The commands that evaluate a sentence encoder on SentEval's tasks, pack one, and export one."""
+"""The commands that evaluate a sentence encoder on SentEval's tasks, pack one, and export one, or features."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pipeline.cli.command import Commands, add_command, columns, refuse
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
-ENCODER is an encoder that comes with Sightword (flickr8k) or the address of one, the
-folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
+ENCODER is an encoder that comes with Sightword (flickr8k), owner/name of the Hugging
+Face hub, an address, the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
 encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
@@ -27,8 +27,9 @@ result files of MTEB."""
 PACK = """\
 Write an encoder as a folder to pass on, with its scores and lineage.
 
-OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accept, with
-the model card. For models/encoder of a project the card gets the scores of the test
+OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accept, and
+that huggingface_hub.upload_folder takes as it is: weights as safetensors, the model
+card, and LICENSE. For models/encoder of a project the card gets the scores of the test
 split, the raw data, parameters and commit that made the encoder. --half writes the
 weights in half precision, which halves the folder; --int8 quarters the folder."""
 
@@ -40,6 +41,11 @@ captions, the encoder of pictures' features, and a description of their inputs, 
 the id of each character. ONNX Runtime runs both graphs once, and must give the
 embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
 
+EXPORT_FEATURES = """\
+Write features of pictures as Parquet, for pandas, polars, DuckDB and datasets.
+
+OUT becomes a folder with features.parquet (id, vector, sha256 of the picture, and how
+the features were made) and the card of a data set, which a model hub takes as it is."""
 
 _STORED = {
     "float32": "",
@@ -53,7 +59,7 @@ _AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all":
 
 
 def add(commands: Commands) -> None:
-    """Add ``evaluate``, ``pack`` and ``export``."""
+    """Add ``evaluate``, ``pack``, ``export`` and ``export-features``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
     evaluate.add_argument(
         "encoder", metavar="ENCODER", help="flickr8k, a folder, a file of word vectors, or module:name"
@@ -86,6 +92,9 @@ def add(commands: Commands) -> None:
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help=folder)
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
+    features = add_command(commands, "export-features", EXPORT_FEATURES, _export_features)
+    features.add_argument("features", metavar="FILE", type=Path, help="such as data/features/features.h5")
+    features.add_argument("out", metavar="OUT", type=Path, help="a new folder")
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -206,7 +215,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
     from pipeline.lineage.known_facts import facts_folders
-    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_scores
+    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_licence, with_scores
     from pipeline.pipelines import find_project
     from sightword.encoder.pretrained import PACKAGED, find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -217,7 +226,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     folder, out = find_encoder(arguments.encoder), arguments.out
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
-    encoder, card, lineage = SentenceEncoder.load(folder), folder / "README.md", ""
+    encoder, card, licence, lineage = SentenceEncoder.load(folder), folder / "README.md", folder / "LICENSE", ""
     text = read_text(card) if card.is_file() else ""
     for section in filter(None, _STORED.values()):  # of an encoder that was packed before
         text = text.replace(section, "")
@@ -233,11 +242,12 @@ def _pack(arguments: argparse.Namespace) -> int:
             text += scores
     except (LineageError, SetupError):  # the encoder is not of a project
         pass
+    text, terms = with_licence(text, encoder)
+    text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
         encoder.save(place, stored=arguments.stored)
-        if text:
-            text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
-            write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
+        write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
+        write_text(place / licence.name, read_text(licence) if licence.is_file() else terms)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
 
@@ -250,4 +260,14 @@ def _export(arguments: argparse.Namespace) -> int:
     for path in (Path(arguments.out, name) for name in (CAPTIONS, IMAGES, DESCRIPTION)):
         print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     print(f"ONNX Runtime and the encoder differ by {difference:.1e} at most.")
+    return 0
+
+
+def _export_features(arguments: argparse.Namespace) -> int:
+    from sightword.export.feature_table import TABLE, write_export
+    from sightword.messages import plural, size
+
+    count, width = write_export(arguments.out, arguments.features, progress=True)
+    table = arguments.out / TABLE
+    print(f"{table}: {plural(count, 'picture')}, {width:,} numbers each, {size(table.stat().st_size)}")
     return 0

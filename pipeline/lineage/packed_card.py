@@ -1,4 +1,8 @@
-"""The model card of an encoder that is passed on: its name, its corpus with the terms, and test scores first."""
+"""The model card of an encoder that is passed on: its name, its corpus with the terms, and test scores first.
+
+The fields of the head are those of the Hugging Face hub (its page 'Model Cards'): ``license: other`` goes with
+``license_name`` and ``license_link``, the file ``LICENSE`` beside the card.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,12 @@ if TYPE_CHECKING:
 _NETWORKS = """\
 The published weights of image networks were trained on ImageNet, whose terms are non-commercial research and
 education."""
+_UNNAMED = "terms-of-captions-pictures-and-image-network"
+_LICENCE = 'license: "other"'
+_NO_TERMS = """\
+The weights come from captions, pictures and an image network, whose terms go with them.
+The Apache License 2.0 of Sightword's code does not cover the weights.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,37 @@ def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -
     """Return a model card whose section on use is that of a folder, or an encoder of the package, of this name."""
     from sightword.vse.selection.model_card import use
 
-    parts = _sections(card)
-    return "".join(f"{use(name, encoder, packaged=packaged)}\n" if one.startswith("## Use\n") else one for one in parts)
+    section = use(name, encoder, packaged=packaged)
+    if not packaged:
+        section += f"\nOf the Hugging Face hub, the name is `OWNER/{name}` in both (extra `hub` of Sightword).\n"
+    return "".join(f"{section}\n" if one.startswith("## Use\n") else one for one in _sections(card))
+
+
+def with_licence(card: str, encoder: SentenceEncoder) -> tuple[str, str]:
+    """Return a card with a head that names the file ``LICENSE``, and the text of this file; a foreign head is kept.
+
+    Args:
+        card: the card; without a head, or empty, as :meth:`SentenceEncoder.save` leaves a folder, the card gets one.
+        encoder: the encoder.
+    """
+    from sightword.vse.selection.model_card import yaml_head
+
+    if not card:
+        card = f"# A sentence encoder\n\nIt turns a sentence into {encoder.width} numbers.\n\n## Use\n"
+    if not card.startswith("---\n"):
+        kind = "sentence-similarity"
+        fields = {"library_name": "sentence-transformers", "pipeline_tag": kind, "license": "other"}
+        card = f"{yaml_head({**fields, 'tags': ['sentence-transformers', kind, 'feature-extraction']})}\n\n{card}"
+    head, _, body = card.partition("\n---\n")
+    lines = head.splitlines()
+    if _LICENCE in lines and "\nlicense_link:" not in head:
+        if "\nlicense_name:" not in head:
+            lines.insert(lines.index(_LICENCE) + 1, f'license_name: "{_UNNAMED}"')
+        named = next(place for place, line in enumerate(lines) if line.startswith("license_name:"))
+        lines.insert(named + 1, 'license_link: "LICENSE"')
+    terms = [one for one in _sections(body) if re.match("## (Terms|Licences)\n", one)]
+    text = terms[0].partition("\n\n")[2].strip() + "\n" if terms else _NO_TERMS
+    return "\n".join([*lines, "---\n"]) + body, text
 
 
 def of_corpus(card: str, name: str, corpus: Corpus) -> str:

@@ -1,4 +1,4 @@
-"""Encoders by name: those of the package, folders, and archives at an address, which are kept in the cache."""
+"""Encoders by name: those of the package, folders, names of a hub, and archives at an address, kept in the cache."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from sightword import machine
+from sightword.encoder.hub import from_hub, is_hub_name
 from sightword.errors import DownloadError, EncoderError, SetupError
 from sightword.io.files import Pathish, atomic_folder
 from sightword.io.saved import Format
@@ -31,25 +32,32 @@ def packaged() -> list[str]:
 
 
 def is_named(name: str) -> bool:
-    """Return whether a text is the name of an encoder of the package, or an address."""
-    return name in packaged() or "://" in name
+    """Return whether a text is the name of an encoder of the package or of the hub, or an address."""
+    return name in packaged() or "://" in name or is_hub_name(name)
 
 
-def find_encoder(name: Pathish, sha256: str | None = None) -> Path:
+def find_encoder(name: Pathish, sha256: str | None = None, revision: str | None = None) -> Path:
     """Return the folder of an encoder.
 
     Args:
         name: the name of an encoder of the package, which comes before a folder of this name (``./flickr8k`` is the
-            folder, and so is a :class:`~pathlib.Path`); a folder; or the address (``https://``, ``http://``,
-            ``file://``) of a zip, tar or tar.gz archive that holds such a folder.
+            folder, and so is a :class:`~pathlib.Path`); a folder; ``owner/name`` or ``owner/name@revision`` of the
+            Hugging Face hub, where neither this path nor its first part is a folder; or the address (``https://``,
+            ``http://``, ``file://``) of a zip, tar or tar.gz archive that holds such a folder.
         sha256: of the archive at an address, where the address does not end in ``#sha256=...``. The archive is
             downloaded once: ``SIGHTWORD_STORE`` keeps it unpacked.
+        revision: a branch, a tag or a commit of the hub's repository; None: its branch ``main``.
 
     Raises:
-        EncoderError: there is no such name, the hash is missing or is none, or the archive holds no whole encoder.
-        DownloadError: the archive cannot be downloaded, or has another hash.
+        EncoderError: there is no such name, the hash is missing or is none, or the archive or the repository holds no
+            whole encoder.
+        DownloadError: the encoder cannot be downloaded, or the archive has another hash.
         SetupError: the packages for downloads are not installed.
     """
+    hub = isinstance(name, str) and "://" not in name and name not in packaged() and is_hub_name(name)
+    if revision is not None and not hub:
+        what, expected = "revision is for an encoder of the hub", "a name such as owner/name"
+        raise EncoderError(what, where=quote(str(name))[1:-1], expected=expected)
     if isinstance(name, str) and "://" in name:
         return _at_address(name, sha256)
     if sha256 is not None:
@@ -59,6 +67,8 @@ def find_encoder(name: Pathish, sha256: str | None = None) -> Path:
         return Path(name)
     if name in packaged():
         return PACKAGED / name
+    if hub:
+        return from_hub(name, revision)
     if "/" in name or os.path.exists(name):  # noqa: PTH110 - False for a text that is no path at all
         return Path(name)
     raise no_such_encoder(name, "the folder of an encoder, or an address")
@@ -67,7 +77,7 @@ def find_encoder(name: Pathish, sha256: str | None = None) -> Path:
 def no_such_encoder(name: str, others: str) -> EncoderError:
     """Return the error of an unknown name, with the names of the package; ``others`` says what else is accepted."""
     names = packaged()
-    todo = did_you_mean(name, names) or hub_remark(name) or None
+    todo = did_you_mean(name, names) or None
     return EncoderError("no such encoder", where=name or "''", expected=", ".join([*names, others]), todo=todo)
 
 
@@ -82,19 +92,9 @@ def require_encoder(place: Path) -> None:
         made = place.parts[:1] == ("models",)
         what = f"does not exist{' yet' * made}"
         todo = _GROUNDED if place.parts[:2] == ("models", "grounded") else _MADE
-        todo = todo if made else f"{todo} {hub_remark(str(place))}".rstrip()
-        if str(place) in packaged():
+        if str(place) in packaged() or is_hub_name(str(place)):
             todo = f"SentenceEncoder.from_pretrained({str(place)!r}) loads the encoder of this name."
     raise EncoderError(what, where=place, todo=todo)
-
-
-def hub_remark(name: str) -> str:
-    """Return what to do with a name that is like one of a model hub, ``owner/model``; empty for others, and for a path
-    whose first part is a folder.
-    """
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name) or Path(name).parent.is_dir():
-        return ""
-    return f"If it is a model of a hub, use sentence_transformers.SentenceTransformer({name!r})."
 
 
 def _at_address(address: str, sha256: str | None) -> Path:

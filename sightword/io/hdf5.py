@@ -70,21 +70,39 @@ def seal(path: Pathish) -> None:
         file.write(head)
 
 
-def read_hdf5(
+@contextlib.contextmanager
+def opened(
     path: Pathish, *, expected: str, first: str, again: str
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], str]:
-    """Return the root attributes of an HDF5 file, its tables, and its checksum; arguments as for :func:`checked`.
+) -> Iterator[tuple[dict[str, Any], dict[str, h5py.Dataset], str]]:
+    """Yield the root attributes of an HDF5 file, its tables, for :func:`read_rows`, and its checksum.
+
+    The arguments are those of :func:`checked`.
 
     Raises:
         FileFormatError: the file is missing, cannot be read, or differs from what was written.
     """
     checksum = checked(path, expected=expected, first=first, again=again)
-    try:
-        with reading(path), h5py.File(path, "r") as file:
+    with contextlib.ExitStack() as stack:
+        with _faults(path, again):
+            file = stack.enter_context(h5py.File(path, "r"))
             values = sorted(file.attrs.items())
             attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
-            tables = {name: table[()] for name, table in file.items() if isinstance(table, h5py.Dataset)}
-        return attributes, tables, checksum
+            tables = {name: table for name, table in file.items() if isinstance(table, h5py.Dataset)}
+        yield attributes, tables, checksum
+
+
+def read_rows(table: h5py.Dataset, rows: slice, again: str) -> npt.NDArray[Any]:
+    """Return rows of a table of an :func:`opened` file; FileFormatError, which advises ``again``, if it is damaged."""
+    with _faults(table.file.filename, again):
+        found: npt.NDArray[Any] = table[rows]
+        return found
+
+
+@contextlib.contextmanager
+def _faults(path: Pathish, again: str) -> Iterator[None]:
+    try:
+        with reading(path):
+            yield
     except FileFormatError:
         raise
     except MemoryError:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from small_encoder import MODEL, TEXTS, made
 
-from sightword.encoder.by_name import open_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 
@@ -49,20 +48,6 @@ def test_the_constructor_with_a_name_says_what_loads_it() -> None:
     )
     with pytest.raises(EncoderError, match=r"call SentenceEncoder\.from_pretrained\('models/encoder'\)"):
         SentenceEncoder(Path("models/encoder"))
-
-
-@pytest.mark.parametrize("use", [SentenceEncoder.from_pretrained, SentenceEncoder.load, open_encoder])
-def test_a_name_of_a_model_hub_names_the_library_for_it(use, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("sentence-transformers/all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5"):
-        with pytest.raises(EncoderError) as caught:
-            use(name)
-        remark = f"If it is a model of a hub, use sentence_transformers.SentenceTransformer('{name}')."
-        assert str(caught.value).endswith(f" {remark}")
-    (tmp_path / "runs").mkdir()
-    with pytest.raises(EncoderError, match=r"runs/encoder: (does not exist|no such encoder)") as caught:
-        use("runs/encoder")
-    assert "hub" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -209,13 +209,18 @@ def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     assert cli.main(["pack", str(tmp_path / "e"), "out", "--half"]) == 0
     assert capsys.readouterr().out.startswith("out: ")
     card = Path("out/README.md").read_text()  # of no project
-    assert card == "# A card\n\n## Weights\n\nStored in half precision (float16), loaded as float32.\n"
+    head, _, text = card.partition("---\n\n")
+    assert head.endswith(
+        'license: "other"\nlicense_name: "terms-of-captions-pictures-and-image-network"\n'
+        'license_link: "LICENSE"\ntags: ["sentence-transformers", "sentence-similarity", "feature-extraction"]\n'
+    )
+    assert text == "# A card\n\n## Weights\n\nStored in half precision (float16), loaded as float32.\n"
     np.testing.assert_allclose(SentenceEncoder.load("out").encode(TEXTS), made().encode(TEXTS), atol=2e-3)
     assert cli.main(["pack", str(tmp_path / "e"), "whole"]) == 0
     np.testing.assert_array_equal(SentenceEncoder.load("whole").encode(TEXTS), made().encode(TEXTS))
     assert cli.main(["pack", "out", "again", "--half"]) == 0
     assert cli.main(["pack", "out", "in-full"]) == 0
-    assert [Path(name, "README.md").read_text() for name in ("again", "in-full")] == [card, "# A card\n"]
+    assert [Path(name, "README.md").read_text() for name in ("again", "in-full")] == [card, f"{head}---\n\n# A card\n"]
     assert cli.main(["pack", "out", "eight", "--int8"]) == 0
     assert Path("eight/README.md").read_text() == card.replace(
         "in half precision (float16)", "as 8-bit integers with a scale for each row"

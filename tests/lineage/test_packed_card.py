@@ -91,6 +91,7 @@ def test_a_packed_encoder_of_a_known_corpus_has_its_terms_and_test_scores_first(
     assert 'SentenceEncoder.from_pretrained("passed-on")' in card
     assert 'SentenceTransformer("passed-on", trust_remote_code=True)' in card
     assert sections_of(card)[-3:] == ["Parameters", "Weights", "Lineage"]
+    assert Path("passed-on/LICENSE").read_text().startswith("The weights were trained on Flickr8k, whose terms go")
 
 
 def test_an_encoder_of_the_package_is_used_by_its_name(project, monkeypatch) -> None:
@@ -137,7 +138,9 @@ def test_a_card_of_no_project_keeps_its_words_and_gets_the_name(tmp_path, monkey
     text = model_card(choice, SelectSettings(), amount)
     Path("mine/README.md").write_text(text)
     assert cli.main(["pack", "mine", "other"]) == 0
-    assert Path("other/README.md").read_text() == text.replace('("encoder"', '("other"')
+    packed = Path("other/README.md").read_text()
+    assert re.sub(r"license_\w+: .*\n|Of the Hugging .*\n\n", "", packed) == text.replace('("encoder"', '("other"')
+    assert "Flickr8k: for non-commercial research" in Path("other/LICENSE").read_text()
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,6 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 6"),
         (["./none", "a"], "none: does not exist. `dvc repro` makes models/encoder"),
         (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
-        (
-            ["a/b", "a"],
-            "a/b: does not exist. ",
-        ),
         (["flikr8k", "a"], "flikr8k: no such encoder; expected flickr8k, the folder of an encoder"),
         (["data", "a"], "data: holds no encoder"),
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
@@ -161,8 +157,6 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         error = capsys.readouterr().err.replace("\n", " ")
         assert f"sightword: {message}" in error, (arguments, error)
         assert "Traceback" not in error
-        hub = "comes with Sightword. If it is a model of a hub, use sentence_transformers.SentenceTransformer('a/b')"
-        assert (hub in error) == (arguments[0] == "a/b"), error
 
 
 def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(tmp_path, monkeypatch, capsys):

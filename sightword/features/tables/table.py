@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.io.files import Pathish, atomic_file
-from sightword.io.hdf5 import created, read_hdf5
+from sightword.io.hdf5 import created, opened, read_rows
 from sightword.messages import and_more
 
 SCHEMA = 2
@@ -146,10 +146,26 @@ def read_features(path: Pathish) -> FeatureTable:
         FileFormatError: the file is missing, of another schema or program, not complete, damaged or changed.
         FeaturesError: ids are not sorted, or values are not finite.
     """
+    return next(read_blocks(path))
+
+
+def read_blocks(path: Pathish, rows: int | None = None) -> Iterator[FeatureTable]:
+    """Yield what :func:`read_features` returns, in tables of at most so many rows, one of them in memory at a time."""
     expected, first = "a features file of this Sightword", "Run the stage features first."
-    attributes, datasets, checksum = read_hdf5(path, expected=expected, first=first, again=AGAIN)
-    tables = {name: datasets[name] for name in (*_TABLES, _REJECTED) if name in datasets}
-    _check_format(attributes, tables, path)
+    with opened(path, expected=expected, first=first, again=AGAIN) as (attributes, datasets, checksum):
+        tables = {name: datasets[name] for name in (*_TABLES, _REJECTED) if name in datasets}
+        _check_format(attributes, tables, path)
+        count = attributes["rows"]
+        for start in range(0, max(count, 1), rows or max(count, 1)):
+            part = slice(start, start + (rows or count))
+            block = {
+                name: read_rows(table, slice(None) if name == _REJECTED else part, AGAIN)
+                for name, table in tables.items()
+            }
+            yield _checked_table(path, block, attributes | {"checksum": checksum})
+
+
+def _checked_table(path: Pathish, tables: Mapping[str, npt.NDArray[Any]], attributes: dict[str, Any]) -> FeatureTable:
     try:
         texts = {name: [text.decode() for text in tables[name].tolist()] for name in tables if name != "features"}
     except UnicodeDecodeError as error:
@@ -163,7 +179,7 @@ def read_features(path: Pathish) -> FeatureTable:
     if len(bad):
         what = f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}"
         raise FeaturesError(what, where=path)
-    return FeatureTable(features, image_ids, texts["sha256"], attributes | {"checksum": checksum}, rejected)
+    return FeatureTable(features, image_ids, texts["sha256"], attributes, rejected)
 
 
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:
