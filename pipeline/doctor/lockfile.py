@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
+from pipeline.doctor.packages import check_lists
 from pipeline.doctor.project import check_hidden, git_output
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage.cache import Cache
@@ -51,7 +52,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = [*check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock)]
+    doubts = [*check_lists(project), *check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock)]
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
