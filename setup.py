@@ -59,6 +59,9 @@ setup(
     long_description_content_type="text/markdown",
     project_urls={name: HOME + path for name, path in PAGES.items()} if HOME else {},
     cmdclass={"build_py": Build},
-    packages=[*find_packages(include=["sightword", "sightword.*", "pipeline", "pipeline.*"]), FILES],
+    packages=[
+        *find_packages(include=["sightword", "sightword.*", "pipeline", "pipeline.*", "stages", "stages.*"]),
+        FILES,
+    ],
     package_dir={FILES: "."},
 )

@@ -244,6 +244,12 @@ def pipelines(project: Path) -> list[Pipeline]:
     return [Pipeline(project, folder) for folder in ("", *below)]
 
 
+def known(project: Path) -> list[Pipeline]:
+    """Return the pipelines of a project, then those that come with the code and that the project lacks."""
+    own = pipelines(project)
+    return own + [one for one in pipelines(shipped()) if one.folder not in {other.folder for other in own}]
+
+
 def by_stage(project: Path) -> dict[str, Pipeline]:
     """Return the pipeline of each stage of a project by the stage's address, in the order of the files.
 
@@ -259,6 +265,6 @@ def by_entry(project: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def of_sections(sections: Iterable[object], project: Path) -> Pipeline:
-    """Return the pipeline of a project whose stages are most of some sections; at a tie the first."""
+    """Return the known pipeline whose stages are most of some sections; at a tie the first."""
     names = set(sections)
-    return max(pipelines(project), key=lambda one: len(names & one.stages.keys()))
+    return max(known(project), key=lambda one: len(names & one.stages.keys()))

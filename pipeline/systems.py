@@ -13,15 +13,13 @@ A system is a pipeline with its modules: ``stages/`` for the first pipeline, ``s
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipeline.pipelines import Pipeline, pipelines, project_of, shipped
+from pipeline.pipelines import Pipeline, pipelines, project_of
 
 SYSTEM = "system"
 """The module with a system's declarations."""
@@ -45,15 +43,12 @@ class Compared:
 
 
 def path(pipeline: Pipeline, name: str) -> str:
-    """Return the path of a module of a pipeline, from the project's folder."""
+    """Return the path of a module of a pipeline, beside the packages."""
     return "/".join(filter(None, ("stages", pipeline.folder, f"{name}.py")))
 
 
 def load(pipeline: Pipeline, name: str) -> ModuleType | None:
     """Return the module of a pipeline's stage, or another one beside it; None where there is none of this name."""
-    if importlib.util.find_spec("stages") is None:
-        # The program `sightword` lies elsewhere, so stages/ is in the project, or with this code.
-        sys.path += [str(project_of(Path.cwd())), str(shipped())]
     module = ".".join(filter(None, ("stages", pipeline.folder, name)))
     try:
         return importlib.import_module(module)

@@ -122,7 +122,7 @@ OUTSIDE = "this command needs a project, and there is none here or above. Go to 
     [
         *(["recipe", "sample"], ["params"], ["params", "--check"], ["experiments"], ["compare", "HEAD", "smaller"]),
         *(["sweep", "grid.yaml"], ["audit", "metrics/summary.json"], ["audit", "--verify", "train"]),
-        *(["doctor", "--lock"], ["fetch", "senteval"], ["fetch", "weights"], ["init", "--update"]),
+        *(["doctor", "--lock"], ["fetch", "senteval"], ["fetch", "weights"], ["init", "--renew"]),
     ],
 )
 def test_outside_of_a_project_each_command_that_needs_one_says_the_same(

@@ -1,19 +1,21 @@
-"""Projects that `sightword init` makes, and the code that they take over from the package."""
+"""Projects that `sightword init` makes, and their lists of the code of the installed program."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from stage_here import run_here
 
 from pipeline import new_project
 from pipeline.cli import main
+from pipeline.lineage import code_lists
 from pipeline.lineage.facts import listed
 from pipeline.lineage.lock import is_code
-from pipeline.params import params_file, recipes
+from pipeline.params import params_file
 from pipeline.pipelines import by_entry, find_project, pipelines
 from sightword.errors import SetupError
 
@@ -37,6 +39,7 @@ def made(tmp_path_factory) -> Path:
 
 
 FURTHER = ("entailment", "grounded", "hypernyms")
+CHANGED = "sightword/captions/units.py"
 
 
 @pytest.fixture
@@ -46,7 +49,13 @@ def project(made, tmp_path, monkeypatch) -> Path:
     return tmp_path / "demo"
 
 
-def test_a_project_has_the_first_pipeline_with_the_parameters_of_the_sample(made, repository):
+def lists(folder: Path) -> dict[str, dict[str, str]]:
+    """The hashes of each list that the stages of a project name, by path."""
+    named = (path for stage in by_entry(folder).values() for path, _ in listed(stage, ("deps",)) if is_code(path))
+    return {path: code_lists.read(folder, path) for path in named}
+
+
+def test_a_project_has_the_first_pipeline_and_few_files(made, repository):
     assert find_project(made / "data") == made
     assert [one.folder for one in pipelines(made)] == [""]
     assert (made / "params.yaml").read_bytes() == (repository / "params.yaml").read_bytes()
@@ -54,28 +63,45 @@ def test_a_project_has_the_first_pipeline_with_the_parameters_of_the_sample(made
     assert (made / ".dvc/plots/intervals.json").is_file()
     assert not (made / "dvc.lock").exists()
     names = git(made, "ls-files").splitlines()
-    assert not [name for name in names if set(name.split("/")[:-1]) & set(FURTHER)]
-    bases = {recipe.name for recipe in recipes.list_recipes(made)}
-    assert {"sample", "own", "flickr8k"} <= bases
-    assert not bases & {"vendrov", "bordes", "snli-small", "hypernyms-sample"}
+    assert len(names) < 40
+    assert not [name for name in names if set(name.split("/")[:-1]) & {*FURTHER, "sightword", "stages", "recipes"}]
 
 
-def test_a_project_with_all_pipelines_has_all_code_that_stages_name_and_no_more_than_git_has(project, repository):
+def test_lists_have_all_files_that_the_repositorys_stages_name(project, repository):
     for number, name in enumerate(FURTHER):
         assert main(["init", "--add", name]) == 0
         assert [one.folder for one in pipelines(project)] == ["", *FURTHER[: number + 1]]
         assert (project / name / "params.yaml").read_bytes() == (repository / name / "params.yaml").read_bytes()
         assert (project / f"metrics/{name}/scorings.csv").is_file()
     assert [one.hidden for one in pipelines(project)] == [False, True, True, True]
-    code = {path for stage in by_entry(project).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
-    assert len(code) > 40
-    assert not [path for path in code if not (project / path).exists()]
-    packages = ("sightword", "pipeline", "stages", "recipes")
-    wanted = set(git(repository, "ls-files", "-co", "--exclude-standard", *packages).splitlines())
-    commit(project)
-    found = set(git(project, "ls-files", *packages).splitlines())
-    assert found == {one for one in wanted if (repository / one).is_file()}
-    assert new_project.differences(project) == ([], [], [])
+    theirs, found = by_entry(repository), lists(project)
+    for name, stage in by_entry(project).items():
+        rooms = [path for path, _ in listed(theirs[name], ("deps",)) if is_code(path)]
+        (path,) = (path for path, _ in listed(stage, ("deps",)) if is_code(path))
+        tracked = git(repository, "ls-files", "-co", "--exclude-standard", "--", *rooms).splitlines()
+        wanted = {file: hashlib.sha256((repository / file).read_bytes()).hexdigest() for file in tracked}
+        assert found[path] == wanted, name
+        kept = [dep for dep in theirs[name]["deps"] if dep not in rooms]
+        assert stage == {**theirs[name], "deps": [*kept, path]}
+    assert not code_lists.outdated(project)
+
+
+def test_recipes_and_grids_of_the_program_are_known_in_a_project(project, capsys):
+    assert main(["recipe", "--list"]) == 0
+    assert "\n  flickr8k  " in (shown := capsys.readouterr().out)
+    assert "\n  vendrov  " in shown
+    assert main(["recipe", "flickr8k"]) == 0
+    assert "flickr8k" in (project / "params.yaml").read_text()
+    for words in (["recipe", "vendrov"], ["sweep", "grid-energies", "--dry-run"]):
+        assert main(words) == 1
+        said = "does not have the pipeline hypernyms. `sightword init --add hypernyms` adds it"
+        assert said in capsys.readouterr().err
+    assert main(["sweep", "grid-samples"]) == 1
+    assert "no such grid (did you mean 'grid-sample'?)" in capsys.readouterr().err
+    (project / "recipes").mkdir()
+    (project / "recipes/mine.yaml").write_text("base: flickr8k\ntrain: {seed: 3}\n")
+    assert main(["recipe", "mine"]) == 0
+    assert "seed: 3" in (project / "params.yaml").read_text()
 
 
 def test_a_pipeline_that_is_there_or_unknown_is_not_added(project, capsys):
@@ -88,41 +114,25 @@ def test_a_pipeline_that_is_there_or_unknown_is_not_added(project, capsys):
     assert git(project, "status", "--porcelain") == ""
 
 
-def test_the_program_that_lies_elsewhere_adds_a_pipeline_and_makes_projects_within_a_project(project):
-    code = "import sys; from pipeline.cli import main; sys.exit(main(sys.argv[1:]))"
-    for words in (["init", "--add", "hypernyms"], ["init", "other"], ["recipe", "--list"]):
-        done = subprocess.run([sys.executable, "-I", "-c", code, *words], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    assert (project / "hypernyms/dvc.yaml").is_file()
-    assert (project / "other/dvc.yaml").is_file()
-    assert "vendrov" in done.stdout
-
-
-@pytest.mark.parametrize("broken", ["recipes/vendrov.yaml", "stages/hypernyms/train.py"])
+@pytest.mark.parametrize("broken", ["data/raw/hypernyms/README.md", "code/hypernyms/train.sha256"])
 def test_a_pipeline_that_cannot_be_added_leaves_no_file(project, capsys, monkeypatch, broken):
-    if broken.endswith(".yaml"):
-        (project / broken).write_text("train: {}  # the user's own\n")
+    if broken.endswith(".md"):
+        (project / broken).parent.mkdir()
+        (project / broken).write_text("the user's own\n")
         expected = f"the pipeline would replace other files: {broken}"
     else:
-        real, expected = new_project.shutil.copyfile, "no space"
+        real, expected = new_project.atomic_file, "no space"
 
-        def stop(source, target):
-            if str(target).endswith(broken):
+        def stop(path):
+            if str(path).endswith(broken):
                 raise SetupError(expected)
-            real(source, target)
+            return real(path)
 
-        monkeypatch.setattr(new_project.shutil, "copyfile", stop)
+        monkeypatch.setattr(new_project, "atomic_file", stop)
     before = git(project, "status", "--porcelain")
     assert main(["init", "--add", "hypernyms"]) == 1
     assert expected in capsys.readouterr().err
     assert git(project, "status", "--porcelain") == before
-
-
-def test_code_that_the_first_pipelines_stages_name_is_in_a_new_project(made):
-    code = {path for stage in by_entry(made).values() for path, _ in listed(stage, ("deps",)) if is_code(path)}
-    assert len(code) > 20
-    assert not [path for path in code if not (made / path).exists()]
-    assert new_project.differences(made) == ([], [], [])
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -176,7 +186,7 @@ def test_in_a_git_repository_a_project_is_a_folder_of_it(tmp_path):
     (tmp_path / "demo" / ".venv").mkdir(parents=True)
     folder = new_project.create(tmp_path / "demo")
     assert not (folder / ".git").exists()
-    assert "sightword/io/files.py" in git(folder, "ls-files", "-co", "--exclude-standard").splitlines()
+    assert "code/train.sha256" in git(folder, "ls-files", "-co", "--exclude-standard").splitlines()
     assert new_project.run_dvc("stage", "list", "--name-only", folder=folder).startswith("corpus")
 
 
@@ -199,93 +209,75 @@ def test_a_folder_with_files_is_left_alone(tmp_path, monkeypatch, capsys):
 def test_an_error_on_the_way_leaves_nothing(tmp_path, monkeypatch):
     (tmp_path / "held" / ".venv").mkdir(parents=True)
 
-    for number, error in ((3, OSError), (300, KeyboardInterrupt)):
-        copied = []
-        real = shutil.copyfile
+    for number, error in ((3, OSError), (20, KeyboardInterrupt)):
+        written = []
+        real = new_project.atomic_file
 
-        def stop(source, target, copied=copied, number=number, error=error, real=real):
-            copied.append(target)
-            if len(copied) == number:
+        def stop(path, written=written, number=number, error=error, real=real):
+            written.append(path)
+            if len(written) == number:
                 raise error
-            return real(source, target)
+            return real(path)
 
-        monkeypatch.setattr(new_project.shutil, "copyfile", stop)
+        monkeypatch.setattr(new_project, "atomic_file", stop)
         for folder in ("new/below", "held"):
-            copied.clear()
+            written.clear()
             with pytest.raises(error):
                 new_project.create(tmp_path / folder)
-        monkeypatch.setattr(new_project.shutil, "copyfile", real)
+        monkeypatch.setattr(new_project, "atomic_file", real)
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["held", "held/.venv"]
 
 
-def test_an_update_takes_over_the_code_and_leaves_the_parameters(project, capsys):
-    assert main(["init", "--update"]) == 0
-    assert "the code was already that of sightword" in capsys.readouterr().out
-    before = (project / "sightword/io/files.py").read_bytes()
-    (project / "sightword/io/files.py").write_text("# of an older version\n")
-    (project / "sightword/older.py").write_text("# gone since\n")
-    (project / "stages/mine.py").write_text("# a stage of my own\n")
-    (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("margin: 0.2", "margin: 0.3"))
-    (project / "recipes/grid.yaml").unlink()
-    assert main(["init", "--add", "hypernyms"]) == 0
+@pytest.fixture
+def newer(monkeypatch) -> None:
+    """Let the installed program have another sightword/captions/units.py than the lists."""
+    real = code_lists.installed
+
+    def other(path: str) -> dict[str, str]:
+        found = real(path)
+        return found | ({CHANGED: "0" * 64} if CHANGED in found else {})
+
+    monkeypatch.setattr(code_lists, "installed", other)
+
+
+def test_another_program_is_refused_by_its_stages_until_the_project_is_renewed(project, repository, newer, capsys):
+    refused = run_here(repository, project, "captions")
+    assert refused.returncode == 1
+    assert "code/captions.sha256: the installed sightword" in refused.stderr
+    assert f"has other code than this list: {CHANGED}. `sightword init --renew` takes over" in refused.stderr
+    assert CHANGED not in run_here(repository, project, "resize").stderr  # its list lacks the file
+    main(["doctor", "--quick"])
+    assert f"the installed sightword has other code than the lists in code/: {CHANGED}" in capsys.readouterr().out
+    assert main(["init", "--renew"]) == 0
+    assert " changed; `git diff` shows them)" in capsys.readouterr().out
+    changed = {line[3:] for line in git(project, "status", "--porcelain").splitlines()}
+    assert changed == {path for path, found in lists(project).items() if CHANGED in found}
+    assert "code/captions.sha256" in changed
+    assert "code/resize.sha256" not in changed
+    assert "other code" not in run_here(repository, project, "captions").stderr
+    assert main(["init", "--renew"]) == 0
+    assert "was already of sightword" in capsys.readouterr().out
+
+
+def test_a_renewal_follows_the_program_and_leaves_the_users_files(project, capsys):
+    main(["init", "--add", "hypernyms"])
     (project / "hypernyms/.dvcignore").unlink()  # this pipeline runs here
+    (project / "params.yaml").write_text((project / "params.yaml").read_text().replace("margin: 0.2", "margin: 0.3"))
+    (project / "data/raw/sample/scenes.yaml").write_text("# mine\n")
+    (project / "dvc.yaml").write_text("# of an older version\n" + (project / "dvc.yaml").read_text())
+    (project / "code/gone.sha256").write_text("# of a stage that is gone\n")
+    (project / "code/hypernyms/train.sha256").unlink()
     commit(project)
-    assert main(["init", "--update"]) == 0
+    assert main(["init", "--renew"]) == 0
     assert "(files: 1 new, 1 changed, 1 deleted; `git diff` shows them)" in capsys.readouterr().out
-    assert (project / "sightword/io/files.py").read_bytes() == before
-    changed = ["recipes/grid.yaml", "sightword/io/files.py", "sightword/older.py"]
-    assert sorted(line[3:] for line in git(project, "status", "--porcelain").splitlines()) == changed
-    assert "margin: 0.3" in (project / "params.yaml").read_text()
+    changed = sorted(line[3:] for line in git(project, "status", "--porcelain", "-uall").splitlines())
+    assert changed == ["code/gone.sha256", "code/hypernyms/train.sha256", "dvc.yaml"]
 
 
-def test_the_installed_program_updates_a_project_and_adds_a_pipeline_whose_stages_it_lacks(project):
-    """In a process of its own ``stages`` is the project's; the modules of a pipeline that is not there are absent."""
-    program = Path(sys.executable).with_name("sightword")
-    for options in (["--update"], ["--add", "hypernyms"], ["--update"], ["--add", "grounded"]):
-        done = subprocess.run([program, "init", *options], cwd=project, capture_output=True, text=True)
-        assert not done.returncode, done.stderr
-        if options[0] == "--add":
-            commit(project)
-    assert [one.folder for one in pipelines(project)] == ["", "grounded", "hypernyms"]
-
-
-def test_an_update_replaces_nothing_that_git_does_not_have(project, capsys):
-    (project / "sightword/io/files.py").write_text("# my own work\n")
-    assert main(["init", "--update"]) == 1
-    assert "git does not have sightword/io/files.py as they are" in capsys.readouterr().err
-    assert (project / "sightword/io/files.py").read_text() == "# my own work\n"
-    with pytest.raises(SetupError, match="the running code is that of this project"):
-        new_project.update(Path(__file__).parents[1])
-
-
-def test_an_update_deletes_nothing_that_git_ignores_and_asks_about_replaced_files_only(project, capsys):
-    (project / ".git/info/exclude").write_text("sightword/mine.py\n")
-    (project / "sightword/mine.py").write_text("# my own work\n")
-    (project / "sightword/io/files.py").write_text("# of an older version\n")
-    (project / "sightword/io/unpacking.py").unlink()
-    commit(project)
-    shutil.copy(Path(__file__).parents[1] / "sightword/io/unpacking.py", project / "sightword/io")  # not committed
-    assert main(["init", "--update"]) == 0
-    assert "(files: 1 changed; `git diff` shows them)" in capsys.readouterr().out
-    assert (project / "sightword/mine.py").read_text() == "# my own work\n"
-
-
-def test_an_update_leaves_clones_and_projects_of_other_kinds_alone(project, capsys):
-    for other in ("clone", "other"):
-        shutil.copytree(project, project.parent / other, symlinks=True)
-    (project.parent / "clone/setup.py").touch()
-    shutil.rmtree(project.parent / "other/stages")
-    for other in ("clone", "other"):
-        (project.parent / other / "sightword/io/files.py").write_text("# theirs\n")
-        commit(project.parent / other)
-        assert main(["init", "--update", str(project.parent / other)]) == 1
-        assert "was not made by `sightword init`" in capsys.readouterr().err
-        assert git(project.parent / other, "status", "--porcelain") == ""
-
-
-def test_the_doctor_tells_that_a_project_has_other_code(project, capsys):
-    main(["doctor", "--quick"])
-    assert "this command that of" not in capsys.readouterr().out
-    (project / "stages/train.py").write_text("# my own work\n")
-    main(["doctor", "--quick"])
-    assert "they differ in stages/train.py" in capsys.readouterr().out
+def test_a_renewal_replaces_nothing_that_git_does_not_have(project, repository, capsys):
+    (project / "dvc.yaml").write_text((project / "dvc.yaml").read_text() + "# mine\n")
+    assert main(["init", "--renew"]) == 1
+    assert "git does not have dvc.yaml as they are, and they would be replaced" in capsys.readouterr().err
+    assert (project / "dvc.yaml").read_text().endswith("# mine\n")
+    with pytest.raises(SetupError, match="was not made by `sightword init`"):
+        new_project.renew(repository)

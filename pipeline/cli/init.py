@@ -11,12 +11,13 @@ from pipeline.cli.command import Commands, add_command, refuse
 INIT = """\
 Make a project in a new folder, which `dvc repro` runs on the sample.
 
-The folder gets the first pipeline, its parameters, its recipes, and the code that
-the stages run: DVC then knows what an edit changes, and git keeps the code of each
-result. git and DVC are initialised where they are not there yet, and a new git
-repository gets its first commit. --add brings a further pipeline into a project.
-After an upgrade of the package, --update replaces the project's code by the new
-code, and `dvc repro` runs the stages whose code has changed."""
+The folder gets the first pipeline, its parameters, and lists of the files of the
+installed program that each stage runs, with their hashes: DVC and git then know
+which code made a result. git and DVC are initialised where they are not there
+yet, and a new git repository gets its first commit. --add brings a further
+pipeline into a project. When the program has changed, by an upgrade or an edit of
+its code, --renew writes the lists anew, and `dvc repro` runs the stages whose
+code has changed."""
 
 
 def add(commands: Commands) -> None:
@@ -24,12 +25,12 @@ def add(commands: Commands) -> None:
     init = add_command(commands, "init", INIT, _init)
     init.add_argument("folder", metavar="FOLDER", nargs="?", help="a new or an empty folder; else a project")
     init.add_argument("--add", metavar="PIPELINE", help="add hypernyms, entailment or grounded to a project")
-    init.add_argument("--update", action="store_true", help="take over the code of the installed package")
+    init.add_argument("--renew", action="store_true", help="take over the program as it is installed now")
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    other = arguments.update or arguments.add is not None
-    both = (arguments.update and arguments.add is not None, "--add and --update cannot be combined")
+    other = arguments.renew or arguments.add is not None
+    both = (arguments.renew and arguments.add is not None, "--add and --renew cannot be combined")
     refuse(arguments, (arguments.folder is None and not other, "which FOLDER? `.` is the current one"), both)
     from pipeline import new_project
     from pipeline.pipelines import find_project
@@ -49,11 +50,11 @@ def _init(arguments: argparse.Namespace) -> int:
         print(f"{project}: has the pipeline {arguments.add} now, on its sample")
         print(f'Next: git add -A . && git commit -m "{arguments.add}" && {pipeline.command}')
         return 0
-    found = new_project.update(project)
+    found = new_project.renew(project)
     if not any(found):
-        print(f"{project}: the code was already that of sightword {__version__}")
+        print(f"{project}: was already of sightword {__version__} as it is installed")
         return 0
     counts = ", ".join(f"{len(names)} {what}" for what, names in found._asdict().items() if names)
-    print(f"{project}: the code is now that of sightword {__version__} (files: {counts}; `git diff` shows them)")
+    print(f"{project}: is now of sightword {__version__} (files: {counts}; `git diff` shows them)")
     print("Next: sightword params --check && dvc repro")
     return 0

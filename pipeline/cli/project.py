@@ -86,6 +86,8 @@ def _recipe(arguments: argparse.Namespace) -> int:
         return _list_recipes(project)
     recipe = recipes.find(arguments.name, project)
     pipeline = overlay.resolve(recipe, project).pipeline
+    if arguments.params is None:
+        overlay.check_added(pipeline, project)
     path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)
     changed = writing.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""
@@ -99,6 +101,7 @@ def _list_recipes(project: Path) -> int:
     import textwrap
 
     from pipeline.params import overlay, recipes
+    from pipeline.pipelines import shipped
     from sightword.errors import SightwordError
 
     found = recipes.list_recipes(project)
@@ -115,7 +118,7 @@ def _list_recipes(project: Path) -> int:
         heading = folder or _FIRST
         print("\n" * bool(number) + f"{heading:{width + 2}}  {'needs':16}  time on two cores")
         print("\n".join(lines))
-    print("\nThe first lines of recipes/NAME.yaml say what a recipe is.")
+    print(f"\nThe first lines of NAME.yaml in {shipped() / 'recipes'} say what a recipe is.")
     return 0
 
 

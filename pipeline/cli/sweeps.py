@@ -27,7 +27,7 @@ SHOWN = 8
 SWEEP = """\
 Run a grid of experiments side by side, and print a table of them.
 
-The grid file names parameters and their values (recipes/grid.yaml is one). Each
+The grid file names parameters and their values, as recipes do. Each
 combination is one `dvc exp run`, kept as DVC keeps experiments, on a GPU of its
 own, or on a share of the cores. They start from the last commit, in clones of
 it: your files are left alone, and you can go on working. A failure does not
@@ -38,7 +38,7 @@ are not run again, and a half-done training run resumes."""
 def add(commands: Commands) -> None:
     """Add ``sweep``."""
     sweep = add_command(commands, "sweep", SWEEP, _sweep)
-    sweep.add_argument("grid", metavar="GRID", help="the grid file, such as recipes/grid.yaml")
+    sweep.add_argument("grid", metavar="GRID", help="a grid's name, such as grid-sample, or the path of a file")
     only = sweep.add_mutually_exclusive_group()
     only.add_argument("--dry-run", action="store_true", help="only list the experiments, and check that they can run")
     only.add_argument("--status", action="store_true", help="only list what is done, running, failed and to do")
@@ -56,11 +56,12 @@ def add(commands: Commands) -> None:
 def _sweep(arguments: argparse.Namespace) -> int:
     from pipeline.experiments import baseline, grid, jobs, plan, results, runner, slots, sweep
     from pipeline.experiments.clones import run_dvc
+    from pipeline.params import recipes
     from pipeline.pipelines import find_project
     from sightword.errors import ParamsError, SweepError
 
     project = find_project(Path.cwd())
-    wanted = grid.load(arguments.grid)
+    wanted = grid.load(recipes.find_grid(arguments.grid, project))
     base, source = sweep.base_params(wanted, project)
     every = plan.expand(wanted, base, arguments.grid)
     runs = [run for run in every if results.compiled(arguments.only).search(run.name)]

@@ -6,26 +6,32 @@ where a stage would run, where an output was added, and where hashes were edited
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
+from pipeline.doctor.packages import check_lists
 from pipeline.doctor.project import check_hidden, git_output
 from pipeline.experiments.clones import run_dvc
+from pipeline.lineage import code_lists
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import FETCH, SAVED, Records
 from pipeline.lineage.facts import stage_paths
+from pipeline.lineage.hashing import md5_of
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
+from pipeline.lineage.repository import Repository
 from pipeline.pipelines import PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
-from sightword.errors import SightwordError
+from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
-from sightword.messages import flat
+from sightword.messages import and_more, flat
 
 Values = Mapping[str, Any]
 _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc.lock, or let the next run do so.")
@@ -44,14 +50,14 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
                 return [problem(f"{name} has no sections", f"`git checkout -- {name}`.")]
             params[name] = values
         lock, status = lock_here(project), json.loads(run_dvc("status", "--json", folder=project))
-        reasons = stale(status, stages, params, lock, _tracked(project))
+        reasons = stale(status, stages, params, lock, _tracked(project), _changed_lists(lock, project))
     except SightwordError as error:
         return [failure(error, "Fix what it names.")]
     except json.JSONDecodeError:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = [*check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock)]
+    doubts = [*check_lists(project), *check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock)]
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
@@ -68,8 +74,26 @@ def _tracked(project: Path) -> dict[str, str]:
     return {path: md5 for name in names for path, md5 in tracked_hashes(read_text(project / name), name).items()}
 
 
+def _changed_lists(lock: Lock, project: Path) -> dict[str, str]:
+    """Return the path of each list of code that has changed since the lock, with the files that differ."""
+    deps = [dep for entry in lock.entries.values() for dep in entry.deps if code_lists.is_list(dep.path)]
+    found = {}
+    with contextlib.suppress(LineageError, OSError), Repository(project) as repository:
+        for dep in deps:
+            now = md5_of(project / dep.path)
+            if now != dep.md5:
+                names = code_lists.changed(dep.path, dep.md5, now, project, repository)
+                found[dep.path] = f"{dep.path} ({and_more(names, 5)})"
+    return found
+
+
 def stale(
-    status: Values, stages: Values, params: Values, lock: Lock, tracked: Mapping[str, str]
+    status: Values,
+    stages: Values,
+    params: Values,
+    lock: Lock,
+    tracked: Mapping[str, str],
+    lists: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, list[Finding]]:
     """Return by stage why it does not belong to its entry in the lock of all pipelines.
 
@@ -81,11 +105,15 @@ def stale(
         params: the sections of each ``params.yaml`` by its path; the paths in ``dvc.yaml`` may name their values.
         lock: the entries.
         tracked: the hash of each path that is tracked by a ``.dvc`` file.
+        lists: what messages say for the path of a list of code.
     """
     found: dict[str, list[Finding]] = {}
     for name, stage in stages.items():
         if entry := lock.entries.get(name):
-            reasons = [*_against_hashes(entry, lock, tracked), *_of_status(status.get(name, ()), entry, lock, params)]
+            reasons = [
+                *_against_hashes(entry, lock, tracked),
+                *_of_status(status.get(name, ()), entry, lock, params, lists),
+            ]
             own = params[Pipeline(Path(), folder_of(name)).params]
             found[name] = [*_against_pipeline(entry, stage, own), *map(problem, dict.fromkeys(reasons))]
         else:
@@ -126,7 +154,9 @@ def _doubts(records: Records, lock: Lock) -> list[Finding]:
     return found
 
 
-def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping[str, Any]) -> Iterator[str]:
+def _of_status(
+    changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping[str, Any], lists: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the changes in DVC's status; absent data is no change."""
     for change in changes:
         if isinstance(change, str):
@@ -140,7 +170,8 @@ def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping
             elif path.endswith(PARAMS):
                 yield f"parameters: {path} is {state}"
             elif state != "deleted":
-                yield f"{'output of an earlier stage' if made else 'data' if data else 'code'}: {path} is {state}"
+                kind = "output of an earlier stage" if made else "data" if data else "code"
+                yield f"{kind}: {lists.get(path, path)} is {state}"
             elif not made and not data:
                 yield f"code: {path} is not there"
         for path, state in (change.get("changed outs") or {}).items():

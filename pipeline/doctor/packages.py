@@ -14,9 +14,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from pipeline import new_project
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, good, problem, warning
+from pipeline.lineage import code_lists
 from sightword.messages import and_more
 
 OLDEST = (3, 11, 4)
@@ -37,14 +37,18 @@ def check_python(context: Context) -> Iterator[Finding]:
     yield from _check_path("dvc", "`dvc` should be the one of this environment", warning)
     package = Path(__file__).resolve().parents[1]
     own = context.project / "pipeline" if context.project else package
-    if context.project and own.is_dir() and own.resolve() != package:
-        differing = [name for names in new_project.differences(context.project) for name in names]
-        if differing:
-            what = (
-                f"the stages run the code of {context.project}, this command that of {package.parent}; they differ in"
-            )
-            todo = "`sightword init --update` takes over the installed code; in a clone, `make install`."
-            yield warning(f"{what} {and_more(differing)}", todo)
+    if own.is_dir() and own.resolve() != package:
+        what = f"the stages run the code of {context.project}, this command that of {package.parent}"
+        yield warning(what, "`make install` installs the code of a clone.")
+    if context.project:
+        yield from check_lists(context.project)
+
+
+def check_lists(project: Path) -> Iterator[Finding]:
+    """Check that the installed program is the one of the project's lists of code."""
+    if names := sorted({name for names in code_lists.outdated(project).values() for name in names}):
+        what = f"the installed sightword has other code than the lists in code/: {and_more(names, 5)}"
+        yield problem(what, f"{code_lists.RENEW}.")
 
 
 def _check_path(program: str, use: str, report: Callable[[str, str], Finding]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.lock import Lock, within
+from pipeline.lineage.lock import CODE, Lock, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
@@ -21,7 +21,7 @@ from sightword.messages import and_more
 
 _FILES = (PARAMS, DVC_YAML, LOCK)
 TRACED = (
-    *(*_FILES, *(f":(glob)*/{name}" for name in _FILES), "sightword", "pipeline", "stages", "pyproject.toml"),
+    *(*_FILES, *(f":(glob)*/{name}" for name in _FILES), *CODE, "pyproject.toml"),
     *("constraints.txt", ".dvc/config", "data/raw"),
 )
 """The files that make a result, as git's pathspecs."""

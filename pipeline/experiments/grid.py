@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
+from pipeline.pipelines import shipped
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import Pathish, read_text
@@ -88,13 +89,14 @@ def load(path: Pathish) -> Grid:
 
     Its parameters are checked by :func:`pipeline.experiments.plan.expand`.
     """
-    text = read_text(path, todo="See recipes/grid.yaml for one.")
+    todo = f"See {shipped() / 'recipes' / 'grid.yaml'} for one."
+    text = read_text(path, todo=todo)
     try:
         values = yaml_reader.parse(text, path)
     except FileFormatError as error:
         raise ParamsError(error.what, where=error.where) from None
     if not isinstance(values, dict) or "blocks" not in values:
-        raise ParamsError("is not a grid: it has no `blocks`", where=path, todo="See recipes/grid.yaml for one.")
+        raise ParamsError("is not a grid: it has no `blocks`", where=path, todo=todo)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).stem).strip("-_")[:LONGEST_NAME] or "sweep"
     try:
         return Grid.model_validate({"name": name, **values})

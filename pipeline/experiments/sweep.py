@@ -23,15 +23,18 @@ def pipeline_of(grid: Grid, project: Path) -> Pipeline:
     """Return the pipeline whose parameters a grid sets: its base's, the named one, or that of most of its sections.
 
     Raises:
-        ParamsError: there is no such base or pipeline.
+        ParamsError: there is no such base or pipeline, or the project does not have the pipeline.
         FileFormatError: the base or a ``dvc.yaml`` cannot be read.
     """
     if grid.base is not None:
-        return overlay.resolve(_recipe(grid.base, project), project).pipeline
-    if grid.pipeline is not None:
-        return overlay.named_pipeline(grid.pipeline, project, f"the grid {grid.name}: pipeline")
-    keys = [key for one in (grid.set, *grid.axes) for key in one]
-    return of_sections((key.partition(".")[0] for key in keys), project)
+        found = overlay.resolve(_recipe(grid.base, project), project).pipeline
+    elif grid.pipeline is not None:
+        found = overlay.named_pipeline(grid.pipeline, project, f"the grid {grid.name}: pipeline")
+    else:
+        keys = [key for one in (grid.set, *grid.axes) for key in one]
+        found = of_sections((key.partition(".")[0] for key in keys), project)
+    overlay.check_added(found, project)
+    return found
 
 
 def base_params(grid: Grid, project: Path) -> tuple[str, str]:

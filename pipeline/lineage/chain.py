@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import metric_keys
+from pipeline.lineage import code_lists, metric_keys
 from pipeline.lineage.evidence import FETCH, SAVED, Evidence, Records, Verdict
 from pipeline.lineage.history import SHALLOW
-from pipeline.lineage.lock import Artefact, Entry, Lock, is_code, within
+from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, within
 from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.scorings import Tally, tallies
@@ -37,9 +37,9 @@ class Traced:
     """The stage that wrote it; None for raw data, code, and a folder with outputs of several stages."""
     state: State
     files: dict[str, str] | None
-    """Of an unchanged folder of code: the hash of each file."""
+    """Of an unchanged folder or list of code: the hash of each file."""
     differing: list[str] | None
-    """Of a changed folder: the files that differ, where the cache has its listing."""
+    """Of a changed folder or list: the files that differ, where the cache or git has the earlier state."""
 
 
 @dataclass
@@ -154,7 +154,7 @@ def audit(
             unknown.append(f"{what} is not in the present lock: what follows is of {then.commit.name}")
         entries = then.lock.chain(subject.stage.name) if subject.stage else []
         records = Records(here.cache, facts, project)
-        links = [_link(entry, then.lock, here, records) for entry in entries]
+        links = [_link(entry, then.lock, here, records, repository) for entry in entries]
         found = Audit(subject, links, revision=then.commit, unknown=unknown)
         if repository is not None:
             _find_commits(found, repository, then.commit)
@@ -165,8 +165,8 @@ def audit(
         return found
 
 
-def _link(entry: Entry, lock: Lock, here: Workspace, records: Records) -> Link:
-    deps = [_traced(dep, lock, here) for dep in entry.deps]
+def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repository: Repository | None) -> Link:
+    deps = [_with_files(_traced(dep, lock, here), here, repository) for dep in entry.deps]
     outs = [_traced(out, lock, here) for out in entry.outs]
     run, weighed = records.facts.of(entry), records.weigh(entry)
     link = Link(entry, deps, outs, here.changed_params(entry), here.unread(entry), run, weighed)
@@ -192,6 +192,16 @@ def _traced(artefact: Artefact, lock: Lock, here: Workspace) -> Traced:
     differing = here.cache.differing(artefact, here.files(path)) if state == "changed since" else None
     stage = maker.name if maker else None
     return Traced(path, kind, artefact.md5, artefact.size, artefact.files, stage, state, files, differing)
+
+
+def _with_files(dep: Traced, here: Workspace, repository: Repository | None) -> Traced:
+    """Return a list of code with its files, compared with the installed program; anything else as it is."""
+    if not code_lists.is_list(dep.path) or dep.state == "missing":
+        return dep
+    then, now = code_lists.find(dep.path, dep.md5, here.project, repository), code_lists.installed(dep.path)
+    if then == now:
+        return replace(dep, state="ok", files=then)
+    return replace(dep, state="changed since", files=None, differing=sorted(changes(then, now)) if then else None)
 
 
 def _weights(link: Link, here: Workspace) -> dict[str, str]:

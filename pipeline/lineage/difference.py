@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.lineage import code_lists
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Evidence, Records, in_words
 from pipeline.lineage.lock import Entry, changes, hashes, is_code, within
@@ -160,6 +161,9 @@ def _stage(
     for path in sorted(changes(hashes(old.deps), hashes(new.deps))):
         if any(side.lock.made(path) for side in sides):
             found.inputs.append(path)
+        elif code_lists.is_list(path):
+            then, now = (hashes(one.deps).get(path) for one in (old, new))
+            found.code += code_lists.changed(path, then, now, sides[0].project, repository)
         elif is_code(path):
             revisions = [side.commit.sha for side in sides if side.commit]
             found.code += (repository.changed_files(revisions, path) if revisions else []) or [path]

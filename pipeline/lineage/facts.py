@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import documents
+from pipeline.lineage import code_lists, documents
 from pipeline.lineage.hashing import Ignored, hash_path, measure, stamp
 from pipeline.lineage.known_facts import RUNS, SCHEMA, SCORINGS, facts_name
 from pipeline.lineage.lock import entry_key, hashes, is_code, tracked_hashes, within
@@ -226,6 +226,8 @@ def _versions(
         with contextlib.suppress(OSError):
             # Data may be too large to be read once more.
             found[path] = hash_path(project / path, ignored).md5 if path in code else stamp(project / path, ignored)
+        if code_lists.is_list(path):
+            found |= code_lists.installed(path)
     return found
 
 

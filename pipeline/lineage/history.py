@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import metric_keys
+from pipeline.lineage import code_lists, metric_keys
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records
 from pipeline.lineage.lock import Entry, Lock, changes, is_code
@@ -78,7 +78,7 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
         for commit in repository.commits([*LOCKS, path], everywhere=everywhere)[::-1]:
             point, chain = states.at(commit)
             if point.value is not None:
-                points.append(_compared(point, before, chain))
+                points.append(states.compared(point, before, chain))
                 if before and not chain:
                     unknown.append(f"what changed in {commit.name}: its {LOCK} cannot be read")
                 before = chain or before
@@ -87,7 +87,7 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
             if point.value is not None and commit.baseline:
                 _, base = states.at(Commit(commit.baseline, "", "", ""))
                 near = [n for n, p in enumerate(points) if commit.baseline in (p.commit.sha, p.commit.baseline)]
-                points.insert(max(near, default=len(points) - 1) + 1, _compared(point, base, chain))
+                points.insert(max(near, default=len(points) - 1) + 1, states.compared(point, base, chain))
     if not points:
         seen = states.keys
         todo = did_you_mean(key, seen) if seen else f"`git ls-files metrics` lists the files; is {path} committed?"
@@ -123,6 +123,17 @@ class _States:
             self._found[commit.sha] = point, chain
         return self._found[commit.sha]
 
+    def compared(self, point: Point, before: _Chain, after: _Chain) -> Point:
+        """Return a point with the changes since a chain, if both chains are known."""
+        if not before or not after:
+            return point
+        found = changes(_inputs(before), _inputs(after))
+        code = {path for path in found if is_code(path)}
+        for path in filter(code_lists.is_list, found):
+            code = code - {path} | {*code_lists.changed(path, *found[path], self._project, self._repository)}
+        data = sorted(path for path in found if not is_code(path))
+        return replace(point, changed=changed_params(before, after), code=sorted(code), data=data)
+
     def _value(self, here: Snapshot) -> Any:
         try:
             values = json.loads(here.read(self._path) or b"null")
@@ -132,16 +143,6 @@ class _States:
             return found[0]
         self.keys = list(flat(values)) if isinstance(values, Mapping) else self.keys
         return None
-
-
-def _compared(point: Point, before: _Chain, after: _Chain) -> Point:
-    """Return a point with the changes since a chain, if both chains are known."""
-    if not before or not after:
-        return point
-    paths = sorted(changes(_inputs(before), _inputs(after)))
-    code = [path for path in paths if is_code(path)]
-    data = [path for path in paths if not is_code(path)]
-    return replace(point, changed=changed_params(before, after), code=code, data=data)
 
 
 def changed_params(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> dict[str, tuple[Any, Any]]:

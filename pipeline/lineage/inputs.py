@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import documents
+from pipeline.lineage import code_lists, documents
 from pipeline.lineage.facts import LARGE, stage_paths
 from pipeline.lineage.hashing import Ignored, hash_path, md5_of, measure, stamp
 from pipeline.lineage.lock import is_code
@@ -37,7 +37,8 @@ def inputs_hash(described: Mapping[str, Any], params: Pathish, item: Mapping[str
         deps, _ = stage_paths({"deps": described.get("deps", [])}, {**values, "item": item})
     except KeyError as error:
         raise LineageError(f"has no {error.args[0]}, which a dependency of the stage names", where=params) from None
-    found = {path: _of_code(_CODE / path) if is_code(path) else _of_data(Path(path).absolute()) for path in deps}
+    rooms = [path for path in deps if is_code(path) and not code_lists.is_list(path)]  # a list is the program's
+    found = {path: _of_code(_CODE / path) if path in rooms else _of_data(Path(path).absolute()) for path in deps}
     return hashlib.sha256(canonical_json(found).encode()).hexdigest()
 
 

@@ -22,7 +22,9 @@ RESOLVE = (
     f"Take one side whole (`git checkout --ours {LOCK}`, or `--theirs`), then run `dvc repro`: what either side has in "
     f"the cache is not computed again. Commit the {LOCK} that it writes."
 )
-CODE = ("sightword", "pipeline", "stages")
+LISTS = "code"
+"""The folder of lists of code, in a project that has no copy of the code (:mod:`pipeline.lineage.code_lists`)."""
+CODE = ("sightword", "pipeline", "stages", LISTS)
 """Folders of code; any other input that no stage made is data."""
 
 

@@ -177,12 +177,19 @@ def _pipeline(
 
 
 def named_pipeline(folder: object, project: Path, where: str) -> pipelines.Pipeline:
-    """Return the further pipeline in a folder of a project; ParamsError, which names ``where``, without one."""
-    known = {one.folder: one for one in pipelines.pipelines(project) if one.folder}
+    """Return the known further pipeline of a folder's name; ParamsError, which names ``where``, without one."""
+    known = {one.folder: one for one in pipelines.known(project) if one.folder}
     if not isinstance(folder, str) or folder not in known:
         what = f"no such pipeline: {quote(folder)}{guess(folder, known)}"
         raise ParamsError(what, where=where, expected=f"one of {', '.join(known)}" if known else None)
     return known[folder]
+
+
+def check_added(pipeline: pipelines.Pipeline, project: Path) -> None:
+    """Check that a project has a pipeline that comes with the code; ParamsError otherwise."""
+    if not (project / pipeline.dvc_yaml).is_file():
+        todo = f"`sightword init --add {pipeline.folder}` adds it."
+        raise ParamsError(f"the project does not have the pipeline {pipeline.folder}", where=project, todo=todo)
 
 
 def _has(values: Any, key: Key) -> bool:

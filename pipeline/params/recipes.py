@@ -1,4 +1,4 @@
-"""The recipes of a project: their names, their files, and the grids beside them."""
+"""The recipes that come with the code, and those of a project: their names, their files, and the grids beside them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from pipeline.pipelines import shipped
 from sightword.errors import ParamsError
 from sightword.io.files import read_text
 from sightword.messages import guess
@@ -27,8 +28,14 @@ class Recipe(NamedTuple):
 
 
 def list_recipes(project: Path) -> list[Recipe]:
-    """Return the recipes of a project, by name, without the grids of sweeps in the same folder."""
-    return [_describe(path) for path in sorted((project / "recipes").glob("*.yaml")) if not is_grid(path)]
+    """Return the recipes by name, without the grids beside them; one of the project replaces one of the code."""
+    return [_describe(path) for path in _files(project).values() if not is_grid(path)]
+
+
+def _files(project: Path) -> dict[str, Path]:
+    """Return the recipes and grids by their names, in order."""
+    paths = [path for folder in (shipped(), project) for path in (folder / "recipes").glob("*.yaml")]
+    return dict(sorted({path.stem: path for path in paths}.items()))
 
 
 def is_grid(path: Path) -> bool:
@@ -41,23 +48,35 @@ def find(name: str, project: Path) -> Recipe:
 
     Args:
         name: a name in ``recipes/``, or a path, which has a slash or ends in ``.yaml``.
-        project: the folder with ``recipes/``.
+        project: the project, which may have a folder ``recipes`` of its own.
 
     Raises:
         ParamsError: no such recipe; the message has near names.
     """
-    is_path = os.sep in name or name.endswith((".yaml", ".yml"))
-    path = Path(name) if is_path else project / "recipes" / f"{name}.yaml"
-    if path.is_file():
+    is_path = _is_path(name)
+    path = Path(name) if is_path else _files(project).get(name)
+    if path is not None and path.is_file():
         if is_grid(path):
-            todo = f"Run it with `sightword sweep {path}`."
-            raise ParamsError("is the grid of a sweep, not a recipe", where=path, todo=todo)
+            raise ParamsError("is the grid of a sweep, not a recipe", where=path, todo=f"Run `sightword sweep {name}`.")
         return _describe(path)
     if is_path:
-        raise ParamsError("no such recipe file", where=path)
+        raise ParamsError("no such recipe file", where=name)
     known = [recipe.name for recipe in list_recipes(project)]
-    expected = ", ".join(known) or f"a file in {project / 'recipes'}"
-    raise ParamsError(f"no such recipe{guess(name, known)}", where=name, expected=expected)
+    raise ParamsError(f"no such recipe{guess(name, known)}", where=name, expected=", ".join(known))
+
+
+def find_grid(name: str, project: Path) -> Path:
+    """Return the file of a grid by its name or path; ParamsError, which has near names, for an unknown name."""
+    if _is_path(name):
+        return Path(name)
+    grids = {stem: path for stem, path in _files(project).items() if is_grid(path)}
+    if name not in grids:
+        raise ParamsError(f"no such grid{guess(name, grids)}", where=name, expected=", ".join(grids))
+    return grids[name]
+
+
+def _is_path(name: str) -> bool:
+    return os.sep in name or name.endswith((".yaml", ".yml"))
 
 
 def _describe(path: Path) -> Recipe:

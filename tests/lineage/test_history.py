@@ -7,6 +7,13 @@ import json
 
 import pytest
 
+from pipeline.doctor.lockfile import check_lock
+from pipeline.doctor.packages import check_lists
+from pipeline.lineage import code_lists
+from pipeline.lineage.chain import audit
+from pipeline.lineage.difference import difference
+from pipeline.lineage.history import history
+
 KEY = "metrics/third.json:test.r10"
 
 
@@ -146,3 +153,31 @@ def test_a_commit_with_a_broken_lock_does_not_end_the_history(project):
     assert [one["value"] for one in found["points"]] == pytest.approx([3, 3, 3])
     assert not any(one["params"] or one["code"] or one["data"] for one in found["points"])
     assert any("dvc.lock cannot be read" in line for line in found["not_known"])
+
+
+def test_of_a_list_of_code_the_files_that_differ_are_named(project, monkeypatch):
+    program = {"sightword/one.py": "1" * 64, "sightword/two.py": "2" * 64}
+    monkeypatch.setattr(code_lists, "installed", lambda path: dict(program))
+    project.edit("dvc.yaml", "deps: [data/raw/in.txt", "deps: [code/first.sha256, data/raw/in.txt")
+    for change in ({}, {"sightword/two.py": "3" * 64}):
+        program |= change
+        project.write("code/first.sha256", code_lists.text(program))
+        project.do("dvc", "repro", "-q")
+        project.commit(f"a program with {len(change)} changes")
+    folder = project.folder
+    found = audit("first", folder).links[0].deps[0]
+    assert (found.path, found.kind, found.state, found.files) == ("code/first.sha256", "code", "ok", program)
+    earlier = audit("first", folder, revision="HEAD~1").links[0].deps[0]
+    assert (earlier.state, earlier.differing) == ("changed since", ["sightword/two.py"])
+    assert difference("HEAD~1", "HEAD", folder).stages[0].code == ["sightword/two.py"]
+    assert history(KEY, folder).points[-1].code == ["sightword/two.py"]
+    project.write("code/first.sha256", code_lists.text(program | {"sightword/one.py": "5" * 64}))
+    said = [one.what for one in check_lock(folder, ()) if one.state == "problem"]
+    assert "first: code: code/first.sha256 (sightword/one.py) is modified" in said
+    project.do("git", "checkout", "-q", ".")
+    program["sightword/three.py"] = "4" * 64  # an upgrade that the project has not taken over
+    now = audit("first", folder).links[0].deps[0]
+    assert (now.state, now.differing) == ("changed since", ["sightword/three.py"])
+    assert [one.what for one in check_lists(folder)] == [
+        "the installed sightword has other code than the lists in code/: sightword/three.py"
+    ]
