@@ -38,6 +38,7 @@ from pipeline.pipelines import DVC_YAML, ITEM, MATRIX, Pipeline, by_entry, folde
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
 from sightword.evaluation.ledger import Scoring
+from sightword.io.arrow import leave_pandas
 from sightword.io.files import FULL
 from sightword.messages import and_more
 
@@ -65,6 +66,7 @@ def main() -> None:
     options = [flag.strip("-").replace("-", "_") for flag in getattr(stage, "OPTIONS", {})]
     given = {option: getattr(arguments, option) for option in options}
     _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
+    leave_pandas()
     place = machine.place()
     if place.ranks > 1:
         _become_rank(place)

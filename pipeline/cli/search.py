@@ -91,8 +91,10 @@ def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(arguments: argparse.Namespace) -> int:
+    from sightword.io.arrow import leave_pandas
     from sightword.search.query import check_text
 
+    leave_pandas()
     combined = arguments.max or arguments.min or []
     _check(arguments, combined)
     texts = _named(combined) if arguments.query is None else {"the query": arguments.query}

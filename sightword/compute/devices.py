@@ -200,6 +200,11 @@ class OwnRandom(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self._generator = torch.Generator().manual_seed(seed)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: to hide the next method from torch's compiler, torch would import the compiler."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -7,7 +7,10 @@ once their schemas are defined, the import succeeds.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +22,32 @@ log = logging.getLogger(__name__)
 
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _libraries: list[Any] = []  # a definition lasts as long as its library object
+
+
+@contextlib.contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Keep torch's compiler from being loaded, which takes a second: torchvision imports one function of it.
+
+    The operator that calls the function is no part of a classifier; there it would load the compiler at its first call.
+    """
+    name = "torch._dynamo"
+    if name in sys.modules:
+        yield
+        return
+
+    def is_compile_supported(device: str) -> bool:
+        from torch._dynamo import utils
+
+        return bool(utils.is_compile_supported(device))
+
+    stand_ins = {name: ModuleType(name), f"{name}.utils": ModuleType(f"{name}.utils")}
+    vars(stand_ins[f"{name}.utils"])["is_compile_supported"] = is_compile_supported
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
 
 
 def _import_torchvision() -> ModuleType:
@@ -40,7 +69,8 @@ def _import_torchvision() -> ModuleType:
     return module
 
 
-torchvision = _import_torchvision()
+with _without_compiler():
+    torchvision = _import_torchvision()
 models: Any = torchvision.models
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from sightword.compute.devices import threads
+from sightword.compute.optimisers import Adam
 from sightword.entailment.judging.settings import NetworkSettings
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.evaluation.semantics.inputs import Inputs, finite
@@ -50,7 +51,7 @@ def classify(
     with threads(1), torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         network = _network(train.width, settings).to(device)
-        optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate, fused=True)
+        optimiser = Adam(network.parameters(), lr=settings.rate, fused=True)
         order = np.random.default_rng(seed)
         targets = torch.from_numpy(train.labels).float().to(device)
         best = -1.0, copy.deepcopy(network.state_dict())

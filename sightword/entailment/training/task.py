@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sightword.compute.devices import move
+from sightword.compute.optimisers import Adam
 from sightword.entailment.training.batches import EncodedPairs, Rows, batches
 from sightword.entailment.training.energies import margin_loss, pair_energies, torch_energies
 from sightword.entailment.training.prefixes import embed, fits
@@ -103,7 +104,7 @@ class PairTask(Task[EntailSettings]):
         self.epoch, self.order = 0, self._order(0)
         super().__init__(
             settings, steps=settings.epochs * len(self.order), every=settings.validate_every, modules=captions,
-            optimiser=torch.optim.Adam(captions.parameters(), lr=settings.rate, fused=True), device=device,
+            optimiser=Adam(captions.parameters(), lr=settings.rate, fused=True), device=device,
         )  # fmt: skip
 
     def _order(self, epoch: int) -> list[Rows]:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.compute.devices import threads
+from sightword.compute.optimisers import Adam
 from sightword.evaluation.semantics.inputs import Inputs, finite
 from sightword.statistics.inference import pearson
 
@@ -80,7 +81,7 @@ def train_head(train: Inputs, dev: Inputs, test: Inputs, *, seed: int = 1111) ->
         start = torch.nn.Linear(x.shape[1] - 1, CLASSES)
         layer = torch.cat([start.weight.detach(), start.bias.detach()[:, None]], dim=1)  # (5, 2D + 1)
         order = np.random.RandomState(seed)  # SentEval's generator, so the same batches
-        optimiser = torch.optim.Adam([layer], fused=True)
+        optimiser = Adam([layer], fused=True)
         best: tuple[float, torch.Tensor] | None = None
         epoch = worse = 0
         while worse < WORSE_CHECKS and epoch <= MOST_EPOCHS:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sightword.compute.optimisers import Adam
 from sightword.errors import TrainingError
 from sightword.grounded.skipthought.batches import batches, examples
 from sightword.grounded.skipthought.network import Neighbours, build
@@ -65,7 +66,7 @@ class TextTask(Task[SkipthoughtSettings]):
         self.text = text
         torch.manual_seed(settings.seed)
         self.network = build(settings, len(text.vocabulary)).to(device)
-        self.adam = torch.optim.Adam(self.network.parameters(), lr=settings.rate, fused=True)
+        self.adam = Adam(self.network.parameters(), lr=settings.rate, fused=True)
         super().__init__(
             settings, steps=settings.steps, every=settings.validate_every, modules=self.network, optimiser=self.adam,
             device=device,

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 from sightword.compute.devices import move
+from sightword.compute.optimisers import Adam
 from sightword.grounded.training.batches import Batch, Described, batch
 from sightword.grounded.training.network import Network, Seen
 from sightword.grounded.training.settings import Scenario
@@ -76,7 +77,7 @@ class GroundingTask(Task[Scenario]):
         self.training, self.dev = training.controlled(scenario, seed), dev
         self.extra = dict(extra or {})
         self.trained = list(modules.parameters())
-        self.adam = torch.optim.Adam(self.trained, lr=scenario.rate, fused=True)
+        self.adam = Adam(self.trained, lr=scenario.rate, fused=True)
         super().__init__(
             scenario, steps=scenario.steps, every=scenario.validate_every, modules=modules, optimiser=self.adam,
             device=device,

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from sightword.compute.devices import move
+from sightword.compute.optimisers import Adam, AdamW
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
 from sightword.model.encoders import Encoders
@@ -101,13 +102,13 @@ def check_sizes(settings: TrainSettings, training: Pairs, beside: Pairs | None =
 def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
     """Return Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
     if not settings.weight_decay:
-        return torch.optim.Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
+        return Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
     weights = list(encoders.parameters())
     groups = [
         {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [*(w for w in weights if w.ndim < 2), *objective.parameters()], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.rate_min, fused=True)
+    return AdamW(groups, lr=settings.rate_min, fused=True)
 
 
 class CaptionTask(Task[TrainSettings]):

@@ -1,0 +1,49 @@
+"""The optimisers are torch's own, and neither they nor networks of pictures load torch's compiler."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sightword.compute import optimisers
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_steps_give_the_numbers_of_torch_also_from_a_saved_state(name):
+    def trained(kind):
+        torch.manual_seed(3)
+        weights = torch.nn.Parameter(torch.randn(5, 4))
+        first = kind([weights], lr=0.1, weight_decay=0.1, fused=True)
+        for turn in range(4):
+            if turn == 2:
+                second = kind([{"params": [weights]}], lr=0.2, weight_decay=0.1, fused=True)
+                second.load_state_dict(first.state_dict())
+                first = second
+            first.zero_grad()
+            (weights**3).sum().backward()
+            first.step()
+        return weights.detach()
+
+    assert torch.equal(trained(getattr(optimisers, name)), trained(getattr(torch.optim, name)))
+
+
+def test_training_and_networks_of_pictures_leave_torchs_compiler_alone():
+    code = """if True:
+        import sys, torch
+        from sightword.compute.devices import OwnRandom
+        from sightword.compute.optimisers import Adam
+        from sightword.features import vision
+        with OwnRandom(0):
+            network = vision.models.get_model("shufflenet_v2_x0_5", weights=None).eval()
+        adam = Adam(network.parameters(), fused=True)
+        network(torch.zeros(1, 3, 64, 64)).sum().backward()
+        adam.step()
+        adam.zero_grad()
+        assert not {"torch._dynamo", "sympy"} & sys.modules.keys()
+        from torchvision.ops import roi_align  # what was put off still works
+        assert roi_align(torch.ones(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 2.0, 2.0]])], 1).shape == (1, 1, 1, 1)
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
