@@ -8,9 +8,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import Commands, add_command, columns, refuse
+
+if TYPE_CHECKING:
+    from sightword.encoder.sentence_encoder import SentenceEncoder
 
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
@@ -31,7 +34,9 @@ OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accep
 that huggingface_hub.upload_folder takes as it is: weights as safetensors, the model
 card, and LICENSE. For models/encoder of a project the card gets the scores of the test
 split, the raw data, parameters and commit that made the encoder. --half writes the
-weights in half precision, which halves the folder; --int8 quarters the folder."""
+weights in half precision, which halves the folder; --int8 quarters the folder.
+--axes keeps the principal axes of the vectors of training captions, for an encoder of
+n-grams, and prints the recall of both on the project's dev split, where that is here."""
 
 EXPORT = """\
 Write an encoder as ONNX, for programs without PyTorch.
@@ -89,6 +94,9 @@ def add(commands: Commands) -> None:
         ("--int8", "int8", "weights as 8-bit integers, a scale for each row"),
     ):
         stored.add_argument(flag, dest="stored", action="store_const", const=kind, default="float32", help=words)
+    pack.add_argument("--axes", metavar="N", type=int, help="numbers of the trained vector to keep")
+    texts = "training captions for --axes (default: those of the encoder's project)"
+    pack.add_argument("--captions", metavar="FILE", type=Path, help=texts)
     export = add_command(commands, "export", EXPORT, _export, extra="export")
     export.add_argument("encoder", metavar="ENCODER", help=folder)
     export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
@@ -224,10 +232,17 @@ def _pack(arguments: argparse.Namespace) -> int:
     from sightword.messages import size
 
     folder, out = find_encoder(arguments.encoder), arguments.out
+    refuse(
+        arguments,
+        (arguments.axes is not None and arguments.axes < 1, "--axes N must be at least 1"),
+        (arguments.captions is not None and arguments.axes is None, "--captions is for --axes"),
+    )
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
     encoder, card, licence, lineage = SentenceEncoder.load(folder), folder / "README.md", folder / "LICENSE", ""
-    text = read_text(card) if card.is_file() else ""
+    text, kept = read_text(card) if card.is_file() else "", ""
+    if arguments.axes is not None:
+        encoder, kept = _with_axes(encoder, folder, arguments)
     for section in filter(None, _STORED.values()):  # of an encoder that was packed before
         text = text.replace(section, "")
     try:
@@ -246,10 +261,37 @@ def _pack(arguments: argparse.Namespace) -> int:
     text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
         encoder.save(place, stored=arguments.stored)
-        write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
+        write_text(place / card.name, text + kept + _STORED[arguments.stored] + lineage)
         write_text(place / licence.name, read_text(licence) if licence.is_file() else terms)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
+
+
+def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Namespace) -> tuple[SentenceEncoder, str]:
+    """Return the encoder with fewer axes, and the section of its card; print the recall of both on dev."""
+    from sightword.captions.table import read_captions
+    from sightword.encoder.axes import keep_axes
+    from sightword.errors import EncoderError
+    from sightword.evaluation.retrieval.protocols import score
+    from sightword.features.tables.pairs import pair
+    from sightword.features.tables.table import read_features
+
+    data = folder.resolve().parents[1] / "data"
+    table, features = data / "captions" / "captions.parquet", data / "features" / "features.h5"
+    captions = arguments.captions or table
+    if not captions.is_file():
+        raise EncoderError("does not exist", where=captions, todo="Name the training captions with --captions FILE.")
+    short = keep_axes(encoder, arguments.axes, _read_training_captions(captions))
+    if table.is_file() and features.is_file() and encoder.features_width:
+        dev = pair(read_features(features), read_captions(table), "dev")
+        for name, one in (("whole", encoder), (f"{arguments.axes} axes", short)):
+            found = score(
+                *(one.encode_images(dev.features), one.encode(dev.texts), dev.image_of_caption, one.similarity_name)
+            )
+            r10 = " and ".join(f"{found[way]['r10']:.1f}" for way in ("caption_to_image", "image_to_caption"))
+            print(f"{name}: R@10 on dev {r10} (caption to image, image to caption)")
+    kept = f"The trained vector keeps {arguments.axes} of {encoder.width - short.width + arguments.axes} axes; "
+    return short, f"\n## Axes\n\n{kept}the scores above are those of the whole vector.\n"
 
 
 def _export(arguments: argparse.Namespace) -> int:
