@@ -37,6 +37,14 @@ def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
     return np.argsort([position[image_id] for image_id in image_ids], kind="stable").astype(np.int64)
 
 
+def drawn_splits(images: Pathish) -> str:
+    """Return how splits were drawn, in words, as ``images.parquet`` says; empty where the corpus names its splits."""
+    import pyarrow.parquet as pq
+
+    words: bytes = (pq.read_schema(images).metadata or {}).get(b"drawing", b"")
+    return words.decode()
+
+
 def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], seed: int = 0) -> list[NDArray[np.int64]]:
     """Return the picture rows of each of five folds of 1,000, sorted.
 
