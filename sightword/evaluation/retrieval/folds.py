@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -41,6 +42,8 @@ def drawn_splits(images: Pathish) -> str:
     """Return how splits were drawn, in words, as ``images.parquet`` says; empty where the corpus names its splits."""
     import pyarrow.parquet as pq
 
+    if not Path(images).exists():
+        return ""
     words: bytes = (pq.read_schema(images).metadata or {}).get(b"drawing", b"")
     return words.decode()
 
