@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sightword.corpus.beside import with_beside
+from sightword.corpus.drawing import Drawn, draw
 from sightword.corpus.records import Corpus, clean
 from sightword.corpus.sealing import seal
 from sightword.corpus.settings import CorpusSettings
@@ -22,5 +23,7 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
     listing = settings.listing()
     images, captions = settings.read(listing)
-    corpus = seal(clean(images, captions, listing, require_pictures=settings.require_pictures), settings.seal)
-    return with_beside(corpus, settings, {image.image_id for image in images})
+    corpus = clean(images, captions, listing, require_pictures=settings.require_pictures)
+    if isinstance(settings, Drawn):
+        corpus = draw(corpus, settings, listing)
+    return with_beside(seal(corpus, settings.seal), settings, {image.image_id for image in images})
