@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.io.opening import reading
@@ -19,7 +21,7 @@ _NAMED = ("features", "vector")
 """The names of the vectors in a file with several arrays of two dimensions."""
 
 _DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError, LookupError, RuntimeError,
-            AttributeError, BadZipFile)  # fmt: skip
+            AttributeError, BadZipFile, UnpicklingError, SafetensorError)  # fmt: skip
 """Errors of NumPy and other readers for a wrong header or size."""
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -83,7 +85,7 @@ def _npy(path: Path) -> npt.NDArray[np.floating]:
 
 
 def _npz(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as file:
+    with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 

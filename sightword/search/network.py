@@ -32,7 +32,8 @@ class NamedNetwork:
         """The reason why features like these cannot be computed; empty where they can."""
         if not self.attributes.get("backbone"):
             origin = str(self.attributes.get("origin") or "of unknown origin").partition(" (sha256")[0]
-            return f"this collection uses precomputed features ({origin}), so new pictures cannot be added"
+            what = f"this collection uses precomputed features ({origin}), so new pictures cannot be added"
+            return f"{what} unless features.precomputed_stated says how they were made"
         try:
             _ = self.transform
         except (ValueError, TypeError, FeaturesError):

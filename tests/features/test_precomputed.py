@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import warnings
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import example
 from hypothesis import given as given_values
 from hypothesis import strategies as st
+from PIL import Image
+from safetensors.torch import save_file
 
-from sightword.errors import FeaturesError, FileFormatError
+from sightword import extract
+from sightword.errors import FeaturesError, FileFormatError, SearchError
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import describe
 from sightword.features.tables.table import Origin, read_features, write_features
+from sightword.search.uploads import UploadedPictures
 
 IDS = ["b", "a", "c"]
 VALUES = np.array([[1, 2], [3, 4], [5, 6]], np.float16)
@@ -152,3 +160,98 @@ def test_a_file_of_our_own_keeps_what_it_says_of_itself(tmp_path) -> None:
     assert table.attributes["origin"].startswith("precomputed: x.h5")
     with pytest.raises(FeaturesError, match="1 of 1 pictures have no features: z"):
         convert(tmp_path / "out.h5", ["z"], settings)
+
+
+def save_torch(path, vectors, ids) -> None:
+    torch.save({"features": torch.tensor(vectors), "ids": ids}, path)
+
+
+def save_parquet(path, vectors, ids) -> None:
+    pq.write_table(pa.table({"id": ids, "vector": vectors.astype(np.float32).tolist(), "note": [1, 2, 3]}), path)
+
+
+def save_hdf5(path, vectors, ids) -> None:
+    with h5py.File(path, "w") as file:
+        file["group/features"], file["group/ids"] = vectors, ids
+
+
+def one_a_picture(path, vectors, ids) -> None:
+    save_file({name: torch.tensor(row).bfloat16() for name, row in zip(ids, vectors, strict=True)}, path)
+
+
+WRITERS = {
+    "x.npz": lambda path, vectors, ids: np.savez(path, vector=vectors, names=np.array(ids), other=vectors[:, :1]),
+    "x.pt": save_torch,
+    "x.parquet": save_parquet,
+    "x.hdf5": save_hdf5,
+    "x.safetensors": one_a_picture,
+}
+
+
+def settings_of(folder, name, ids="", **values) -> FeaturesSettings:
+    return FeaturesSettings(source="precomputed", inputs=str(folder), precomputed=name, precomputed_ids=ids, **values)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_of_another_program_gives_its_rows_by_its_own_ids(tmp_path, name) -> None:
+    WRITERS[name](tmp_path / name, VALUES, IDS)
+    assert convert(tmp_path / "out.h5", ["c", "a"], settings_of(tmp_path, name)) == 1
+    assert read_features(tmp_path / "out.h5").features.tolist() == [[3, 4], [5, 6]]
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
+    with pytest.raises(FileFormatError, match=rf"{name}: is not a whole \{name[1:]} file"):
+        convert(tmp_path / "out.h5", ["c", "a"], settings_of(tmp_path, name))
+
+
+def test_ids_are_a_named_column_or_the_publishers_order(tmp_path) -> None:
+    np.savez(tmp_path / "x.npz", features=VALUES, a=np.array(IDS), b=np.array([7, 8, 9]), c=np.array(["u", "v", "w"]))
+    convert(tmp_path / "out.h5", ["9", "7"], settings_of(tmp_path, "x.npz", "b"))
+    assert read_features(tmp_path / "out.h5").features.tolist() == [[1, 2], [5, 6]]
+    order = [("z", "train"), ("y", "dev"), ("x", "train")]
+    convert(tmp_path / "out.h5", ["x", "y", "z"], settings_of(tmp_path, "x.npz", "order"), order)
+    assert read_features(tmp_path / "out.h5").features.tolist() == [[5, 6], [3, 4], [1, 2]]
+    for ids, message in (("", "which may all be ids"), ("d", "neither a column .* expected a or b or c")):
+        with pytest.raises(FeaturesError, match=message):
+            convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz", ids))
+    with pytest.raises(FeaturesError, match="has 3 rows for 2 pictures"):
+        convert(tmp_path / "out.h5", ["x"], settings_of(tmp_path, "x.npz", "order"), order[:2])
+    np.savez(tmp_path / "x.npz", features=VALUES, ids=np.array(["a", "b", "a"]))
+    with pytest.raises(FeaturesError, match="row 3: the picture id 'a' stands twice"):
+        convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
+    np.savez(tmp_path / "x.npz", one=VALUES, two=VALUES, ids=np.array(IDS))
+    with pytest.raises(FeaturesError, match=r"expected one array of floats .* or one called features or vector"):
+        convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
+
+
+def test_a_file_for_each_split_has_each_picture_once_or_as_often_as_its_captions(tmp_path) -> None:
+    order = [("z", "train"), ("y", "dev"), ("x", "train")]
+    np.save(tmp_path / "train_ims.npy", np.repeat(VALUES[:2], 5, axis=0))
+    np.save(tmp_path / "dev_ims.npy", VALUES[2:])
+    np.save(tmp_path / "testall_ims.npy", VALUES)
+    settings = settings_of(tmp_path, "*_ims.npy")
+    convert(tmp_path / "out.h5", ["x", "y", "z"], settings, order)
+    assert read_features(tmp_path / "out.h5").features.tolist() == [[3, 4], [5, 6], [1, 2]]
+    np.save(tmp_path / "train_ims.npy", np.repeat(VALUES, 2, axis=0))
+    with pytest.raises(FeaturesError, match="has 3 rows a picture, but the rows 3 and 4 differ"):
+        convert(tmp_path / "out.h5", ["x", "y", "z"], settings, order)
+    with pytest.raises(FileFormatError, match=r"no file of a split .* expected a file such as train_ims.npy"):
+        convert(tmp_path / "out.h5", ["x"], settings, [("x", "test")])
+
+
+def test_stated_features_name_their_network_and_search_makes_them_again(tmp_path) -> None:
+    """With random weights: the vector of a new picture equals that of ``extract``."""
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 90, 3), np.uint8)).save(tmp_path / "a.png")
+    how = {"crops": "one", "crop": 64, "weights_seed": 3, "l2": True}
+    vector = extract([tmp_path / "a.png"], "squeezenet1_1", "random", resize=72, **how)
+    np.savez(tmp_path / "x.npz", features=vector, ids=np.array(["a"]))
+    made = {"backbone": "squeezenet1_1", "weights": "random", "precomputed_stated": True, **how}
+    resized = {"resize": 72, "interpolation": "lanczos", "exif": False}
+    convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz", **made), resized=resized)
+    attributes = read_features(tmp_path / "out.h5").attributes
+    again = UploadedPictures(attributes, {}).features((tmp_path / "a.png").read_bytes())
+    assert np.array_equal(again, vector[0])
+    with pytest.raises(FeaturesError, match="has 512 features of a picture, and resnet50 at avgpool gives 2048"):
+        changed = settings_of(tmp_path, "x.npz", **made | {"backbone": "resnet50"})
+        convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
+    convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
+    with pytest.raises(SearchError, match=r"precomputed features .*features.precomputed_stated"):
+        UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
