@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -273,6 +274,18 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def run_group(command: list[str], seconds: float | None) -> None:
+    """Run a program; after so many seconds end it with all that it started, which would keep the GPU."""
+    with subprocess.Popen(command, start_new_session=True) as child:
+        try:
+            code = child.wait(seconds)
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+    if code:
+        raise subprocess.CalledProcessError(code, command)
+
+
 def run_parts(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """Yield the result of each part, or its error, with its seconds."""
     for part in arguments.parts:
@@ -281,7 +294,7 @@ def run_parts(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
         with tempfile.NamedTemporaryFile() as file:
             command = [sys.executable, __file__, "--part", part, "--out", file.name, *words]
             try:
-                subprocess.run(command, timeout=None if arguments.tiny else SECONDS[part], check=True)
+                run_group(command, None if arguments.tiny else SECONDS[part])
                 found = json.load(file)
             except subprocess.SubprocessError as error:
                 found = {"error": str(error)}

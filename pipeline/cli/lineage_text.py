@@ -42,11 +42,16 @@ def print_audit(found: Values, *, full: bool) -> None:
 
 def _print_stages(stages: Sequence[Values]) -> None:
     """Print a line for each stage, then doubts about runs, and what has changed since."""
-    width = max([10, *(len(stage["name"]) for stage in stages)])
-    for stage in stages:
-        commit = name_of(stage["commit"]) if stage["commit"] else "no commit"
-        run = run_line(stage["run"], brief=True) if stage["run"] else ""
-        print(f"{stage['name']:{width}} {stage['state']:13} {commit:9} {run}".rstrip())
+    rows = [
+        (
+            *(stage["name"], stage["state"], name_of(stage["commit"]) if stage["commit"] else "no commit"),
+            run_line(stage["run"], brief=True) if stage["run"] else "",
+        )
+        for stage in stages
+    ]
+    widths = [max([least, *(len(row[place]) for row in rows)]) for place, least in enumerate((10, 13, 9, 0))]
+    for row in rows:
+        print(" ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     for stage in stages:
         if stage["record"]["against"]:
             print(f"{stage['name']}: {record_line(stage['record'])}")

@@ -17,7 +17,7 @@ from sightword.encoder.parts import Part, widths_of
 from sightword.errors import EncoderError
 from sightword.messages import quote
 from sightword.model.embedding import Floats
-from sightword.model.shape import ComparisonName, SimilarityName
+from sightword.model.shape import ComparisonName, SimilarityName, TfidfShape
 from sightword.model.similarity import unit_rows
 
 Combine = Literal["sum", "join"]
@@ -219,7 +219,10 @@ def check_joined(
         what = f"cannot be joined with an encoder that was trained with the similarity {similarity}"
         raise EncoderError(what, where=where, expected="train.similarity: cosine")
     if other.combine == "join":
-        raise EncoderError("is joined of several encoders", where=where, todo="Name each of them instead.")
+        what, todo = "is joined of several encoders", "Name each of them instead."
+        if any(isinstance(part.shape, TfidfShape) for part in other.leaves):
+            what, todo = "has a lexical part", "Take its run with select.lexical: 0, and set select.lexical here."
+        raise EncoderError(what, where=where, todo=todo)
     if 0 not in (other.features_width, features_width) and other.features_width != features_width:
         what, todo = f"takes {other.features_width} features of a picture", "Train both on the same features."
         raise EncoderError(what, where=where, expected=str(features_width), todo=todo)

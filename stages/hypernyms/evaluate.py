@@ -30,6 +30,7 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
     from sightword.hypernyms.judging import measuring
     from sightword.hypernyms.page import drawings
     from sightword.hypernyms.page.page import render
+    from sightword.hypernyms.page.words import look_up
     from sightword.hypernyms.training.concepts import Concepts
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.report.binary import curve, energies
@@ -60,7 +61,9 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
         write_tsv(folder / "energies.tsv", ("from", "to", "true", "false"), found.histogram)
         write_tsv(folder / "depth.tsv", ("depth", "accuracy", "pairs"), found.by_depth)
         write_tsv(folder / "distance.tsv", ("distance", "accuracy", "pairs"), found.by_distance)
-    text = render(found.metrics, prepared.counts, embedding, drawn, found.mistakes.to_pylist(), settings, how_often)
+    words = look_up(concepts, prepared.taxonomy, pairs)
+    listed = found.mistakes.to_pylist()
+    text = render(found.metrics, prepared.counts, embedding, drawn, listed, words, settings, how_often)
     with atomic_folder("report/hypernyms") as folder:
         write_text(folder / "index.html", text)
         for one in drawn:

@@ -56,6 +56,7 @@ def test_plainly_joined_vectors_stand_one_after_the_other():
         (lambda: summed(GRU, features=8), "takes 8 features of a picture; expected 7"),
         (lambda: summed({**GRU, "similarity": "order"}), "was trained with the similarity order; expected cosine"),
         (lambda: joined(summed(GRU), summed(BAG)), "is joined of several encoders. Name each"),
+        (lambda: joined(summed(GRU), weighted()), "has a lexical part. Take its run with select.lexical: 0"),
         (lambda: "models/encoder", "is str; expected a Part or a SentenceEncoder"),
         (with_spaces, "has spaces of its own; expected an encoder of one space. Join its parts"),
     ],

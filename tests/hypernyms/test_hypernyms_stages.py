@@ -21,10 +21,12 @@ from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.hypernyms.page import drawings
 from sightword.hypernyms.page.drawings import EQUAL
 from sightword.hypernyms.page.page import render
+from sightword.hypernyms.page.words import Words
 from sightword.hypernyms.training.settings import EmbedSettings, PlaneSettings
 from stages.hypernyms import evaluate, plane, taxonomy, train
 
 CONCEPTS = ["scene", "red", "circle", "red_circle", "sea", "red_sea", "red_circle_sea"]
+NONE = Words([], 0.0, 0)
 EMBED = EmbedSettings(dimension=10, epochs=2, batch=100, rate=0.03)
 
 
@@ -121,8 +123,30 @@ def test_the_page_needs_nothing_else(done):
         assert part in text, part
     assert text.count("<svg") == 6
     assert not re.findall(r'(?:src|href)="(?!#)', text)
-    assert text.count("<script") == 1  # sorts tables, and is part of the page
+    assert text.count("<script>") == 1  # sorts tables, looks words up, and is part of the page
     assert {path.name for path in (done / "report/hypernyms/plots").iterdir()} >= {"plane.svg", "energies.svg"}
+
+
+def test_the_box_of_the_page_has_the_nearest_hypernyms_and_their_place_in_the_taxonomy(done):
+    text = (done / "report/hypernyms/index.html").read_text()
+    known = json.loads(re.search(r'<script type="application/json">(.*?)</script>', text)[1])
+    pairs = pq.read_table(done / "data/hypernyms/taxonomy/pairs.parquet").to_pandas()
+    names = pq.read_table(done / "data/hypernyms/taxonomy/concepts.parquet")["name"].to_pylist()
+    true = {(names[one.hyponym], names[one.hypernym]) for one in pairs.itertuples() if one.label}
+    concepts = Concepts.load(done / "models/hypernyms/concepts")
+    assert known
+    for name, _, above in known:
+        expected = [
+            [
+                other,
+                f"{energy:.3f}",
+                "yes" if energy <= concepts.threshold else "no",
+                "yes" if (name, other) in true else "no",
+            ]
+            for other, energy in concepts.hypernyms(name, 5)
+        ]
+        assert above == expected
+    assert f'<code class="command">sightword hypernyms {known[len(known) // 2][0]}</code>' in text
 
 
 def test_published_rows_stand_beside_their_own_protocol_only(done):
@@ -136,18 +160,20 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
     )
     ganea = ("ganea2018-50", "92.8"), ("ganea2018-10", "85.9"), ("ganea2018-90", None)
     for protocol, shown in (("released", "92.3"), *ganea, ("clean", None), ("", None)):
-        text = render(metrics, {**counts, "protocol": protocol}, embedding, [], [], HypernymsSettings())
+        text = render(metrics, {**counts, "protocol": protocol}, embedding, [], [], NONE, HypernymsSettings())
         assert ("published</small>" in text) == (shown is not None)
         assert shown is None or f"<td>{shown}</td>" in text
     hidden = HypernymsSettings(published=False)
-    assert "published</small>" not in render(metrics, {**counts, "protocol": "released"}, embedding, [], [], hidden)
+    assert "published</small>" not in render(
+        metrics, {**counts, "protocol": "released"}, embedding, [], [], NONE, hidden
+    )
     wrong = {**counts, "protocol": "released", "test": {**counts["test"], "mislabelled": 13.0, "ceiling": 93.5}}
-    text = render(metrics, wrong, embedding, [], [], HypernymsSettings())
+    text = render(metrics, wrong, embedding, [], [], NONE, HypernymsSettings())
     assert "an accuracy above 93.5 %" in text
     assert "splits drawn this way" not in text
     share, ceiling = ({"mean": mean, "deviation": 0.6, "lowest": 12.34, "highest": 94.0} for mean in (13.8, 93.1))
     wrong["draws"] = {"number": 40, "mislabelled": share, "ceiling": ceiling}
-    text = render(metrics, wrong, embedding, [], [], HypernymsSettings())
+    text = render(metrics, wrong, embedding, [], [], NONE, HypernymsSettings())
     assert "Over 40 splits drawn this way: 13.8 ± 0.6 % (12.3 to 94.0) of the false pairs, ceiling 93.1 ± 0.6 %" in text
 
 

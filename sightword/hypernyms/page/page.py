@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from sightword.evaluation.published.rows import published
 from sightword.hypernyms.judging.settings import HypernymsSettings
+from sightword.hypernyms.page.words import SCRIPT, STYLE, Words, section
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, is_number, percent, tile
@@ -47,7 +48,6 @@ _PUBLISHED = (
     "true: on 40 splits drawn in the published way, the upper bound of a classifier that is right about the taxonomy "
     "is 93.0&nbsp;±&nbsp;0.3&nbsp;%."
 )
-_TRY = 'The hypernyms of any concept or word: <code class="command">sightword hypernyms {}</code>'
 _RELEASED = "released"
 """The protocol of the published split."""
 
@@ -58,6 +58,7 @@ def render(
     embedding: Mapping[str, Any],
     drawings: Sequence[Drawing],
     mistakes: Sequence[Mapping[str, Any]],
+    words: Words,
     settings: HypernymsSettings,
     how_often: str = "",
 ) -> str:
@@ -69,6 +70,7 @@ def render(
         embedding: of ``metrics/hypernyms/train.json``.
         drawings: those named in :data:`TRAINING` and :data:`ACCURACY`, and ``plane``.
         mistakes: rows of ``mistakes.parquet``.
+        words: the concepts of the box to type a word into.
         settings: of the page.
         how_often: the count of the ledger of scorings, in words; empty without one.
     """
@@ -78,7 +80,7 @@ def render(
         [html.figure(drawn.get(name), caption) for caption, name in captions] for captions in (TRAINING, ACCURACY)
     )
     command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
-    shown = [
+    shown: list[html.Section | None] = [
         html.Section(
             "scores",
             "Scores",
@@ -97,6 +99,7 @@ def render(
                 html.beside(*accuracy, style="apart"),
             ],
         ),
+        section(words),
         html.Section("training", "Training", [html.beside(*training, style="three")]),
     ]
     if "plane" in drawn:
@@ -105,8 +108,7 @@ def render(
         )
     if mistakes:
         listed = html.fold(f"Wrong pairs that are farthest from the threshold ({len(mistakes)})", _mistakes(mistakes))
-        example = html.text(_TRY, mistakes[0]["hyponym"])
-        shown.append(html.Section("mistakes", "Mistakes", [listed, example]))
+        shown.append(html.Section("mistakes", "Mistakes", [listed]))
     if settings.published and not _beside(counts, settings):
         parts = [html.text(_PUBLISHED), html.table(Table("WordNet", ("system", "accuracy"), _apart(), style="narrow"))]
         shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
@@ -119,6 +121,8 @@ def render(
         footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),
+        style=STYLE,
+        script=SCRIPT,
     )
 
 
