@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.lineage import code_lists
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.lock import Entry, Lock, within
@@ -55,7 +56,7 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
         return Subject(what, lock.entries[what], None)
     path, from_project = _path(what, project, start)
     for name in (from_project, path.strip("/")):
-        if found := _named(what, name, key, lock):
+        if found := _named(what, name, key, lock, project):
             return found
     if _HASH.fullmatch(what):
         return _hashed(what, lock, project)
@@ -102,10 +103,13 @@ def in_history(what: str, repository: Repository, project: Path) -> tuple[Snapsh
     return None
 
 
-def _named(what: str, name: str, key: str, lock: Lock) -> Subject | None:
+def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject | None:
     if maker := lock.producer(name):
         return Subject(what, maker, name, key)
-    readers = tuple(entry.name for entry in lock.entries.values() if any(within(name, d.path) for d in entry.deps))
+    deps = {dep.path for entry in lock.entries.values() for dep in entry.deps}
+    listed_in = {path: code_lists.read(project, path) if code_lists.is_list(path) else () for path in deps}
+    found = {path for path in deps if within(name, path) or any(within(file, name) for file in listed_in[path])}
+    readers = tuple(entry.name for entry in lock.entries.values() if found & {dep.path for dep in entry.deps})
     return Subject(what, None, name, key, readers) if readers else None
 
 
@@ -124,7 +128,7 @@ def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
                 if md5.startswith(what):
                     found.setdefault(md5, Subject(what, entry, path))
     for dep in (dep for entry in lock.entries.values() for dep in entry.deps if dep.md5.startswith(what)):
-        if dep.md5 not in found and (subject := _named(what, dep.path, "", lock)):
+        if dep.md5 not in found and (subject := _named(what, dep.path, "", lock, project)):
             found[dep.md5] = subject
     if len(found) > 1:
         raise LineageError(f"{len(found)} hashes begin like this", where=what, expected="more of its digits")

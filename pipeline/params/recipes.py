@@ -62,7 +62,8 @@ def find(name: str, project: Path) -> Recipe:
     if is_path:
         raise ParamsError("no such recipe file", where=name)
     known = [recipe.name for recipe in list_recipes(project)]
-    raise ParamsError(f"no such recipe{guess(name, known)}", where=name, expected=", ".join(known))
+    todo = "`sightword recipe --list` shows all."
+    raise ParamsError(f"no such recipe{guess(name, known)}", where=name, todo=todo)
 
 
 def find_grid(name: str, project: Path) -> Path:
