@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import time
@@ -58,7 +59,7 @@ class Extraction:
         measure: before much work, measure the machine's peak.
 
     Raises:
-        FeaturesError: the backbone is unknown, or does not take crops of this size.
+        FeaturesError: the backbone is unknown.
         WeightsError: the weights are missing, or differ from the requested weights.
     """
 
@@ -75,9 +76,8 @@ class Extraction:
         self._settings, self._device, self._store, self._measure = settings, device, store, measure
         self._transform = transform_of(settings, resized, backbone.own)
         _tell(backbone, self._transform)
-        network = skeleton(backbone)
-        self.dimension = network.dimension
-        self._flops = flops_a_picture(network, self._transform)
+        self._skeleton = skeleton(backbone)
+        self.dimension = self._skeleton.dimension
         self.clock = Clock()
         """The speed of the last run."""
         self._extractor: Extractor | None = None
@@ -91,6 +91,14 @@ class Extraction:
             precision=settings.precision,
             kernel=_kernel(device, settings.precision),
         )
+
+    @functools.cached_property
+    def _flops(self) -> int:
+        """Floating-point operations a picture, counted before features are computed: torch loads its compiler for it.
+
+        FeaturesError if the network does not take crops of this size.
+        """
+        return flops_a_picture(self._skeleton, self._transform)
 
     @property
     def origin(self) -> Origin:
@@ -116,10 +124,11 @@ class Extraction:
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
-            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`.
+            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`; or the network does not take
+                crops of this size.
         """
         missing = dict.fromkeys(keys)
-        self.clock = Clock(flops_a_picture=self._flops)
+        self.clock = Clock()
         with tqdm(total=len(keys), desc="features", unit="picture", disable=None if progress else True) as bar:
             for found, values in self._store.read(self.identity, self.dimension, keys) if self._store else ():
                 for key in found:
@@ -128,6 +137,7 @@ class Extraction:
                 yield found, values
             if not missing:
                 return
+            self.clock.flops_a_picture = self._flops
             if elsewhere:
                 for count in elsewhere(missing):
                     bar.update(count)

@@ -36,12 +36,15 @@ def test_training_and_networks_of_pictures_leave_torchs_compiler_alone():
         from sightword.compute.devices import OwnRandom
         from sightword.compute.optimisers import Adam
         from sightword.features import vision
+        from sightword.features.utilisation import skeleton
+        from sightword.features.backbones import find_backbone
         with OwnRandom(0):
             network = vision.models.get_model("shufflenet_v2_x0_5", weights=None).eval()
         adam = Adam(network.parameters(), fused=True)
         network(torch.zeros(1, 3, 64, 64)).sum().backward()
         adam.step()
         adam.zero_grad()
+        skeleton(find_backbone("efficientnet_lite2"))
         assert not {"torch._dynamo", "sympy"} & sys.modules.keys()
         from torchvision.ops import roi_align  # what was put off still works
         assert roi_align(torch.ones(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 2.0, 2.0]])], 1).shape == (1, 1, 1, 1)
