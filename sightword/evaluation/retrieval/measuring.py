@@ -44,8 +44,7 @@ class Measured:
     """The numbers of a run."""
 
     metrics: dict[str, Any]
-    """By protocol and language, with ``lengths`` and ``composition`` where they are measured; the reasons in ``skipped``.
-    """
+    """By protocol and language, with ``lengths`` and ``composition`` where they are measured, and ``skipped``."""
     ranks: Ranks
     """Of the protocol ``full``."""
     full: dict[str, Any]
