@@ -1,11 +1,12 @@
-"""Draws docs/images/results.svg: R@10 of the systems in the main table of docs/results.md.
+"""Draws charts of R@10 from tables of the pages of results: docs/images/results.svg and languages.svg.
 
-`python -m tools.results_chart` in the repository's folder writes the file.
+`python -m tools.results_chart` in the repository's folder writes the files.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +14,31 @@ from matplotlib.patches import Patch
 
 from sightword.report.drawing import BLUE, GREY, ORANGE, Drawing, drawing_style, plain_axes
 
-PAGE, CHART = Path("docs/results.md"), Path("docs/images/results.svg")
 TITLE = "R@10 on Flickr8k's test split, in percent; the table has the numbers"
 OTHERS = ("published", "CLIP")
 """How the names of systems begin that were not measured here; their bars have no filling."""
 BANK, SPLIT = "query bank", "another split"
 """Words in the names of systems whose bars are pale or dashed, since no other rows were measured in this way."""
+LEAST = 5.0
+"""Percent: controls that saw no picture are by chance below, and not in the chart of languages."""
 WIDTH = 4.8
 """Inches: the letters are still read on a phone, which is 390 pixels wide."""
 MARKS = "†‡⁰¹²³⁴⁵⁶⁷⁸⁹"
 """What stands behind a name in the table, and not in the chart."""
+
+
+class Chart(NamedTuple):
+    """A file below docs/images, and the page and the tables that it is drawn from."""
+
+    file: Path
+    page: Path
+    tables: tuple[str, ...]
+
+
+CHARTS = [
+    Chart(Path("docs/images/results.svg"), Path("docs/results.md"), ("main",)),
+    Chart(Path("docs/images/languages.svg"), Path("docs/results/languages.md"), ("languages-five", "languages-one")),
+]
 
 
 class Bar(NamedTuple):
@@ -33,16 +49,17 @@ class Bar(NamedTuple):
     image_to_caption: float
 
 
-def bars(page: str) -> list[Bar]:
-    """Return the rows of a page's main table that have R@10 in both directions, in the order of the table."""
-    table = page.split("<!-- table: main -->")[1].split("<!-- end -->")[0]
+def bars(page: str, tables: Sequence[str] = ("main",)) -> list[Bar]:
+    """Return the rows of a page's tables that have R@10 in both directions above :data:`LEAST`, in their order."""
     found = []
-    for line in [line for line in table.splitlines() if line.startswith("| ")][1:]:
-        name, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
-        there, back = (re.match(r"\d+\.\d", cell) for cell in cells[:2])
-        if there and back:
-            system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", name).replace("`", "").strip(f" {MARKS}")
-            found.append(Bar(system, float(there[0]), float(back[0])))
+    for name in tables:
+        table = page.split(f"<!-- table: {name} -->")[1].split("<!-- end -->")[0]
+        for line in [line for line in table.splitlines() if line.startswith("| ")][1:]:
+            label, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+            there, back = (re.match(r"\d+\.\d", cell) for cell in cells[:2])
+            if there and back and (name == "main" or float(back[0]) > LEAST):
+                system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", label).replace("`", "").strip(f" {MARKS}")
+                found.append(Bar(system, float(there[0]), float(back[0])))
     return found
 
 
@@ -63,16 +80,17 @@ def draw(rows: list[Bar]) -> Drawing:
         axes.set_xlim(0, 100)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
-        looks = [
-            Patch(facecolor=BLUE, label="caption to image"),
-            Patch(facecolor=ORANGE, label="image to caption"),
-            Patch(facecolor=GREY, alpha=0.5, label="with a query bank"),
-            Patch(facecolor="none", edgecolor=GREY, label="measured elsewhere"),
-            Patch(facecolor="none", edgecolor=GREY, linestyle="--", label="on another split"),
-        ]
+        looks = [Patch(facecolor=BLUE, label="caption to image"), Patch(facecolor=ORANGE, label="image to caption")]
+        if any(row.system.startswith(OTHERS) for row in rows):
+            looks += [
+                Patch(facecolor=GREY, alpha=0.5, label="with a query bank"),
+                Patch(facecolor="none", edgecolor=GREY, label="measured elsewhere"),
+                Patch(facecolor="none", edgecolor=GREY, linestyle="--", label="on another split"),
+            ]
         figure.legend(handles=looks, loc="outside upper center", ncols=2, fontsize=9, handlelength=1.6)
     return Drawing("results", TITLE, figure)
 
 
 if __name__ == "__main__":
-    CHART.write_text(draw(bars(PAGE.read_text("utf-8"))).svg(), "utf-8")
+    for chart in CHARTS:
+        chart.file.write_text(draw(bars(chart.page.read_text("utf-8"), chart.tables)).svg(), "utf-8")

@@ -27,7 +27,7 @@ from sightword.search.collection import PictureFolder, Piece
 from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
 from sightword.search.provenance import check_width, difference
 from sightword.search.query import Query, check_query
-from sightword.search.weak import SENTENCES, WeakMatches
+from sightword.search.weak import SENTENCES, WeakMatches, readable
 
 MOST = 1000
 """Largest number of answers to a query."""
@@ -229,8 +229,10 @@ class Searcher:
             vector = self.encoder.encode(query.text)
             found = self._best(vector, top, among)
             seconds = time.perf_counter() - begun
-            matches = self._weak.setdefault(split, WeakMatches(self.encoder.similarity))
-            weak = matches.bound(self._pictures, self._unrelated, among)
+            weak = -np.inf
+            if readable(self.encoder.vocabulary):
+                matches = self._weak.setdefault(split, WeakMatches(self.encoder.similarity))
+                weak = matches.bound(self._pictures, self._unrelated, among)
         hits = self._hits(found, vector)
         return PictureAnswer(query, hits, seconds, bool(hits) and hits[0].score <= weak)
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightword.captions.units import split
+from sightword.captions.vocabulary import Vocabulary
 from sightword.evaluation.retrieval.index import Index
 
 Floats = npt.NDArray[np.float32]
@@ -90,6 +92,14 @@ SENTENCES = (
 """What no photograph shows: economy, law, science, computers, language, history, letters."""
 _ROWS = 4096
 """Pictures that are scored together."""
+
+
+def readable(vocabulary: Vocabulary) -> bool:
+    """Return whether an encoder knows most tokens of :data:`SENTENCES`; one of another script knows none, and all its
+    embeddings of them are alike.
+    """
+    tokens = [token for sentence in SENTENCES for token in split(vocabulary.normalise(sentence), vocabulary.unit)]
+    return sum(map(set(vocabulary.tokens).__contains__, tokens)) > len(tokens) / 2
 
 
 class WeakMatches:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from pydantic import ValidationError
 
-from pipeline.downloads.sources import WEIGHTS, Source, data_sets, find
+from pipeline.downloads.fetching import fetch
+from pipeline.downloads.sources import WEIGHTS, DataSet, Source, data_sets, find
 from sightword.corpus.flickr8k import CAPTIONS, LISTS
+from sightword.corpus.settings import CorpusSettings
 from sightword.errors import DownloadError
 from sightword.evaluation.semantics.classification_data import FILES
 from sightword.evaluation.semantics.datasets import files_of
-from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS
+from sightword.evaluation.semantics.settings import CLASSIFICATION, LANGUAGES, TASKS
 from sightword.features import vision
 
 EVERY = [(name, source) for name, data_set in data_sets().items() for source in data_set.sources]
@@ -58,6 +61,39 @@ def _needed(task: str, data: Path) -> list[Path]:
 
 def test_flickr8k_is_what_its_reader_needs():
     assert set(find("flickr8k").sources[0].wanted()) == {CAPTIONS, *LISTS.values()}
+
+
+def test_multi30k_and_the_languages_of_sts_benchmark_are_what_their_readers_need(tmp_path):
+    multi30k = {name for source in find("multi30k").sources for name in source.wanted()}
+    for name in (name for name in multi30k if name.endswith(".txt")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    about = {"format": "multi30k", "path": str(tmp_path), "pictures": str(tmp_path), "split": "flickr8k"}
+    needed = CorpusSettings(**about, task=1, languages=["en", "de", "fr", "cs"]).files()
+    needed += CorpusSettings(**about, task=2, languages=["en", "de"]).files()
+    assert multi30k == set(needed)
+    benchmark = {name for source in find("stsb-multi-mt").sources for name in source.wanted()}
+    tasks = [f"STSBenchmark-{language}" for language in LANGUAGES]
+    assert benchmark == {str(file.relative_to(tmp_path)) for task in tasks for file in _needed(task, tmp_path)}
+
+
+def test_files_of_one_address_are_fetched_each_with_its_hash(site, order, raw):
+    site.files = {"data/a.txt": b"one", "data/b.txt": b"two"}
+    digest = hashlib.sha256(b"one").hexdigest()
+    sources = [
+        {
+            "part": "p",
+            "what": "w",
+            "to": "in",
+            "urls": [site.url("data/")],
+            "files": dict.fromkeys(("a.txt", "b.txt"), digest),
+        }
+    ]
+    one, other = DataSet(name="own", what="w", folder="own", page="p", terms="t", sources=sources).sources
+    assert fetch(one, order()).checked
+    assert (raw / "own/in/a.txt").read_bytes() == b"one"
+    with pytest.raises(DownloadError, match=f"not {digest}"):
+        fetch(other, order())
 
 
 def test_recipes_look_where_it_puts_things(repository):

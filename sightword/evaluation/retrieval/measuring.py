@@ -19,6 +19,7 @@ from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.composition import composition_entry
 from sightword.evaluation.retrieval.distributed import ranker
 from sightword.evaluation.retrieval.folds import Folds
+from sightword.evaluation.retrieval.languages import languages_entries
 from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
 from sightword.evaluation.retrieval.protocols import entry, rank_folds
 from sightword.evaluation.retrieval.querybank import with_querybank
@@ -43,7 +44,7 @@ class Measured:
     """The numbers of a run."""
 
     metrics: dict[str, Any]
-    """By protocol, with ``lengths`` and ``composition`` where they are measured, and the reasons in ``skipped``."""
+    """By protocol and language, with ``lengths`` and ``composition`` where they are measured, and ``skipped``."""
     ranks: Ranks
     """Of the protocol ``full``."""
     full: dict[str, Any]
@@ -110,6 +111,7 @@ def measure(
             found[protocol] = with_bank
         elif chosen is not None:
             found[protocol] = entry(rank_folds(images, sentences, owners, chosen, similarity, device=device))
+    found |= languages_entries(images, sentences, owners, split.languages, similarity, device=device)
     about: dict[str, Any] = {
         "split": settings.split,
         "image_ids": split.image_ids,

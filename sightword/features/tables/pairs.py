@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ class Pairs:
     """(M,) the number of each caption within its picture."""
     image_of_caption: npt.NDArray[np.int64]
     """(M,) the row of each caption's picture."""
+    languages: list[str] = field(default_factory=list)
+    """The code of each caption's language; an empty list for captions of one language."""
 
 
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
@@ -71,6 +73,7 @@ def _matched(chosen: CaptionTable, image_ids: list[str], features: npt.NDArray[n
         ids=[np.asarray(ids, np.int64) for ids in chosen.ids],
         numbers=np.asarray(chosen.captions, np.int64),
         image_of_caption=np.asarray([row_of[image_id] for image_id in chosen.image_ids], np.int64),
+        languages=list(chosen.languages),
     )
 
 

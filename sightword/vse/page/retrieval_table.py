@@ -55,8 +55,36 @@ def tables(
                 rows += _chance(scores, direction, captions_each.get(split, ()))
             groups = _published(direction, protocol) if with_published else []
             one = Table(heading, ("system", *RECALLS, "median rank"), rows, groups, "retrieval sortable")
-            found.setdefault((split, PROTOCOLS.get(protocol, protocol)), []).append(one)
+            found.setdefault((split, _named(protocol)), []).append(one)
     return found
+
+
+def _named(protocol: str) -> str:
+    language = protocol.removeprefix("language_")
+    return PROTOCOLS.get(protocol, protocol if language == protocol else f"captions in {language}")
+
+
+def across_languages(retrieval: Mapping[str, Any]) -> dict[str, Table]:
+    """Return by split the table of the recalls of captions by captions in another language."""
+    caption = "Percent of the captions with one of the same picture among the first k in the other language"
+    head = ("from a caption in, to captions in", *RECALLS, "median rank")
+    return {
+        split: Table(
+            caption,
+            head,
+            [
+                Row(
+                    pair.replace("-", " to "),
+                    [*(percent(scores.get(depth)) for depth in DEPTHS), plain(scores.get("median_rank"))],
+                    "ours",
+                )
+                for pair, scores in below.items()
+            ],
+            style="narrow",
+        )
+        for split, protocol, below in _protocols(retrieval)
+        if protocol == "across_languages"
+    }
 
 
 class Composition(NamedTuple):

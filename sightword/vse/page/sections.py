@@ -141,6 +141,8 @@ def retrieval(shown: Content, drawn: Mapping[str, Drawing], history: History) ->
         parts += [html.heading("{}: {}", split, protocol), html.beside(*map(html.table, every))]
     parts += [_scorings(shown, pictures=True)]
     parts.append(history.of("retrieval") if found else html.text("This run has no retrieval scores.", style="none"))
+    for split, table in retrieval_table.across_languages(scores).items():
+        parts += [html.heading("{}: captions across languages", split), html.table(table)]
     for one in retrieval_table.compositions(scores, str(shown.run.description.get("similarity", "cosine"))):
         parts.append(html.heading("{}: two attributes as one query", one.split))
         parts += [html.text(_COMPOSITION, count(one.queries)), html.table(one.table), history.of("composition")]
