@@ -23,8 +23,8 @@ CAPTIONS = pa.schema(
 DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", "detail")])
 DRAWING = "drawing"
 """The key in the metadata of ``images.parquet`` that says how splits were drawn, if they were."""
-LOST = ("no picture file", "unknown picture", "name is not UTF-8")
-"""Reasons for which a picture or a caption was dropped since a name leads nowhere."""
+LOST = ("no picture file", "unknown picture", "name is not UTF-8", "damaged")
+"""Reasons for which a picture or a caption was dropped since a name leads nowhere, or to damage."""
 DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
 _TEXTS = ("column", "version")
 PARTS_OF_FILES = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in PARTS])
