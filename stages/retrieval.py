@@ -36,7 +36,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     from sightword.captions.table import SEALED, read_captions
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.evaluation.retrieval.folds import choose_folds
+    from sightword.evaluation.retrieval.folds import choose_folds, drawn_splits
     from sightword.evaluation.retrieval.measuring import measure
     from sightword.evaluation.retrieval.querybank import bank
     from sightword.evaluation.retrieval.tables import rank_rows, recall_rows
@@ -73,6 +73,8 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     with atomic_folder(PLOTS) as folder:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(found.ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(found.ranks))
+    if drawing := drawn_splits(IMAGES):
+        found.metrics["drawn_splits"] = drawing
     write_json(METRICS, rounded({settings.split: found.metrics}))
     recalls = [
         "/".join(f"{found.full[direction][recall]:.1f}" for recall in ("r1", "r5", "r10"))

@@ -19,7 +19,8 @@ Write params.yaml whole from a recipe, with a comment for each parameter.
 
 A recipe names another one as its base, and the parameters that differ; without
 a base, those that differ from the published values. `pipeline` names
-another pipeline than the first. From there, edit params.yaml, or let
+another pipeline than the first. --from looks at a folder with pictures and
+captions, or at a file, and writes the section corpus for it. From there, edit params.yaml, or let
 `dvc exp run -S section.key=value` do it."""
 
 PARAMS = """\
@@ -48,6 +49,9 @@ def add(commands: Commands) -> None:
     recipe.add_argument("--list", action="store_true", help="show the recipes, what each needs, and its time")
     recipe.add_argument("--force", action="store_true", help="replace a params.yaml with edits that git does not have")
 
+    own = "what to train on, in the project: a folder or a file with captions, such as data/raw/own"
+    recipe.add_argument("--from", metavar="PATH", dest="source", type=Path, help=own)
+
     params = add_command(commands, "params", PARAMS, _params)
     params.add_argument("--check", action="store_true", help="only check")
     explain = "what a parameter means and may be, such as train.margin; or a whole section"
@@ -75,7 +79,9 @@ def add(commands: Commands) -> None:
 
 
 def _recipe(arguments: argparse.Namespace) -> int:
-    from pipeline.params import overlay, recipes, writing
+    import tempfile
+
+    from pipeline.params import overlay, own, recipes, writing
     from pipeline.pipelines import find_project, project_of
 
     if arguments.name is None and not arguments.list:
@@ -87,7 +93,11 @@ def _recipe(arguments: argparse.Namespace) -> int:
     recipe = recipes.find(arguments.name, project)
     pipeline = overlay.resolve(recipe, project).pipeline
     path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)
-    changed = writing.write(recipe, path, project, force=arguments.force)
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.source:
+            recipe, words = own.of_corpus(recipe, arguments.source, project, Path(folder) / "own.yaml")
+            print("\n".join(words))
+        changed = writing.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""
     print(f"{path} {'is now' if changed else 'already was'} the recipe {recipe.name}{about}")
     if changed:

@@ -26,8 +26,8 @@ _TODO = "Flickr8k_text.zip holds Flickr8k.token.txt and the lists Flickr_8k.{tra
 class Flickr8k(CorpusSettings):
     """Captions (``name.jpg#number<TAB>caption``) and the official lists.
 
-    The name ends at the last ``#``. Flickr8k captions one picture called ``2258277193_586949ec62.jpg.1``, which has no
-    file and no split.
+    Flickr8k captions one picture called ``2258277193_586949ec62.jpg.1``, which has no file
+    and no split.
     """
 
     format: Literal["flickr8k"] = "flickr8k"
@@ -54,17 +54,7 @@ class Flickr8k(CorpusSettings):
         A picture outside of the list ``only`` is in no split.
         """
         only = self.only and frozenset((_CHOICES / f"{self.only}.txt").read_text(encoding="utf-8").split())
-        numbered: list[tuple[int, Caption]] = []
-        for line, where in _lines(self.folder / CAPTIONS, "captions, in lines name.jpg#0<TAB>caption"):
-            head, tab, text = line.partition("\t")
-            name, mark, number = head.rpartition("#")
-            if not tab or not mark:
-                problem = "no caption number" if tab else "no tab between the picture's name and the caption"
-                what, expected = f"the line {quote(line)} has {problem}", "name.jpg#0<TAB>caption"
-                raise CorpusError(what, where=where, expected=expected)
-            place = whole(number, where, "the caption number", CorpusError)
-            numbered.append((place, Caption(check_path(name, where), number, text, where)))
-        captions = [caption for _, caption in sorted(numbered, key=lambda pair: pair[0])]
+        captions = numbered_captions(self.folder / CAPTIONS)
         images = []
         for split, file in LISTS.items():
             for line, where in _lines(self.folder / file, "names, one picture's file name a line"):
@@ -77,6 +67,26 @@ class Flickr8k(CorpusSettings):
         refuse_other_forms(others, {image.image_id for image in images} - matched, matched, self.folder / CAPTIONS)
         captions = [replace(caption, image_id=names[caption.image_id] or caption.image_id) for caption in captions]
         return images + [Image(name, name, None) for name in others], captions
+
+
+def numbered_captions(file: Path) -> list[Caption]:
+    """Return the captions of lines ``name.jpg#0<TAB>caption``, in the order of their numbers; the name ends at the
+    last ``#``.
+
+    Raises:
+        CorpusError: the file is missing, empty or not UTF-8, or a line has another form.
+    """
+    numbered: list[tuple[int, Caption]] = []
+    for line, where in _lines(file, "captions, in lines name.jpg#0<TAB>caption"):
+        head, tab, text = line.partition("\t")
+        name, mark, number = head.rpartition("#")
+        if not tab or not mark:
+            problem = "no caption number" if tab else "no tab between the picture's name and the caption"
+            what, expected = f"the line {quote(line)} has {problem}", "name.jpg#0<TAB>caption"
+            raise CorpusError(what, where=where, expected=expected)
+        place = whole(number, where, "the caption number", CorpusError)
+        numbered.append((place, Caption(check_path(name, where), number, text, where)))
+    return [caption for _, caption in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _lines(path: Path, expected: str) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sightword.corpus.drawing import Drawn, draw
 from sightword.corpus.records import Corpus, clean
 from sightword.corpus.sealing import seal
 from sightword.corpus.settings import CorpusSettings
@@ -21,4 +22,7 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
     listing = settings.listing()
     images, captions = settings.read(listing)
-    return seal(clean(images, captions, listing, require_pictures=settings.require_pictures), settings.seal)
+    corpus = clean(images, captions, listing, require_pictures=settings.require_pictures)
+    if isinstance(settings, Drawn):
+        corpus = draw(corpus, settings, listing)
+    return seal(corpus, settings.seal)

@@ -39,7 +39,9 @@ SPLITS = ("train", "dev", "test")
 SEALED = "sealed"
 """The name of the split of held-out training pictures (:mod:`sightword.corpus.sealing`)."""
 
-_SPLIT_OF = {"train": "train", "restval": "train", "dev": "dev", "val": "dev", "validation": "dev", "test": "test"}
+SPLIT_OF = dict.fromkeys(("train", "restval"), "train")
+SPLIT_OF |= dict.fromkeys(("dev", "val", "valid", "validation"), "dev") | {"test": "test"}
+"""Sightword's names of the publishers' splits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Corpus:
     """Of the sample only: (picture id, plain words) of each colour, shape and background in a picture, each once."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """The places of pictures that are no loose files, by ``path``."""
+    drawing: str = ""
+    """How splits were drawn (:mod:`sightword.corpus.drawing`), in words; empty where the corpus names its splits."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of pictures in each split, and in the sealed one if there are any."""
@@ -98,11 +102,11 @@ class Corpus:
 def split_name(name: str | None, where: str) -> str | None:
     """Return Sightword's name of a publisher's split; None for an empty name, CorpusError for an unknown one."""
     key = (name or "").strip().lower()
-    if key and key not in _SPLIT_OF:
+    if key and key not in SPLIT_OF:
         todo = "Rename the split, or leave it empty to leave the picture out."
-        expected = f"one of {', '.join(_SPLIT_OF)}"
+        expected = f"one of {', '.join(SPLIT_OF)}"
         raise CorpusError(f"unknown split {quote(name)}", where=where, expected=expected, todo=todo)
-    return _SPLIT_OF.get(key)
+    return SPLIT_OF.get(key)
 
 
 def check_path(path: str, where: str) -> str:

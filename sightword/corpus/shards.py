@@ -14,9 +14,9 @@ from tqdm import tqdm
 
 from sightword import machine
 from sightword.cluster.processes import ordered_map
+from sightword.corpus.drawing import Drawn
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
 from sightword.corpus.records import Caption, Image, split_name
-from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.io.files import parse_json, read_table
 from sightword.machine import is_address
@@ -52,7 +52,7 @@ class ShardListing(Listing):
     """The content of each shard, by its name."""
 
 
-class Shards(CorpusSettings):
+class Shards(Drawn):
     """Tar shards; a picture's id is ``SHARD/KEY``, such as ``train/00000/000000012``.
 
     The key of a file is its name up to the first full stop after the last slash, as in WebDataset; the rest is the

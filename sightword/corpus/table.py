@@ -1,74 +1,139 @@
-"""Reads a user's own table: CSV or Parquet with the columns ``image``, ``caption`` and ``split``."""
+"""Reads tables of pictures and captions as people have them: CSV, TSV, Parquet, and what ``datasets`` writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from sightword.corpus.listing import Listing, one_file
-from sightword.corpus.records import Caption, Image, check_path, split_name
-from sightword.corpus.settings import CorpusSettings
+from sightword.corpus import delimited
+from sightword.corpus.columns import Role
+from sightword.corpus.drawing import Drawn
+from sightword.corpus.listing import Listing
+from sightword.corpus.records import SPLIT_OF, Caption, Image
+from sightword.corpus.rows import Records
 from sightword.errors import CorpusError
-from sightword.io.files import read_table
-from sightword.io.tables import Table
-from sightword.messages import quote
+from sightword.messages import and_more
 
-COLUMNS = ("image", "caption", "split")
-_TODO = "A table needs the columns image, caption and split, one row a caption."
-_CSV = Table(COLUMNS, CorpusError, empty=("caption", "split"), separator=",", todo=_TODO)
-
-_Row = tuple[str, list[str]]
-"""The place for messages; image, caption and split."""
+TEXT = re.compile(r".*\.(?:csv|tsv)(?:\.gz)?|captions\.txt|results.*\.token", re.IGNORECASE)
+"""The names of text files that are tables."""
+BINARY = re.compile(r".*\.(?:parquet|arrow)", re.IGNORECASE)
+"""The names of Parquet and Arrow files."""
+_WORD = re.compile(r"[A-Za-z]+")
 
 
-class Listed(CorpusSettings):
-    """A table with one row for each caption; ``image`` is the path below the folder of pictures.
+class Listed(Drawn):
+    """Tables with a row for each picture or for each caption.
 
     A row with an empty split leaves its picture out. A repeated row is a duplicate. Other columns are ignored.
     """
 
     format: Literal["table"] = "table"
-    """A CSV or Parquet file with the columns image, caption, split."""
+    """CSV, TSV, Parquet or Arrow files with columns of pictures and captions."""
 
     file: str | None = Field(None, min_length=1)
-    """The name of the file in ``path``, where it is not the only ``*.csv`` or ``*.parquet`` there."""
+    """The file in ``path``, or a pattern such as ``data/*.parquet``, where the tables there are not all meant."""
+
+    columns: dict[Role, str] = Field({})
+    """The names of columns that have no usual name, such as ``{image: photo, caption: alt}``; also ``split``, and
+    ``name`` for the names of pictures whose bytes are in the table."""
 
     def files(self) -> list[str]:
-        """Return the file; CorpusError if it is not the only one."""
-        return [one_file(self.folder, self.file, ("*.csv", "*.csv.gz", "*.parquet"), _TODO)]
+        """Return the tables; CorpusError if there is none, or several text files that are not those of splits."""
+        found = self._found()
+        if not found or (len(found) > 1 and len({BINARY.fullmatch(name) is None for name in found}) > 1):
+            names = and_more(found, 5) or "none"
+            what = f"must have tables of one kind (.csv, .tsv, .parquet, .arrow) but has {names}"
+            todo = "Name the right ones in corpus.file." if found else "Put the table there, or correct corpus.path."
+            raise CorpusError(what, where=self.folder, todo=todo)
+        if len(found) > 1 and not BINARY.fullmatch(found[0]) and not all(map(split_of, found)):
+            what = f"must have one table, or tables named by splits, but has {and_more(found, 5)}"
+            raise CorpusError(what, where=self.folder, todo="Name the right one in corpus.file.")
+        return found
 
-    def read(self, _listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
-        """Read the table.
+    def _found(self) -> list[str]:
+        if self.file is not None:
+            names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.glob(self.file))
+            if not names:
+                raise CorpusError(f"has no file {self.file} (corpus.file)", where=self.folder)
+            return names
+        pictures = Path(self.pictures)
+        found: list[str] = []
+        for above, folders, names in os.walk(self.folder):
+            inner = Path(above)
+            # a folder of pictures alone has no tables, and hidden folders are those of programs
+            folders[:] = sorted(one for one in folders if not one.startswith(".") and inner / one != pictures)
+            here = [name for name in names if not name.startswith(".") and inner / name != pictures]
+            text = [name for name in here if TEXT.fullmatch(name) and inner == self.folder]
+            found += [
+                (inner / name).relative_to(self.folder).as_posix() for name in here if BINARY.fullmatch(name)
+            ] + text
+        return sorted(found)
+
+    def listing(self) -> Listing | None:
+        """List the pictures: those in the tables, if the tables hold pictures, else the files."""
+        from sightword.corpus import parquet
+
+        names = self.files()
+        files = [self.folder / name for name in names]
+        if BINARY.fullmatch(files[0].name):
+            layouts = [parquet.layout(file, self.columns) for file in files]
+            for file, one in zip(files, layouts, strict=True):
+                if one != layouts[0]:
+                    what = f"has other columns than {files[0].name}"
+                    raise CorpusError(what, where=file, todo="Name the files of one kind in corpus.file.")
+            if layouts[0].data:
+                splits = self._splits(names, named=layouts[0].columns.split is not None)
+                drawn = bool(self.draw_dev or self.draw_test)
+                return parquet.held(self.folder, [*zip(files, layouts, splits, strict=True)], hashed=drawn)
+        return super().listing()
+
+    def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+        """Read the tables.
 
         Raises:
-            CorpusError: a column is missing, a row is incomplete, or a split is unknown.
-            FileFormatError: the file is missing or of another format.
+            CorpusError: a column is missing, a row is incomplete, a split is unknown, or nothing names a split.
+            FileFormatError: a file is missing or damaged.
         """
-        file = self.folder / self.files()[0]
-        suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
-        if suffix not in (".csv", ".parquet"):
-            raise CorpusError(f"is a {suffix or 'nameless'} file", where=file, expected="a table in .csv or .parquet")
-        images: dict[tuple[str, str | None], Image] = {}
-        captions: list[Caption] = []
-        for where, (image, caption, split) in _CSV.rows(file) if suffix == ".csv" else _parquet_rows(file):
-            name, our_split = check_path(image, where), split_name(split, where)
-            # A picture has many rows; only contradicting rows make a second record.
-            images.setdefault((name, our_split), Image(name, name, our_split, where))
-            captions.append(Caption(name, caption, caption, where))
-        return list(images.values()), captions
+        from sightword.corpus import parquet
+
+        if isinstance(listing, parquet.Held):
+            return listing.images, listing.captions
+        names = self.files()
+        records = Records()
+        for number, name in enumerate(names):
+            file = self.folder / name
+            if BINARY.fullmatch(name):
+                rows = parquet.rows(file, parquet.layout(file, self.columns))
+            else:
+                rows = delimited.rows(file, self.columns)
+            split = None
+            for row in rows:
+                if row.split is None and split is None:
+                    split = self._splits(names, named=False)[number]
+                records.add(row, split or "")
+        return records.images, records.captions
+
+    def _splits(self, names: list[str], *, named: bool) -> list[str]:
+        """Return the split of rows that name none, for each file: that of the file's name, or train before a draw."""
+        found = [split_of(name) for name in names]
+        if named:
+            return [""] * len(names)
+        if not any(found):
+            return [self.undrawn(self.folder)] * len(names)
+        if unknown := [name for name, split in zip(names, found, strict=True) if not split]:
+            what = f"{unknown[0]} names no split, and {names[found.index(next(filter(None, found)))]} does"
+            raise CorpusError(what, where=self.folder, todo="Name the right files in corpus.file.")
+        return [split or "" for split in found]
 
 
-def _parquet_rows(file: Path) -> Iterator[_Row]:
-    table = read_table(file, COLUMNS, todo=_TODO)
-    if not table.num_rows:
-        raise CorpusError("has no rows", where=file, todo=_TODO)
-    columns = [table.column(name).to_pylist() for name in COLUMNS]
-    for number, row in enumerate(zip(*columns, strict=True), start=1):
-        where = f"{file}, row {number}"
-        for name, value in zip(COLUMNS, row, strict=True):
-            if not isinstance(value, str) and not (value is None and name != "image"):
-                raise CorpusError(f"{name} is {quote(value)}", where=where, expected="a text")
-        yield where, [(value or "").strip() for value in row]
+def split_of(name: str) -> str | None:
+    """Return the split that a path names, such as ``data/train-00000-of-00005.parquet`` or ``val/0.parquet``."""
+    for part in reversed(Path(name).parts):
+        words = [word.lower() for word in _WORD.findall(part)]
+        if found := {SPLIT_OF[word] for word in words if word in SPLIT_OF}:
+            return found.pop() if len(found) == 1 else None
+    return None

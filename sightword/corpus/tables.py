@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from sightword.corpus.records import Corpus
+from sightword.corpus.records import Corpus, Image
 from sightword.io.files import Pathish, write_table
 from sightword.messages import and_more, plural
 from sightword.places.place import PARTS, Part, Place
@@ -21,6 +21,8 @@ CAPTIONS = pa.schema(
     [("image_id", pa.string()), ("caption", pa.int32()), ("split", pa.string()), ("text", pa.string())]
 )
 DROPPED = pa.schema([(name, pa.string()) for name in ("kind", "item", "reason", "detail")])
+DRAWING = "drawing"
+"""The key in the metadata of ``images.parquet`` that says how splits were drawn, if they were."""
 LOST = ("no picture file", "unknown picture", "name is not UTF-8", "damaged")
 """Reasons for which a picture or a caption was dropped since a name leads nowhere, or to damage."""
 DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
@@ -38,27 +40,40 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         pictures: the folder of pictures, which begins the path of each loose file. If a picture is no loose file, the
             table of pictures has the columns :data:`PARTS_OF_FILES` too.
     """
-    places = corpus.places
     split = {image.image_id: image.split for image in corpus.images}
     numbers: Counter[str] = Counter()
-    captions = []
+    counted = []
     for caption in corpus.captions:
-        own = caption.image_id
-        captions.append({"image_id": own, "caption": numbers[own], "split": split[own], "text": caption.text})
-        numbers[own] += 1
-    images = []
-    for image, position in zip(corpus.images, corpus.positions, strict=True):
-        loose = None if image.path is None else Place(f"{pictures}/{image.path}")
-        path, part = places.get(image.path or "", loose) or (None, None)
-        row = {"image_id": image.image_id, "path": path, "split": image.split, "position": position}
-        images.append(row | (part or Part())._asdict() if places else row)
-    dropped = [asdict(row) for row in corpus.dropped]
-    drawn = [dict(zip(DRAWN.names, row, strict=True)) for row in corpus.drawn]
-    columns = pa.schema([*IMAGES, *PARTS_OF_FILES]) if places else IMAGES
-    tables = {"images": (images, columns), "captions": (captions, CAPTIONS)}
-    tables |= {"dropped": (dropped, DROPPED), "drawn": (drawn, DRAWN)}
-    for name, (rows, schema) in tables.items():
-        write_table(Path(folder) / f"{name}.parquet", pa.Table.from_pylist(rows, schema=schema))
+        counted.append(numbers[caption.image_id])
+        numbers[caption.image_id] += 1
+    own = [caption.image_id for caption in corpus.captions]
+    texts = [caption.text for caption in corpus.captions]
+    found = [_place(image, corpus, pictures) for image in corpus.images]
+    ids, splits = [image.image_id for image in corpus.images], [image.split for image in corpus.images]
+    # By columns: a million rows as mappings would take a gigabyte.
+    images: list[Sequence[object]] = [ids, [place and place.path for place in found], splits, corpus.positions]
+    columns = IMAGES
+    if corpus.places:
+        parts = [(place and place.part) or Part() for place in found]
+        images += map(list, zip(*parts, strict=True))
+        columns = pa.schema([*IMAGES, *PARTS_OF_FILES])
+    if corpus.drawing:
+        columns = columns.with_metadata({DRAWING: corpus.drawing})
+    tables: dict[str, tuple[Sequence[Sequence[object]], pa.Schema]] = {
+        "images": (images, columns),
+        "captions": ([own, counted, [split[one] for one in own], texts], CAPTIONS),
+        "dropped": ([[getattr(row, name) for row in corpus.dropped] for name in DROPPED.names], DROPPED),
+        "drawn": ([[row[place] for row in corpus.drawn] for place in range(len(DRAWN))], DRAWN),
+    }
+    for name, (values, schema) in tables.items():
+        arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
+        write_table(Path(folder) / f"{name}.parquet", pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _place(image: Image, corpus: Corpus, pictures: str) -> Place | None:
+    if image.path is None:
+        return None
+    return corpus.places.get(image.path) or Place(f"{pictures}/{image.path}")
 
 
 def report(name: str, corpus: Corpus) -> None:
@@ -72,6 +87,8 @@ def report(name: str, corpus: Corpus) -> None:
         level = logging.WARNING if reason in LOST else logging.INFO
         log.log(level, "%s: dropped %s: %s: %s", name, plural(count, kind), reason, items)
     counts = corpus.counts()
+    if corpus.drawing:
+        log.info("%s: %s", name, corpus.drawing)
     if empty := [split for split, count in counts.items() if count == 0]:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))
     without = sum(image.path is None for image in corpus.images)

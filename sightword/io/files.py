@@ -282,19 +282,22 @@ def read_table(
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
     except UnicodeDecodeError:
         raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
-    _check_text(path, table, todo)
+    check_text(path, table, todo)
     return table
 
 
-def _check_text(path: Pathish, table: pa.Table, todo: str | None) -> None:
-    """Raise FileFormatError for a text that is not UTF-8, with column and row: Arrow itself does not check."""
+def check_text(path: Pathish, table: pa.Table, todo: str | None, *, first: int = 1) -> None:
+    """Raise FileFormatError for a text that is not UTF-8, with column and row: Arrow itself does not check.
+
+    ``first`` is the number of the table's first row.
+    """
     import pyarrow as pa
 
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:
-            for row, value in enumerate(column, start=1):
+            for row, value in enumerate(column, start=first):
                 try:
                     value.as_py()
                 except UnicodeDecodeError as error:

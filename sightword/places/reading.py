@@ -47,10 +47,17 @@ def read(place: Place, limit: int) -> bytes:
         OSError: the file cannot be read, or ends before the range.
         PictureError: an object changed since it was listed, or its server does not answer.
     """
+    part = place.part or Part()
+    if part.row is not None:
+        from sightword.places.cells import read_cell
+
+        data = read_cell(place.path, part.row, part.column or "")
+        if len(data) > limit:
+            raise TooLargeError(len(data))
+        return data
     count = size(place)
     if count > limit:
         raise TooLargeError(count)
-    part = place.part or Part()
     if is_address(place.path):
         return read_object(place.path, part.offset or 0, (part.offset or 0) + count, part.version or "")
     if part.offset is None:

@@ -20,6 +20,7 @@ from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError, ParamsError, SightwordError
 from stages.corpus import work
 
+TABLE = {"file": None, "columns": {}, "draw_dev": 0.0, "draw_test": 0.0}
 CSV = "image,caption,split\na.jpg,A dog .,train\nb.jpg,A cat .,test\nc.jpg,Gone .,\n"
 
 
@@ -114,7 +115,7 @@ def test_odd_names_and_links_in_the_folder_of_pictures_are_handled(workspace: Pa
     (workspace / "data/raw/mine/my.csv").write_text(
         "image,caption,split\na.png,A dog,train\nround.png,A ring,train\ncaf\u00e9.png,A cup,train\n"
     )
-    done = stage("corpus", workspace, repository, format="table", file=None, require_pictures=True)
+    done = stage("corpus", workspace, repository, format="table", **TABLE, require_pictures=True)
     assert done.returncode == 0, done.stderr
     assert r"dropped 2 pictures: name is not UTF-8: \xfcber/b.png, caf\xe9.png" in done.stderr
     dropped = pq.read_table(workspace / "data/corpus/dropped.parquet").to_pylist()
@@ -152,7 +153,7 @@ def doubled_parquet() -> pa.Table:
         (karpathy(tokens=["\udc00"]), r"dataset_.json, line 10, column 8: has half a character, \udc00; expected two"),
         (karpathy().replace(": 1", ": " + "1" * 4301), "dataset_.json, line 13, column 16: has a number too long; exp"),
         (latin_parquet(), "my.parquet, row 2: caption is not UTF-8 text (byte 3)"),
-        (doubled_parquet(), "my.parquet: has two columns caption; expected one of each name"),
+        (doubled_parquet(), "my.parquet: has caption in 2 columns; expected one of each"),
         (
             "image,caption,split,caption\na.jpg,A,train,B\n",
             "my.csv, line 1: has caption in 2 columns; expected one of each",

@@ -71,7 +71,7 @@ def test_key_of_another_format_is_refused(repository: Path) -> None:
         check(repository, values)
     with pytest.raises(ParamsError, match=r"corpus\.first: the key is missing; its published value is 'train'"):
         check(repository, WITHOUT | {"format": "toy"})
-    with pytest.raises(ParamsError, match=r"corpus\.file: the key is missing; its published value is null\."):
+    with pytest.raises(ParamsError, match=r"corpus\.draw_dev: the key is missing; its published value is 0\.0"):
         check(repository, WITHOUT | {"format": "table"})
 
 

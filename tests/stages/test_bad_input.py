@@ -69,7 +69,7 @@ def prepared(repository, tmp_path_factory):
         rows.append(f"{number}.png,a picture,{split}")
     (folder / RAW / "captions.csv").write_text("\n".join(rows) + "\n")
     (folder / "params.yaml").write_text((repository / "params.yaml").read_text())
-    corpus(folder, "table", file=None)
+    corpus(folder, "table", file=None, columns={}, draw_dev=0.0, draw_test=0.0)
     change(folder, resize__side=40, features__crop=32, features__weights="random", features__weights_sha256="")
     for stage in ("corpus", "resize", "features"):
         done = run_here(repository, folder, stage)
@@ -103,7 +103,7 @@ def half_a_json(folder):
 
 
 def no_such_column(folder):
-    (folder / RAW / "captions.csv").write_text("image,text,split\n0.png,a picture,train\n")
+    (folder / RAW / "captions.csv").write_text("image,alt,split\n0.png,a picture,train\n")
 
 
 def unknown_split(folder):
@@ -157,7 +157,7 @@ AS_A_PROCESS = (missing_folder, other_weights)
         ("corpus", empty_captions, "Flickr8k.token.txt: is empty; expected captions, in lines name.jpg#0<TAB>caption"),
         ("corpus", line_without_a_tab, "Flickr8k.token.txt, line 2: the line '1.png#0 a picture' has no tab"),
         ("corpus", half_a_json, "dataset_own.json, line 1, column"),
-        ("corpus", no_such_column, "captions.csv, line 1: has no column caption (it has: image, text, split)"),
+        ("corpus", no_such_column, "captions.csv, line 1: has no column caption (it has: image, alt, split)"),
         ("corpus", unknown_split, "captions.csv, line 2: unknown split 'trian'"),
         ("corpus", misspelt_key, "train.margn: no such key (did you mean 'margin'?)"),
         ("resize", broken_picture, "1 picture cannot be used"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -35,6 +36,16 @@ def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
     if missing := [image_id for image_id in image_ids if image_id not in position]:
         raise CorpusError(f"lacks {len(missing)} of {len(image_ids)} pictures, first {missing[0]}", where=path)
     return np.argsort([position[image_id] for image_id in image_ids], kind="stable").astype(np.int64)
+
+
+def drawn_splits(images: Pathish) -> str:
+    """Return how splits were drawn, in words, as ``images.parquet`` says; empty where the corpus names its splits."""
+    import pyarrow.parquet as pq
+
+    if not Path(images).exists():
+        return ""
+    words: bytes = (pq.read_schema(images).metadata or {}).get(b"drawing", b"")
+    return words.decode()
 
 
 def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], seed: int = 0) -> list[NDArray[np.int64]]:

@@ -21,6 +21,7 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
     """Return the warnings, the most serious first."""
     lost = 0 if run.rejects else run.train.get("rejected_pictures")
     left_out = [_reasons(counts, kind) for kind, counts in run.dropped.items() if counts]
+    drawn = next((str(one["drawn_splits"]) for one in run.retrieval.values() if "drawn_splits" in one), "")
     scored = [(f"{name} {key}".strip(), scores) for name, key, scores in semantics_table.scored(run.semantics)]
     copies = [(name, scores["seen_in_training"]) for name, scores in scored if much_seen(scores)]
     seen = ", ".join(f"{name} ({share(part)})" for name, part in copies)
@@ -42,6 +43,7 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
             is_number(lost) and lost > 0,
             Note("Pictures without features", f"{count(lost)} of them, which are in none of the numbers."),
         ),
+        (drawn, Note("Drawn splits", f"{drawn}. The corpus names none of them.")),
         (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
         (seen, Note("Seen in training", copied)),
         (missing, Note("Missing data sets", f"{missing}.")),

@@ -1,0 +1,39 @@
+"""Recipes for a corpus of one's own, made by looking at the corpus."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from pipeline.params.recipes import Recipe
+from pipeline.params.writing import WIDTH, spelt
+from sightword.corpus.looking import look
+from sightword.errors import ParamsError
+from sightword.io.files import write_text
+
+
+def of_corpus(base: Recipe, source: Path, project: Path, to: Path) -> tuple[Recipe, list[str]]:
+    """Write a recipe for the corpus in a folder or file, and return the recipe with what was found, in sentences.
+
+    Args:
+        base: the recipe of all other parameters.
+        source: the folder or file with captions, in the project.
+        project: the project's folder.
+        to: the file of the new recipe.
+
+    Raises:
+        ParamsError: the corpus lies outside of the project.
+        SightwordError: there is no corpus, or it cannot be read.
+    """
+    # without following links: DVC may keep data as links to its cache
+    inner = os.path.relpath(Path.cwd() / source, Path.cwd() / project)
+    if inner == "." or Path(inner).parts[0] == "..":
+        expected = "a folder or a file below it, such as data/raw/own"
+        raise ParamsError(f"is not in the project {project}", where=source, expected=expected, todo="Move it there.")
+    with contextlib.chdir(project):
+        found = look(Path(inner))
+    lines = [f"base: {base.name}", "", *(f"# {line}"[:WIDTH] for line in found.words), "corpus:"]
+    lines += [f"  {key}: {spelt(value)}" for key, value in found.values.items()]
+    write_text(to, "\n".join([f"# The corpus in {inner}, with the other parameters of {base.name}", *lines, ""]))
+    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), found.words

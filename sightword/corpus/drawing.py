@@ -1,0 +1,138 @@
+"""Splits that a hash draws, for corpora that name none."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Self
+
+from pydantic import Field, model_validator
+from tqdm import tqdm
+
+from sightword.corpus.listing import Listing
+from sightword.corpus.records import Corpus, Image
+from sightword.corpus.settings import CorpusSettings
+from sightword.errors import CorpusError
+from sightword.machine import is_address
+from sightword.places import reading
+from sightword.places.place import Place
+
+SALT = "sightword drawn split 1\n"
+"""The text before a picture's id; another text draws other pictures."""
+SHOWN = 1000
+"""Pictures to compare from which on a bar is shown."""
+LARGEST = 4_000_000_000
+"""The most bytes of a picture."""
+
+
+class Drawn(CorpusSettings):
+    """A format whose files may name no splits; the stage then draws dev and test from the pictures of training."""
+
+    draw_dev: float = Field(0.0, ge=0, lt=1)
+    """The share of pictures that become dev where the corpus names no dev, drawn by a hash of their ids; 0 draws
+    none. Captions of one picture stay together, and so do pictures of equal bytes."""
+
+    draw_test: float = Field(0.0, ge=0, lt=1)
+    """The same for test."""
+
+    @model_validator(mode="after")
+    def _some_are_left(self) -> Self:
+        if self.draw_dev + self.draw_test >= 1:
+            raise ValueError("draw_dev and draw_test leave nothing for training: their sum must be below 1")
+        return self
+
+    def undrawn(self, where: object) -> str:
+        """Return ``train``, the split of all pictures before the draw; CorpusError if nothing shall be drawn."""
+        if not self.draw_dev and not self.draw_test:
+            todo = "Set corpus.draw_dev and corpus.draw_test, such as 0.1 each, to have them drawn."
+            expected = "a column split, or files named by splits, such as train.parquet"
+            raise CorpusError("names no split", where=where, expected=expected, todo=todo)
+        return "train"
+
+
+def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
+    """Return a corpus with pictures drawn for the splits that it lacks.
+
+    A picture is of dev if the number that sha256 makes of :data:`SALT` and its id, from 0 to 1, is below ``draw_dev``,
+    and of test below the sum of both shares: a picture that comes or goes moves no other one. Pictures with equal bytes
+    follow the first of them, by id.
+
+    Raises:
+        CorpusError: a drawn split, or training, has no picture.
+    """
+    named = {image.split for image in corpus.images}
+    shares = {
+        split: share
+        for split, share in (("dev", settings.draw_dev), ("test", settings.draw_test))
+        if share and split not in named
+    }
+    if not shares:
+        return corpus
+    training = [image for image in corpus.images if image.split == "train"]
+    first = _equal(training, listing) if listing else {}
+    drawn = [replace(one, split=_split(first.get(one.image_id, one.image_id), shares)) if one.split == "train" else one
+             for one in corpus.images]  # fmt: skip
+    counts = {split: sum(image.split == split for image in drawn) for split in ("train", *shares)}
+    if empty := [split for split, count in counts.items() if not count]:
+        what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
+        todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
+        raise CorpusError(what, todo=todo)
+    told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
+    copies = f", {len(first)} copies with their originals" if first else ""
+    unseen = "" if listing else "; no picture was looked at for copies"
+    words = f"{told} of {len(training)} pictures drawn by a hash of their ids{copies}{unseen}"
+    return replace(corpus, images=drawn, drawing=words)
+
+
+def _split(image_id: str, shares: Mapping[str, float]) -> str:
+    number = int.from_bytes(hashlib.sha256(f"{SALT}{image_id}".encode()).digest()[:8], "big") / 2**64
+    for split, share in shares.items():
+        if number < share:
+            return split
+        number -= share
+    return "train"
+
+
+def _equal(images: list[Image], listing: Listing) -> dict[str, str]:
+    """Return the first picture, by id, with the same bytes, of each picture that is not the first one.
+
+    Only pictures of one size are read. Of an object elsewhere, its version stands for its bytes; members of a tar that
+    lies elsewhere are not compared.
+    """
+    known: Mapping[str, bytes] = getattr(listing, "digests", {})
+    by_size: dict[object, list[tuple[Image, Place]]] = {}
+    for image in images:
+        if image.path is None:
+            continue
+        place = listing.place(image.path)
+        by_size.setdefault(known.get(image.path) or _size(place), []).append((image, place))
+    alike = [pair for size, group in by_size.items() if size is not None and len(group) > 1 for pair in group]
+    found: dict[object, str] = {}
+    first = {}
+    for image, place in tqdm(alike, desc="corpus: copies", unit="picture", disable=len(alike) < SHOWN or None):
+        content = known.get(image.path or "") or _content(place)
+        original = found.setdefault(content, image.image_id)
+        if original != image.image_id:
+            first[image.image_id] = original
+    return first
+
+
+def _size(place: Place) -> object:
+    """Return the number of bytes, or the version of an object; None for a picture that cannot be compared."""
+    if is_address(place.path):
+        whole = place.part and place.part.offset is None
+        return place.part.version if place.part and whole else None
+    try:
+        return reading.size(place)
+    except OSError:
+        return None  # the stage resize says why it cannot be read
+
+
+def _content(place: Place) -> object:
+    if is_address(place.path):
+        return place.part and place.part.version
+    try:
+        return hashlib.sha256(reading.read(place, LARGEST)).digest()
+    except OSError:
+        return place

@@ -1,0 +1,107 @@
+"""Looks at a folder or a file, and says which settings read the corpus that is there."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sightword.corpus.flickr8k import CAPTIONS
+from sightword.corpus.listing import PICTURE_SUFFIXES
+from sightword.corpus.reading import read_corpus
+from sightword.corpus.records import Corpus
+from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.table import BINARY, TEXT
+from sightword.errors import CorpusError
+from sightword.messages import and_more, plural
+
+SHARE = 0.1
+"""The share of pictures drawn for dev, and for test, where the data name no split."""
+_LOOKED_AT = 10_000
+"""Captions whose letters are counted."""
+_EXPECTED = "tables of pictures and captions (.csv, .tsv, .parquet, .arrow), dataset_*.json, captions_*.json, or .tar"
+
+
+class Found(NamedTuple):
+    """What was found."""
+
+    values: dict[str, Any]
+    """The keys of the section ``corpus``."""
+    words: list[str]
+    """What is there, in sentences: pictures, captions, splits, scripts."""
+
+
+def look(path: Path) -> Found:
+    """Look at the corpus in a folder, or in a file, and read it.
+
+    Args:
+        path: the folder, or one file of it, relative to the project's folder.
+
+    Raises:
+        SightwordError: there is no corpus, or it cannot be read; the message is that of the format's reader.
+    """
+    folder = path if path.is_dir() else path.parent
+    if not path.exists():
+        raise CorpusError("does not exist", where=path, expected=_EXPECTED)
+    pictures = _pictures(folder)
+    values: dict[str, Any] = {"path": str(folder), "pictures": pictures or str(folder), **_format(path, folder)}
+    held = values["format"] == "shards" or BINARY.fullmatch(str(values.get("file") or "x.parquet")) is not None
+    if pictures is None and not held:
+        values |= {"pictures": str(folder / "images"), "require_pictures": False}
+    try:
+        corpus = read_corpus(CorpusSettings(**values))
+        if values["format"] in ("table", "shards") and set(corpus.counts().values()) == {0, len(corpus.images)}:
+            raise CorpusError("names no split")
+    except CorpusError as error:
+        if "names no split" not in error.what:
+            raise
+        values |= {"draw_dev": SHARE, "draw_test": SHARE}
+        corpus = read_corpus(CorpusSettings(**values))
+    return Found(values, _words(corpus))
+
+
+def _format(path: Path, folder: Path) -> Mapping[str, Any]:
+    """Return the format, and the file where one of several is meant."""
+    names = [path.name] if path.is_file() else sorted(one.name for one in folder.iterdir())
+    own = {"file": path.name} if path.is_file() else {}
+    if CAPTIONS in names:
+        return {"format": "flickr8k"}
+    if any(name.startswith("dataset_") and name.endswith(".json") for name in names):
+        return {"format": "karpathy", **own}
+    if captions := [name for name in names if name.startswith("captions_") and name.endswith(".json")]:
+        splits = {split: [one for one in captions if split[:2] in one] for split in ("train", "val")}
+        return {"format": "coco", "coco_train": splits["train"], "coco_dev": splits["val"]}
+    every = names if path.is_file() else [name for _, _, inner in os.walk(folder) for name in inner]
+    if any(TEXT.fullmatch(name) for name in names) or any(BINARY.fullmatch(name) for name in every):
+        return {"format": "table", **own}
+    if any(name.endswith(".tar") for name in every):
+        return {"format": "shards"}
+    has = and_more(names, 5) or "nothing"
+    raise CorpusError(f"holds no captions that are known (it has {has})", where=path, expected=_EXPECTED)
+
+
+def _pictures(folder: Path) -> str | None:
+    """Return the folder of loose pictures: the one that is or has below it all folders with pictures."""
+    having = [
+        above for above, _, names in os.walk(folder) if any(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
+    ]
+    return os.path.commonpath(having) if having else None
+
+
+def _words(corpus: Corpus) -> list[str]:
+    counts = ", ".join(f"{count} {split}" for split, count in corpus.counts().items())
+    words = [f"{plural(len(corpus.images), 'picture')} ({counts}), {plural(len(corpus.captions), 'caption')}."]
+    if corpus.drawing:
+        words.append(f"{corpus.drawing[0].upper()}{corpus.drawing[1:]}.")
+    letters: Counter[str] = Counter()
+    for caption in corpus.captions[:: max(1, len(corpus.captions) // _LOOKED_AT)]:
+        letters.update(unicodedata.name(one, "?").partition(" ")[0] for one in caption.text if one.isalpha())
+    shares = [f"{name.capitalize()} {100 * count / letters.total():.0f} %" for name, count in letters.most_common(3)]
+    words.append(f"Letters: {', '.join(shares) or 'none'}.")
+    if corpus.dropped:
+        reasons = Counter(row.reason for row in corpus.dropped)
+        words.append(f"Left out: {', '.join(f'{count} {reason}' for reason, count in reasons.most_common())}.")
+    return words

@@ -1,0 +1,46 @@
+"""Rows of a table of pictures and captions, and the records that they make."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sightword.corpus.records import Caption, Image, check_path, split_name
+
+
+class Row(NamedTuple):
+    """A row of a table: the place for messages, the picture's name, its captions, and its split (None: not named)."""
+
+    where: str
+    name: str
+    captions: list[str]
+    split: str | None
+
+
+class Records:
+    """The pictures and captions of the rows so far; a picture has one row or several."""
+
+    def __init__(self) -> None:
+        self.captions: list[Caption] = []
+        self._images: dict[tuple[str, str | None], Image] = {}
+
+    @property
+    def images(self) -> list[Image]:
+        """The pictures; one with two splits has two records."""
+        return [*self._images.values()]
+
+    def add(self, row: Row, split: str) -> None:
+        """Add a row; ``split`` is that of rows that name none.
+
+        Equal captions within a row are records of their own; an equal caption in another row is a repeated record.
+
+        Raises:
+            CorpusError: the name is no plain path, or the split is unknown.
+        """
+        own = split if row.split is None else split_name(row.split, row.where)
+        image = self._images.get((row.name, own))
+        if image is None:
+            name = check_path(row.name, row.where)
+            image = self._images[name, own] = Image(name, name, own, row.where)
+        for place, text in enumerate(row.captions):
+            before = row.captions[:place].count(text)
+            self.captions.append(Caption(image.image_id, f"{text}#{before}" if before else text, text, row.where))
