@@ -94,3 +94,6 @@ def test_the_recipe_of_a_corpus_has_its_section_and_what_was_found(
     assert {key: corpus[key] for key in look(folder).values} == look(folder).values
     with pytest.raises(ParamsError, match=r"is not in the project .*; expected a folder or a file below it"):
         of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")
+    (tmp_path / "mine.yaml").write_text("base: own")
+    with pytest.raises(ParamsError, match=r"mine\.yaml: cannot be a base; expected a recipe in the folder recipes"):
+        of_corpus(recipes.find("./mine.yaml", tmp_path), folder, tmp_path, tmp_path / "own.yaml")
