@@ -40,7 +40,7 @@ VARIABLE = "SIGHTWORD_MIRROR"
 
 
 def add(commands: Commands) -> None:
-    """Add ``fetch``."""
+    """Add ``fetch`` and ``list``."""
     fetch = add_command(commands, "fetch", FETCH, _fetch)
     fetch.add_argument("names", metavar="NAME", nargs="*", help="what to fetch; see --list")
     fetch.add_argument("--list", action="store_true", help="show the files, their sizes, and which are there")

@@ -20,8 +20,8 @@ Write params.yaml whole from a recipe, with a comment for each parameter.
 A recipe names another one as its base, and the parameters that differ; without
 a base, those that differ from the published values. `pipeline` names
 another pipeline than the first. --from looks at a folder with pictures and
-captions, or at a file, and writes the section corpus for it. From there, edit params.yaml, or let
-`dvc exp run -S section.key=value` do it."""
+captions, or at a file, and writes the section corpus for it. From there, edit
+params.yaml, or let `dvc exp run -S section.key=value` do it."""
 
 PARAMS = """\
 Check the params.yaml of each pipeline, and print what the stages will use, section by section."""
@@ -86,12 +86,15 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
     if arguments.name is None and not arguments.list:
         arguments.parser.error("which recipe? Give its NAME, or see them with --list")
+    refuse(arguments, (arguments.list and arguments.source is not None, "--list and --from cannot be combined"))
     elsewhere = arguments.list or arguments.params is not None
     project = (project_of if elsewhere else find_project)(Path.cwd())
     if arguments.list:
         return _list_recipes(project)
     recipe = recipes.find(arguments.name, project)
     pipeline = overlay.resolve(recipe, project).pipeline
+    further = arguments.source is not None and pipeline.folder != ""
+    refuse(arguments, (further, f"--from: {recipe.name} has no section corpus; name a recipe of the first pipeline"))
     if arguments.params is None:
         overlay.check_added(pipeline, project)
     path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)

@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from pipeline.params.recipes import Recipe
+from pipeline.params.recipes import Recipe, list_recipes
 from pipeline.params.writing import WIDTH, spelt
 from sightword.corpus.looking import look
 from sightword.errors import ParamsError
@@ -23,7 +23,7 @@ def of_corpus(base: Recipe, source: Path, project: Path, to: Path) -> tuple[Reci
         to: the file of the new recipe.
 
     Raises:
-        ParamsError: the corpus lies outside of the project.
+        ParamsError: the corpus lies outside of the project, or the base outside of ``recipes/``.
         SightwordError: there is no corpus, or it cannot be read.
     """
     # without following links: DVC may keep data as links to its cache
@@ -31,6 +31,9 @@ def of_corpus(base: Recipe, source: Path, project: Path, to: Path) -> tuple[Reci
     if inner == "." or Path(inner).parts[0] == "..":
         expected = "a folder or a file below it, such as data/raw/own"
         raise ParamsError(f"is not in the project {project}", where=source, expected=expected, todo="Move it there.")
+    if not any(one.name == base.name and one.path.samefile(base.path) for one in list_recipes(project)):
+        todo = "Move it there, and name it without its ending."
+        raise ParamsError("cannot be a base", where=base.path, expected="a recipe in the folder recipes", todo=todo)
     with contextlib.chdir(project):
         found = look(Path(inner))
     lines = [f"base: {base.name}", "", *(f"# {line}"[:WIDTH] for line in found.words), "corpus:"]

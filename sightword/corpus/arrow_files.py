@@ -73,7 +73,7 @@ def opened(file: Path) -> Iterator[tuple[pa.Schema, int]]:
 
 def count_without(file: Path, name: str) -> int | None:
     """Return how many rows have no value in a column of bytes, by the statistics of a Parquet file; None if unknown."""
-    if file.suffix == ARROW:
+    if file.suffix.lower() == ARROW:
         return None
     with _opened(file):
         metadata = pq.read_metadata(str(file))
@@ -116,7 +116,7 @@ def _opened(file: Path) -> Iterator[tuple[pa.Schema, int, int | None, _Batches]]
     try:
         with reading(file, todo=_TODO), ExitStack() as stack:
             require_regular(file)
-            if file.suffix == ARROW:
+            if file.suffix.lower() == ARROW:
                 mapped = stack.enter_context(pa.memory_map(str(file)))
                 base = mapped.read_buffer().address if mapped.size() else 0
                 mapped.seek(0)
@@ -129,7 +129,7 @@ def _opened(file: Path) -> Iterator[tuple[pa.Schema, int, int | None, _Batches]]
                 rows = parquet.metadata.num_rows
                 yield parquet.schema_arrow, rows, None, lambda names, count: parquet.iter_batches(count, columns=names)
     except pa.ArrowInvalid as error:
-        kind = "Arrow" if file.suffix == ARROW else "Parquet"
+        kind = "Arrow" if file.suffix.lower() == ARROW else "Parquet"
         raise FileFormatError(f"is not a whole {kind} file ({first_line(error)})", where=file, todo=_TODO) from None
     except UnicodeDecodeError:
         raise FileFormatError("has a column whose name is not UTF-8 text", where=file, todo=_TODO) from None

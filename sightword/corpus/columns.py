@@ -9,17 +9,18 @@ from typing import Literal, NamedTuple
 from sightword.errors import CorpusError
 from sightword.messages import and_more, quote, short
 
-Role = Literal["image", "caption", "split", "name"]
+Role = Literal["image", "caption", "split", "language", "name"]
 
 NAMES: dict[Role, tuple[str, ...]] = {
     "image": ("image", "image_name", "image_path", "image_file", "file_name", "filename", "filepath", "file", "path",
               "img", "picture", "photo", "jpg"),
     "caption": ("caption", "captions", "text", "sentence", "sentences", "comment", "description"),
     "split": ("split",),
+    "language": ("language", "lang"),
     "name": ("filename", "file_name", "image_name", "image_id", "img_id", "imgid", "cocoid"),
 }  # fmt: skip
-"""The usual names of each column, the preferred one first: the picture, its captions, its split, and the name of a
-picture whose bytes are in the table."""
+"""The usual names of each column, the preferred one first: the picture, its captions, its split, the captions'
+language, and the name of a picture whose bytes are in the table."""
 
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 
@@ -31,6 +32,7 @@ class Columns(NamedTuple):
     captions: list[str]
     """One column, or several such as ``caption_0`` to ``caption_4``."""
     split: str | None
+    language: str | None
     name: str | None
 
 
@@ -71,7 +73,8 @@ def find(
             raise CorpusError(f"has no column {role} (it has: {has})", where=where, todo=todo)
     image = found["image"][0]
     name = next((one for one in found["name"] if one != image), None)
-    return Columns(image, captions, found["split"][0] if found["split"] else None, name)
+    split, language = (next(iter(found[role]), None) for role in ("split", "language"))
+    return Columns(image, captions, split, language, name)
 
 
 def _usual(header: Sequence[str], role: Role) -> list[str]:

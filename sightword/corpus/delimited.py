@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sightword.corpus.columns import Role, find
 from sightword.corpus.flickr8k import numbered_captions
-from sightword.corpus.rows import Row
+from sightword.corpus.rows import UNKNOWN, Row
 from sightword.errors import CorpusError
 from sightword.io.opening import lines
 from sightword.io.tables import Table, cells
@@ -36,14 +36,15 @@ def rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
     separator = "|" if bars else "\t" if "\t" in first else ","
     at, header = next(cells(file, CorpusError, separator=separator, quotes=separator == ",", todo=_TODO), (1, []))
     columns = find([name.strip() for name in header], given, f"{file}, line {at}")
-    names = [columns.image, *columns.captions, *([columns.split] if columns.split else [])]
+    names = [columns.image, *columns.captions, *filter(None, (columns.split, columns.language))]
     if bars:
         found = _barred(file, [[name.strip() for name in header].index(name) for name in names], len(header))
     else:
         found = Table(tuple(names), CorpusError, empty=tuple(names[1:]), separator=separator, todo=_TODO).rows(file)
     for where, (name, *others) in found:
+        language = (others.pop() or UNKNOWN) if columns.language else ""
         split = others.pop() if columns.split else None
-        yield Row(where, name, others, split)
+        yield Row(where, name, others, split, language)
 
 
 def _barred(file: Path, places: list[int], width: int) -> Iterator[tuple[str, list[str]]]:

@@ -15,6 +15,7 @@ from sightword.corpus.records import Corpus, Image
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.machine import is_address
+from sightword.messages import plural
 from sightword.places import reading
 from sightword.places.place import Place
 
@@ -79,7 +80,7 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
         todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
         raise CorpusError(what, todo=todo)
     told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
-    copies = f", {len(first)} copies with their originals" if first else ""
+    copies = f", {plural(len(first), 'copy', 'copies')} with their originals" if first else ""
     unseen = "" if listing else "; no picture was looked at for copies"
     words = f"{told} of {len(training)} pictures drawn by a hash of their ids{copies}{unseen}"
     return replace(corpus, images=drawn, drawing=words)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightword.corpus.flickr8k import CAPTIONS
-from sightword.corpus.listing import PICTURE_SUFFIXES
+from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
+from sightword.corpus.parquet import layout
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
@@ -46,10 +47,12 @@ def look(path: Path) -> Found:
     folder = path if path.is_dir() else path.parent
     if not path.exists():
         raise CorpusError("does not exist", where=path, expected=_EXPECTED)
-    pictures = _pictures(folder)
-    values: dict[str, Any] = {"path": str(folder), "pictures": pictures or str(folder), **_format(path, folder)}
-    held = values["format"] == "shards" or BINARY.fullmatch(str(values.get("file") or "x.parquet")) is not None
-    if pictures is None and not held:
+    values: dict[str, Any] = {"path": str(folder), "pictures": str(folder), **_format(path, folder)}
+    if values["format"] == "shards":
+        values["pictures"] = str(path)
+    elif pictures := _pictures(folder):
+        values["pictures"] = pictures
+    elif not _hold_pictures(CorpusSettings(**values)):
         values |= {"pictures": str(folder / "images"), "require_pictures": False}
     try:
         corpus = read_corpus(CorpusSettings(**values))
@@ -84,11 +87,20 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
 
 
 def _pictures(folder: Path) -> str | None:
-    """Return the folder of loose pictures: the one that is or has below it all folders with pictures."""
-    having = [
-        above for above, _, names in os.walk(folder) if any(name.lower().endswith(PICTURE_SUFFIXES) for name in names)
-    ]
-    return os.path.commonpath(having) if having else None
+    """Return the folder of loose pictures, the one that is or has below it all folders with pictures; else the tar."""
+    listed = list_pictures(folder, required=True)
+    files = listed.files if listed else frozenset()
+    having = {str(Path(name).parent) for name in files if name.lower().endswith(PICTURE_SUFFIXES)}
+    tars = [name for name in files if name.endswith(".tar")]
+    if having:
+        return str(folder / os.path.commonpath(having))
+    return str(folder / tars[0]) if len(tars) == 1 else None
+
+
+def _hold_pictures(settings: CorpusSettings) -> bool:
+    """Return whether the tables of a corpus have the bytes of pictures."""
+    first = settings.folder / settings.files()[0]
+    return BINARY.fullmatch(first.name) is not None and layout(first, {}).data is not None
 
 
 def _words(corpus: Corpus) -> list[str]:

@@ -22,7 +22,7 @@ from sightword.corpus.arrow_files import Piece, column, count_without, opened, p
 from sightword.corpus.columns import Columns, Role, find
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image
-from sightword.corpus.rows import Records, Row
+from sightword.corpus.rows import UNKNOWN, Records, Row
 from sightword.errors import CorpusError
 from sightword.messages import quote
 from sightword.places.place import Part, Place
@@ -66,11 +66,13 @@ def layout(file: Path, given: Mapping[Role, str]) -> Layout:
         names = schema.names
     pictures = [name for name, kind in kinds.items() if _is_bytes(kind) or _has(kind, "bytes", _is_bytes)]
     columns = find(names, given, file, {name: str(kind) for name, kind in kinds.items()}, pictures)
-    for name in (*columns.captions, *([columns.split] if columns.split else [])):
+    if columns.language and "language" not in given and not _is_text(kinds[columns.language]):
+        columns = columns._replace(language=None)  # such as the number of a class
+    for name in (*columns.captions, *filter(None, (columns.split, columns.language))):
         if not _is_text(kinds[name]) and not (name in columns.captions and _is_text(_item(kinds[name]))):
             what = f"the column {quote(name)} has the type {kinds[name]}"
             raise CorpusError(
-                what, where=file, expected="texts" if name == columns.split else "texts or lists of texts"
+                what, where=file, expected="texts or lists of texts" if name in columns.captions else "texts"
             )
     image, kind = columns.image, kinds[columns.image]
     if _is_bytes(kind):
@@ -186,7 +188,14 @@ class _Places(Mapping[str, Place]):
 
 def _wanted(found: Layout, *, data: bool = False) -> list[str]:
     own = found.columns
-    names = [own.split, own.name if found.data else None, found.path, found.data if data else None, *own.captions]
+    names = [
+        own.split,
+        own.language,
+        own.name if found.data else None,
+        found.path,
+        found.data if data else None,
+        *own.captions,
+    ]
     return list(dict.fromkeys(name for name in names if name))
 
 
@@ -214,13 +223,15 @@ def _digest(value: pa.Scalar[Any]) -> bytes | None:
 def _rows(file: Path, found: Layout, piece: Piece, names: Sequence[str | None]) -> Iterator[Row]:
     captions = [piece.values(name) for name in found.columns.captions]
     splits = piece.values(found.columns.split) if found.columns.split else None
+    languages = piece.values(found.columns.language) if found.columns.language else None
     for place, name in enumerate(names):
         texts: list[str] = []
         for values in captions:
             value = values[place]
             texts += [(text or "").strip() for text in (value if isinstance(value, list) else [value])]
         split = None if splits is None else splits[place] or ""
-        yield Row(f"{file}, row {piece.start + place + 1}", name or "", texts, split)
+        language = "" if languages is None else (languages[place] or "").strip() or UNKNOWN
+        yield Row(f"{file}, row {piece.start + place + 1}", name or "", texts, split, language)
 
 
 def _has(kind: pa.DataType, name: str, check: Callable[[pa.DataType], bool]) -> bool:

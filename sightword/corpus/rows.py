@@ -6,14 +6,20 @@ from typing import NamedTuple
 
 from sightword.corpus.records import Caption, Image, check_path, split_name
 
+UNKNOWN = "und"
+"""The code of a language that a table leaves open, as in BCP 47."""
+
 
 class Row(NamedTuple):
-    """A row of a table: the place for messages, the picture's name, its captions, and its split (None: not named)."""
+    """A row of a table: the place for messages, the picture's name, its captions, its split (None: not named), and the
+    captions' language (empty: the table has no such column).
+    """
 
     where: str
     name: str
     captions: list[str]
     split: str | None
+    language: str = ""
 
 
 class Records:
@@ -43,4 +49,5 @@ class Records:
             image = self._images[name, own] = Image(name, name, own, row.where)
         for place, text in enumerate(row.captions):
             before = row.captions[:place].count(text)
-            self.captions.append(Caption(image.image_id, f"{text}#{before}" if before else text, text, row.where))
+            key = f"{text}#{before}" if before else text
+            self.captions.append(Caption(image.image_id, key, text, row.where, row.language))

@@ -91,7 +91,7 @@ class CorpusSettings(Settings):
 
     @model_validator(mode="after")
     def _pictures_within_path(self) -> CorpusSettings:
-        if not self.draws_pictures and not _within(self.pictures, self.path):
+        if not self.draws_pictures and not within(self.pictures, self.path):
             raise ValueError(
                 f"pictures ({self.pictures}) must lie in path ({self.path}), so that DVC sees when a picture comes or "
                 "goes; put the captions and the folder of pictures into one folder, and name that one as path"
@@ -101,7 +101,7 @@ class CorpusSettings(Settings):
     @field_validator("beside_files")
     @classmethod
     def _inside(cls, pattern: str) -> str:
-        if pattern and not _within(pattern, "."):
+        if pattern and not within(pattern, "."):
             raise ValueError(f"{quote(pattern)} leaves the folder corpus.beside")
         return pattern
 
@@ -159,5 +159,6 @@ def read_list(name: str) -> frozenset[str]:
     return frozenset((LISTS / f"{name}.txt").read_text(encoding="utf-8").split())
 
 
-def _within(inner: str, outer: str) -> bool:
+def within(inner: str, outer: str) -> bool:
+    """Return whether a path is another one or lies below it, without ``..``."""
     return PurePosixPath(inner).is_relative_to(PurePosixPath(outer)) and ".." not in PurePosixPath(inner).parts

@@ -60,7 +60,7 @@ class Shards(Drawn):
     """
 
     format: Literal["shards"] = "shards"
-    """Tar shards of WebDataset or img2dataset, in ``pictures`` and its folders, or in the bucket that it lists."""
+    """Tar shards of WebDataset or img2dataset: ``pictures`` itself, in its folders, or in the bucket that it lists."""
 
     caption: str = Field("txt", pattern=r"^(txt|json:.+|parquet:.+)$")
     """Where the captions are: ``txt``, the text files; ``json:KEY``, a text or a list of texts in the JSON files;
@@ -126,7 +126,8 @@ class Shards(Drawn):
             listed = list_pictures(root, required=True)
             found = dict(listed.places) if listed else {}
         else:
-            found = {path.relative_to(root).as_posix(): Place(str(path)) for path in root.rglob("*.tar")}
+            above, files = (root.parent, [root]) if root.is_file() else (root, [*root.rglob("*.tar")])
+            found = {path.relative_to(above).as_posix(): Place(str(path)) for path in files}
         shards = sorted(name for name in found if name.endswith(".tar") and not Path(name).name.startswith("._"))
         if not shards:
             todo = "Put the .tar files there and name the folder in corpus.pictures, or list those of a bucket."

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sightword.corpus import delimited
 from sightword.corpus.columns import Role
@@ -15,8 +15,9 @@ from sightword.corpus.drawing import Drawn
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import SPLIT_OF, Caption, Image
 from sightword.corpus.rows import Records
+from sightword.corpus.settings import within
 from sightword.errors import CorpusError
-from sightword.messages import and_more
+from sightword.messages import and_more, quote
 
 TEXT = re.compile(r".*\.(?:csv|tsv)(?:\.gz)?|captions\.txt|results.*\.token", re.IGNORECASE)
 """The names of text files that are tables."""
@@ -38,8 +39,16 @@ class Listed(Drawn):
     """The file in ``path``, or a pattern such as ``data/*.parquet``, where the tables there are not all meant."""
 
     columns: dict[Role, str] = Field({})
-    """The names of columns that have no usual name, such as ``{image: photo, caption: alt}``; also ``split``, and
-    ``name`` for the names of pictures whose bytes are in the table."""
+    """The names of columns that have no usual name, such as ``{image: photo, caption: alt}``; also ``split``,
+    ``language`` for the code of the captions' language, and ``name`` for the names of pictures whose bytes are in the
+    table."""
+
+    @field_validator("file")
+    @classmethod
+    def _in_path(cls, file: str | None) -> str | None:
+        if file is not None and not within(file, "."):
+            raise ValueError(f"{quote(file)} leaves the folder corpus.path, in which DVC sees each change")
+        return file
 
     def files(self) -> list[str]:
         """Return the tables; CorpusError if there is none, or several text files that are not those of splits."""
@@ -56,10 +65,11 @@ class Listed(Drawn):
 
     def _found(self) -> list[str]:
         if self.file is not None:
-            names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.glob(self.file))
-            if not names:
+            exact = self.folder / self.file
+            files = [exact] if exact.is_file() else [path for path in self.folder.glob(self.file) if path.is_file()]
+            if not files:
                 raise CorpusError(f"has no file {self.file} (corpus.file)", where=self.folder)
-            return names
+            return sorted(path.relative_to(self.folder).as_posix() for path in files)
         pictures = Path(self.pictures)
         found: list[str] = []
         for above, folders, names in os.walk(self.folder):

@@ -50,7 +50,7 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     captions: list[Sequence[object]] = [
         own,
         counted,
-        [split.get(one, BESIDE) for one in own],
+        [split[caption.image_id] for caption in corpus.captions] + [BESIDE] * len(corpus.beside),
         [caption.text for caption in written],
     ]
     texts = CAPTIONS

@@ -11,7 +11,7 @@ from sightword.io.files import Pathish, atomic_file
 from sightword.io.mapping import mapping
 from sightword.io.tables import Table, whole
 from sightword.messages import quote
-from sightword.places.answers import PICTURES
+from sightword.places.answers import PICTURES, without_credentials
 from sightword.places.place import Part, Place
 from sightword.places.reading import requests_at, split
 from sightword.places.requests import WEB, Listed, Requests
@@ -20,6 +20,8 @@ COLUMNS = ("name", "address", "size", "version")
 _TODO = "Write it with `sightword list ADDRESS --to FILE.csv`."
 _TABLE = Table(COLUMNS, CorpusError, empty=("version",), separator=",", todo=_TODO)
 _MOST_NUMBERS = 1_000_000
+_ADDRESS = re.compile(r"(s3|gs|az)://[^/@]+(/.*)?|https?://[^/@?]+/[^?]+")
+"""Nothing secret: neither a password before the host, nor the signature of a web address after a question mark."""
 
 
 def objects(addresses: Iterable[str]) -> dict[str, Place]:
@@ -30,12 +32,14 @@ def objects(addresses: Iterable[str]) -> dict[str, Place]:
             server, of which the last part is the name. ``{000..099}`` stands for all numbers of a range.
 
     Raises:
-        CorpusError: there is no object at an address, or a name is that of two objects.
+        CorpusError: an address is of another kind or has credentials in it, there is no object at one, or a name is
+            that of two objects.
         PictureError: a server does not answer, or refuses.
-        SetupError: an address is of another kind, or the package for the protocol is not installed.
+        SetupError: the package for the protocol is not installed.
     """
     found: list[tuple[str, Place, str]] = []
     for address in (one for text in addresses for one in _numbered(text)):
+        _check(address, None)
         before = len(found)
         for name, listed in _below(address):
             place = Place(_joined(address, name), Part(length=listed.size, version=listed.version or None))
@@ -61,9 +65,7 @@ def read_listing(path: Pathish) -> dict[str, Place]:
     """Return the objects of a listing by name; CorpusError if the file is none."""
     found: list[tuple[str, Place, str]] = []
     for where, (name, address, count, version) in _TABLE.rows(Path(path)):
-        if not re.match("(s3|gs|az|https?)://.", address):
-            expected = "s3://, gs://, az:// or https://"
-            raise CorpusError(f"{quote(address)} is no address", where=where, expected=expected, todo=_TODO)
+        _check(address, where)
         part = Part(length=whole(count, where, "size", CorpusError), version=version or None)
         found.append((name, Place(address, part), where))
     return mapping(found, "the name", "object", CorpusError, todo=_TODO)
@@ -82,6 +84,13 @@ def _below(address: str) -> Iterator[tuple[str, Listed]]:
     except FileNotFoundError:
         return
     yield from ((name, listed) for name, listed in found.items() if listed.size or not name.endswith("/"))
+
+
+def _check(address: str, where: str | None) -> None:
+    if not _ADDRESS.fullmatch(address):
+        expected = "s3://BUCKET/PREFIX, gs://, az:// or https://HOST/FILE, without credentials or a query"
+        shown = without_credentials(address) + "?***" * ("?" in address)
+        raise CorpusError(f"{quote(shown)} is no address", where=where, expected=expected)
 
 
 def _joined(address: str, name: str) -> str:

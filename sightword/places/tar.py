@@ -94,8 +94,10 @@ def _read(file: BinaryIO, total: int, where: str, is_text: Callable[[str], bool]
             break
         file.seek(start)
         try:
-            member = tarfile.TarInfo.fromtarfile(archive)
+            member: tarfile.TarInfo | None = tarfile.TarInfo.fromtarfile(archive)
         except (tarfile.TarError, ValueError, EOFError):
+            member = None
+        if member is None or member.size < 0:  # a size below 0 would lead back to this member for ever
             found.damage = f"is damaged at byte {start}: members after it are missing"
             break
         _add(member, file, total, is_text, found)

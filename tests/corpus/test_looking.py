@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,32 @@ def test_a_table_without_splits_gives_shares_its_folder_of_pictures_and_its_scri
     }  # fmt: skip
 
 
+def test_pictures_are_found_behind_a_link_and_in_a_tar_and_may_be_absent(folder: Path) -> None:
+    found = {}
+    for name in ("linked", "tar", "none"):
+        (place := Path(name)).mkdir()
+        (place / "captions.csv").write_text(f"image,caption\n{LINES}")
+        if name == "linked":
+            (place / "photos").symlink_to(folder.absolute() / "Images")
+        if name == "tar":
+            shutil.make_archive("tar/photos", "tar", folder / "Images")
+        values = look(place).values
+        found[name] = values["pictures"], values.get("require_pictures", True)
+    assert found == {
+        "linked": ("linked/photos", True), "tar": ("tar/photos.tar", True), "none": ("none/images", False),
+    }  # fmt: skip
+
+
+def test_one_shard_is_meant_alone(folder: Path) -> None:
+    for number in range(60):
+        (folder / f"Images/{number}.txt").write_text(f"Caption {number}")
+    shutil.make_archive("one", "tar", folder / "Images")
+    shutil.copy("one.tar", "other.tar")
+    found = look(Path("one.tar"))
+    assert found.values["pictures"] == "one.tar"
+    assert found.words[0].startswith("60 pictures (")
+
+
 def test_other_formats_are_known_by_the_names_of_their_files(folder: Path) -> None:
     image = {"filename": "1.jpg", "split": "train", "sentences": [{"raw": "A dog ."}]}
     (folder / "dataset_own.json").write_text(json.dumps({"images": [image]}))
@@ -67,3 +94,6 @@ def test_the_recipe_of_a_corpus_has_its_section_and_what_was_found(
     assert {key: corpus[key] for key in look(folder).values} == look(folder).values
     with pytest.raises(ParamsError, match=r"is not in the project .*; expected a folder or a file below it"):
         of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")
+    (tmp_path / "mine.yaml").write_text("base: own")
+    with pytest.raises(ParamsError, match=r"mine\.yaml: cannot be a base; expected a recipe in the folder recipes"):
+        of_corpus(recipes.find("./mine.yaml", tmp_path), folder, tmp_path, tmp_path / "own.yaml")

@@ -150,6 +150,19 @@ def test_a_damaged_header_is_no_silent_end(tmp_path) -> None:
     assert dropped(corpus) == {"s.tar": f"damaged: is damaged at byte {start}: members after it are missing"}
 
 
+def test_a_member_with_a_negative_size_ends_the_tar(tmp_path) -> None:
+    archive = tarfile.TarFile(tmp_path / "s.tar", "w", format=tarfile.GNU_FORMAT)
+    add(archive, "0.png", picture(0))
+    start = archive.offset
+    head = tarfile.TarInfo("1.png")
+    head.size = -start - tarfile.BLOCKSIZE  # the next member would be the first one again
+    archive.fileobj.write(head.tobuf(tarfile.GNU_FORMAT))
+    archive.close()
+    found = members(Place(str(tmp_path / "s.tar")), lambda _: False)
+    assert list(found.files) == ["0.png"]
+    assert found.damage == f"is damaged at byte {start}: members after it are missing"
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [

@@ -97,6 +97,25 @@ def test_a_file_for_each_split_is_of_the_split_in_its_name(tmp_path: Path) -> No
         read(tmp_path, file="captions_*.csv", columns={"image": "foto"})
 
 
+def test_a_column_of_languages_gives_the_language_of_each_caption(tmp_path: Path) -> None:
+    rows = frame().assign(language=["en", "de", "", "en", "de", "fr"])
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    rows.replace({"language": {"": None}}).to_parquet(tmp_path / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        found = [(one.text, one.language) for one in read(tmp_path, file=name).captions]
+        assert found == [("A cat, asleep .", "en"), ("Again .", "und"), ("Last .", "fr"), ("Ein Hund läuft .", "de")]
+    rows.assign(language=range(6)).to_parquet(tmp_path / "rows.parquet")
+    assert {one.language for one in read(tmp_path, file="rows.parquet").captions} == {""}
+
+
+def test_a_file_is_meant_by_its_name_before_its_pattern_and_lies_in_path(tmp_path: Path) -> None:
+    frame().to_csv(tmp_path / "rows [1].csv", index=False)
+    assert len(read(tmp_path, file="rows [1].csv").images) == 3
+    for outside in ("../rows.csv", "/rows.csv"):
+        with pytest.raises(ValueError, match=r"leaves the folder corpus\.path"):
+            read(tmp_path, file=outside)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

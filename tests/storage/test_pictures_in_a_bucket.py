@@ -172,7 +172,9 @@ def test_a_wrong_address_lists_nothing(bucket, front, folder, capsys) -> None:
     for address, message in (
         (f"{bucket}/nothing", "there is no object at this address"),
         ("s3://nobodys-bucket/x", "there is no bucket nobodys-bucket"),
-        ("ftp://host/x", "ftp:// is no address"),
+        ("ftp://host/x", "'ftp://host/x' is no address; expected s3://BUCKET/PREFIX"),
+        ("https://me:secret@host/x.tar", "'https://***@host/x.tar' is no address; expected s3://"),
+        ("https://host/x.tar?key=secret", "'https://host/x.tar?***' is no address"),
         (front.endpoint + "/lab/nothing.tar", "there is no object at this address"),
     ):
         assert main(["list", address, "--to", str(folder / "no.csv")]) == 1
