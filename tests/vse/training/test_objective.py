@@ -83,3 +83,7 @@ def test_captions_beside_add_their_weighted_loss_and_its_chance_level(loss):
 def test_captions_are_not_compared_by_an_order():
     with pytest.raises(ValueError, match="second_caption compares captions"):
         TrainSettings(second_caption=True, similarity="order")
+    with pytest.raises(ValueError, match="beside_batch compares captions"):
+        TrainSettings(beside_batch=8, similarity="order")
+    with pytest.raises(ValueError, match="beside_batch must be 0 or at least 2"):
+        TrainSettings(beside_batch=1)
