@@ -242,7 +242,9 @@ def _pack(arguments: argparse.Namespace) -> int:
     encoder, card, licence, lineage = SentenceEncoder.load(folder), folder / "README.md", folder / "LICENSE", ""
     text, kept = read_text(card) if card.is_file() else "", ""
     if arguments.axes is not None:
+        whole = f"into {encoder.width} numbers"
         encoder, kept = _with_axes(encoder, folder, arguments)
+        text = text.replace(whole, f"into {encoder.width} numbers")
     for section in filter(None, _STORED.values()):  # of an encoder that was packed before
         text = text.replace(section, "")
     try:
@@ -276,7 +278,7 @@ def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Names
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
 
-    data = folder.resolve().parents[1] / "data"
+    data = folder.resolve().parent.parent / "data"
     table, features = data / "captions" / "captions.parquet", data / "features" / "features.h5"
     captions = arguments.captions or table
     if not captions.is_file():

@@ -103,6 +103,9 @@ class CorpusSettings(Settings):
     def _inside(cls, pattern: str) -> str:
         if pattern and not within(pattern, "."):
             raise ValueError(f"{quote(pattern)} leaves the folder corpus.beside")
+        parts = PurePosixPath(pattern).parts
+        if pattern and (not parts or any("**" in part and part != "**" for part in parts)):
+            raise ValueError(f"{quote(pattern)} is no pattern of files; expected one such as task2/*.en.gz")
         return pattern
 
     @field_validator("beside_without")

@@ -85,6 +85,9 @@ def test_unknown_list_and_a_pattern_that_leaves_the_folder_are_refused(tmp_path:
         settings(tmp_path, beside_without="x")
     with pytest.raises(ValueError, match=r"'\.\./\*' leaves the folder corpus\.beside"):
         settings(tmp_path, beside_files="../*")
+    for pattern in ("**x", "."):
+        with pytest.raises(ValueError, match="is no pattern of files; expected one such as"):
+            settings(tmp_path, beside_files=pattern)
     values = {"train": {"beside_batch": 8}, "corpus": {"beside_files": ""}}
     assert conflicts(values) == ["train.beside_batch is 8: corpus.beside_files names no captions without pictures"]
 

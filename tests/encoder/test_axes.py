@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from encoder_kinds import BAG, summed
 
+from pipeline import cli
 from sightword.encoder.axes import keep_axes
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.similarity import unit_rows
 
@@ -36,3 +40,20 @@ def test_axes_that_cannot_be_kept_are_refused() -> None:
         keep_axes(summed(BAG), 5, TEXTS)
     with pytest.raises(EncoderError, match="axes can be kept of one network of n-grams and the cosine"):
         keep_axes(summed(BAG | {"similarity": "order"}), 3, TEXTS)
+
+
+def test_pack_with_axes_writes_the_shorter_encoder_and_its_card(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = summed(BAG)
+    whole.save("mine")
+    Path("mine/README.md").write_text("# Mine\n\nIt turns a sentence into 5 numbers.\n")
+    Path("captions.txt").write_text("\n".join(TEXTS))
+    assert cli.main(["pack", "mine", "short", "--axes", "3", "--captions", "captions.txt"]) == 0
+    expected = keep_axes(whole, 3, TEXTS).encode(TEXTS)
+    np.testing.assert_array_equal(SentenceEncoder.load("short").encode(TEXTS), expected)
+    card = Path("short/README.md").read_text()
+    assert "It turns a sentence into 3 numbers." in card
+    assert "The trained vector keeps 3 of 5 axes" in card
+    assert cli.main(["pack", "mine", "other", "--axes", "3"]) == 1
+    assert "captions.parquet: does not exist. Name the training captions with --captions" in capsys.readouterr().err
+    assert not Path("other").exists()

@@ -83,7 +83,8 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         known = f"{len(vocabulary.tokens):,} words, those of its training captions"
         reads, limit = "word by word", _OF_WORDS
     kept = control(encoder.notes.get("training", {}))
-    data = f"\n\n> **{kept}**\n" if kept else " It was trained only on pictures and their captions.\n"
+    more = ", and on captions of other pictures" if training.beside else ""
+    data = f"\n\n> **{kept}**\n" if kept else f" It was trained only on pictures and their captions{more}.\n"
     title, opening = "A sentence encoder that learned from pictures", _OPENING.format(encoder.width) + data
     pictures = f"{encoder.features_width} features of an image network, and a linear map"
     scores = _SCORES.format(

@@ -68,6 +68,22 @@ def test_chance_level_counts_second_captions():
         assert asked.alike(4, epoch=0) == pytest.approx(found.item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "infonce"])
+def test_captions_beside_add_their_weighted_loss_and_its_chance_level(loss):
+    first, second = (functional.normalize(torch.randn(6, 7), dim=1) for _ in range(2))
+    asked = objective(loss=loss, beside_batch=6, beside_weight=0.7)
+    expected = 0.7 * asked(first @ second.T, torch.eye(6, dtype=torch.bool), epoch=0).item()
+    assert asked.beside(first, second, epoch=0).item() == pytest.approx(expected, rel=1e-5)
+    chance = objective(loss=loss).alike(4, epoch=0) + asked.beside(
+        first[:1].expand(6, 7), first[:1].expand(6, 7), epoch=0
+    )
+    assert asked.alike(4, epoch=0) == pytest.approx(chance.item(), rel=1e-5)
+
+
 def test_captions_are_not_compared_by_an_order():
     with pytest.raises(ValueError, match="second_caption compares captions"):
         TrainSettings(second_caption=True, similarity="order")
+    with pytest.raises(ValueError, match="beside_batch compares captions"):
+        TrainSettings(beside_batch=8, similarity="order")
+    with pytest.raises(ValueError, match="beside_batch must be 0 or at least 2"):
+        TrainSettings(beside_batch=1)
