@@ -59,7 +59,7 @@ class Weights:
         """The sha256 of the file; without a file, of the tensors."""
         self._seed, self._is_random = seed, weights == RANDOM
         self._is_whole = isinstance(backbone, Library) and weights in (HUB, PACKAGE)
-        _check_name(backbone, weights)
+        check_name(backbone, weights)
         self._network: nn.Module | None = None
         self._path, self._url = Path(folder) / weights, ""
         if self._is_random:
@@ -133,7 +133,7 @@ class Weights:
         return found
 
 
-def _check_name(backbone: Backbone, weights: str) -> None:
+def check_name(backbone: Backbone, weights: str) -> None:
     """Raise WeightsError for a name of weights that a network does not have."""
     if (
         is_weights_file(weights)
