@@ -276,7 +276,7 @@ def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Names
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
 
-    data = folder.resolve().parents[1] / "data"
+    data = folder.resolve().parent.parent / "data"
     table, features = data / "captions" / "captions.parquet", data / "features" / "features.h5"
     captions = arguments.captions or table
     if not captions.is_file():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import operator
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sightword.encoder.pretrained import find_encoder, is_named, no_such_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
+from sightword.io.modules import import_here
 
 if TYPE_CHECKING:
     import torch
@@ -141,10 +140,8 @@ def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Cal
 
 def _from_module(module: str, name: str, called: bool, batch_size: int | None) -> Callable[[list[str]], Any]:
     where = f"{module}:{name}" + ("()" if called else "")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = import_here(module)
     except ModuleNotFoundError as error:
         raise EncoderError(
             f"there is no module {error.name}", where=where, todo="Run it from the folder that holds it, or install it."
