@@ -58,6 +58,10 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     path = Path(name)
     if lower_case and not name.endswith(WORD_VECTORS):
         raise EncoderError("does not look words up: --lower-case is for word vectors", where=name)
+    if name.endswith(WORD_VECTORS) and "://" not in name and not path.is_dir():
+        from sightword.encoder.word_vectors import BagOfWords
+
+        return BagOfWords.load(path, lower_case=lower_case)
     if is_named(name):
         return _from_folder(find_encoder(name), None, batch_size)
     if path.is_dir():
@@ -65,10 +69,6 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     folder, space = folder_and_space(name)  # a module may be a folder too
     if space is not None:
         return _from_folder(folder, space, batch_size)
-    if name.endswith(WORD_VECTORS):
-        from sightword.encoder.word_vectors import BagOfWords
-
-        return BagOfWords.load(path, lower_case=lower_case)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
     kinds = "the folder of an encoder, FOLDER:SPACE, an address, word vectors (.txt, .vec or .gz), or module:name"
