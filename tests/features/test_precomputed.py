@@ -276,3 +276,8 @@ def test_stated_features_name_their_network_and_search_makes_them_again(tmp_path
     convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
     with pytest.raises(SearchError, match=r"precomputed features .*features.precomputed_stated"):
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
+
+
+@pytest.mark.parametrize("weights", ["random:7", "V1 + random:7", "random:7 + V1"])
+def test_random_weights_of_one_of_several_networks_are_told(weights) -> None:
+    assert describe({"backbone": "a + b", "weights": weights}).endswith("random weights: for demonstration")
