@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import operator
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sightword.encoder.pretrained import find_encoder, is_named, no_such_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
+from sightword.io.modules import import_here
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +58,10 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     path = Path(name)
     if lower_case and not name.endswith(WORD_VECTORS):
         raise EncoderError("does not look words up: --lower-case is for word vectors", where=name)
+    if name.endswith(WORD_VECTORS) and "://" not in name and not path.is_dir():
+        from sightword.encoder.word_vectors import BagOfWords
+
+        return BagOfWords.load(path, lower_case=lower_case)
     if is_named(name):
         return _from_folder(find_encoder(name), None, batch_size)
     if path.is_dir():
@@ -66,10 +69,6 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     folder, space = folder_and_space(name)  # a module may be a folder too
     if space is not None:
         return _from_folder(folder, space, batch_size)
-    if name.endswith(WORD_VECTORS):
-        from sightword.encoder.word_vectors import BagOfWords
-
-        return BagOfWords.load(path, lower_case=lower_case)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
     kinds = "the folder of an encoder, FOLDER:SPACE, an address, word vectors (.txt, .vec or .gz), or module:name"
@@ -141,10 +140,8 @@ def _from_folder(folder: Path, space: str | None, batch_size: int | None) -> Cal
 
 def _from_module(module: str, name: str, called: bool, batch_size: int | None) -> Callable[[list[str]], Any]:
     where = f"{module}:{name}" + ("()" if called else "")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = import_here(module)
     except ModuleNotFoundError as error:
         raise EncoderError(
             f"there is no module {error.name}", where=where, todo="Run it from the folder that holds it, or install it."

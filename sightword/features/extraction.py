@@ -87,7 +87,7 @@ class Extraction:
             backbone=backbone.name,
             feature_point=backbone.feature_point,
             transform=self._transform,
-            weights_sha256=self._weights.sha256,
+            weights_sha256=self._weights.identity,
             precision=settings.precision,
             kernel=_kernel(device, settings.precision),
         )
@@ -105,8 +105,9 @@ class Extraction:
         """The attributes of ``features.h5`` that state how its features were made."""
         made = self.identity
         return Origin(
-            **{name: getattr(made, name) for name in ("backbone", "feature_point", "weights_sha256", "precision")},
+            **{name: getattr(made, name) for name in ("backbone", "feature_point", "precision")},
             weights=self._weights.name,
+            weights_sha256=self._weights.sha256,
             transform=self._transform.as_json(),
             origin="extracted",
         )

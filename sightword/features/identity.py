@@ -70,6 +70,7 @@ class Identity(KindIdentity):
     feature_point: str
     transform: Transform
     weights_sha256: str
+    """Of :attr:`sightword.features.weights.Weights.identity`."""
     precision: str
     kernel: str
     """One of :data:`KERNELS`, and the kind of device: devices differ in the last bits."""

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FeaturesError
+from sightword.features.tables.origin import BETWEEN
 from sightword.features.tables.table import FeatureTable, Origin
 from sightword.io.files import canonical_json
 from sightword.messages import and_more
 
-BETWEEN = " + "
-"""What stands between the values of several networks in an attribute."""
 _NAMES = [name for name in Origin.__dataclass_fields__ if name not in ("transform", "origin")]
 
 

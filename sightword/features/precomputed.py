@@ -66,9 +66,11 @@ def convert(
     wanted = sorted(set(image_ids).difference(rejected))
     named_in = Path(settings.inputs) / settings.precomputed_ids if settings.precomputed_ids.endswith(".txt") else source
     rows = table.rows(_known(wanted, table.image_ids, named_in), where=named_in)
-    bad = [image_id for image_id, row in zip(wanted, rows, strict=True) if not np.isfinite(table.features[row]).all()]
+    most = np.finfo(np.float32).max  # comparisons with NaN are false
+    bad = [one for one, row in zip(wanted, rows, strict=True) if not (np.abs(table.features[row]) <= most).all()]
     if bad:
-        raise FeaturesError(f"{len(bad)} rows have values that are not finite: {and_more(bad, 5)}", where=source)
+        what = f"{len(bad)} rows have values that are not finite as float32: {and_more(bad, 5)}"
+        raise FeaturesError(what, where=source)
     zero = [image_id for image_id, row in zip(wanted, rows, strict=True) if not table.features[row].any()]
     warn_share(log, "features: %d of %d pictures have only zeros, the first is %s", len(zero), len(wanted), *zero[:1])
     origin = f"precomputed: {' + '.join(names)} (sha256 {sha256})"
@@ -122,7 +124,7 @@ def _ids(settings: FeaturesSettings, columns: dict[str, npt.NDArray[Any]], sourc
         ids, place, ids_of = _read_ids(ids_file), "line", ids_file
         named = ids_file.name
     elif chosen:
-        ids, place, ids_of, named = [*texts(columns[chosen])], f"{chosen}, row", source, chosen
+        ids, place, ids_of, named = [*texts(columns[chosen], f"{source}, {chosen}")], f"{chosen}, row", source, chosen
     else:
         what = f"has {and_more(columns, 8)}, which may all be ids" if columns else "has no column of ids"
         expected = f"in features.precomputed_ids the name of a column, a text file, or {ORDER}"

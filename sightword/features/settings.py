@@ -81,14 +81,16 @@ class FeaturesSettings(Settings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:
-        problems = self._extract_problems() if self.source == "extract" else self._precomputed_problems()
+        problems = self._precomputed_problems() if self.source == "precomputed" else []
+        if self.source == "extract" or self.precomputed_stated:
+            problems += self._weights_problems()
         if any(value <= 0 for value in self.std or ()):
             problems.append(f"std: {self.std} has a value that is not above zero")
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
-    def _extract_problems(self) -> list[str]:
+    def _weights_problems(self) -> list[str]:
         problems = self._outside("weights")
         if is_weights_file(self.weights) and not self.weights_sha256:
             sha256 = "weights_sha256 must hold its sha256 (`sha256sum` prints it)"

@@ -11,6 +11,7 @@ from sightword.features.identity import transform_of
 from sightword.features.packaged import SHA256
 from sightword.features.settings import PACKAGE, RANDOM, FeaturesSettings
 from sightword.features.utilisation import skeleton
+from sightword.features.weights import check_name
 
 
 def stated(settings: FeaturesSettings, resized: dict[str, Any], dimension: int, *, where: object) -> dict[str, str]:
@@ -24,6 +25,7 @@ def stated(settings: FeaturesSettings, resized: dict[str, Any], dimension: int, 
 
     Raises:
         FeaturesError: the network is unknown, or gives another number of features.
+        WeightsError: the network has no weights of this name.
         SetupError: the network's library is not installed.
     """
     backbone = find_backbone(settings.backbone, settings.feature_point)
@@ -31,6 +33,7 @@ def stated(settings: FeaturesSettings, resized: dict[str, Any], dimension: int, 
         what = f"has {dimension} features of a picture, and {backbone.name} at {backbone.feature_point} gives {own}"
         todo = "Fix features.backbone and features.feature_point, or set features.precomputed_stated to false."
         raise FeaturesError(what, where=where, todo=todo)
+    check_name(backbone, settings.weights)
     packaged = SHA256.get(backbone.name, "") if settings.weights == PACKAGE else ""
     return {
         "backbone": backbone.name,

@@ -27,14 +27,16 @@ ROUNDS = 3
 
 
 def skeleton(backbone: Backbone) -> FeatureNetwork:
-    """Return a network on torch's meta device, without numbers."""
+    """Return a network on torch's meta device, without numbers; FeaturesError if the network takes no pictures."""
     try:
-        with torch.device("meta"):
+        with contextlib.suppress(RuntimeError), torch.device("meta"):
             return cut(build(backbone, initialise=False), backbone).to("meta")
-    except RuntimeError:  # RegNet and others compute with tensors, which need numbers
-        with OwnRandom():
+        with OwnRandom():  # RegNet and others compute with tensors, which need numbers
             network = build(backbone, initialise=False)
         return cut(network.to("meta"), backbone)
+    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
+        what = f"the network does not take crops of {backbone.own.crop} pixels ({first_line(error)})"
+        raise FeaturesError(what, where=f"backbone {backbone.name!r}") from None
 
 
 class _NoModules(contextlib.nullcontext[None]):

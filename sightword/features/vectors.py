@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -15,7 +16,7 @@ from safetensors import SafetensorError
 
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.io.opening import reading
-from sightword.messages import and_more, first_line, short
+from sightword.messages import and_more, first_line, quote, short
 
 _NAMED = ("features", "vector")
 """The names of the vectors in a file with several arrays of two dimensions."""
@@ -45,7 +46,8 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[np.floating], Arrays]:
     try:
         arrays = readers.get(kind, _hdf5)(path)
     except _DAMAGED as error:
-        raise FileFormatError(f"is not a whole {kind} file ({short(first_line(error))})", where=path) from None
+        what, expected = f"is not a whole {kind} file of arrays ({short(first_line(error))})", "numbers and texts only"
+        raise FileFormatError(what, where=path, expected=expected) from None
     tables = {name: array for name, array in arrays.items() if array.ndim == 2}
     rows = {name: array for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind == "f"}
     if not tables and rows and len({len(array) for array in rows.values()}) == 1:
@@ -54,7 +56,7 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[np.floating], Arrays]:
     if chosen is None:
         expected = f"one array of floats (pictures, features), or one called {' or '.join(_NAMED)}"
         raise FeaturesError(f"has {_described(arrays)}", where=path, expected=expected)
-    columns = {name: array for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "OSUiu"}
+    columns = {name: array for name, array in arrays.items() if array.ndim == 1 and _may_be_ids(array)}
     return check(tables[chosen], f"{path}, {chosen}"), columns
 
 
@@ -64,6 +66,10 @@ def check(vectors: npt.NDArray[Any], where: object) -> npt.NDArray[np.floating]:
         what = f"is {vectors.dtype} of shape {vectors.shape}"
         raise FeaturesError(what, where=where, expected="floats of shape (pictures, features)")
     return vectors
+
+
+def _may_be_ids(array: npt.NDArray[Any]) -> bool:
+    return array.dtype.kind in "SUiu" or any(isinstance(one, str | bytes) for one in array.tolist())
 
 
 def _described(arrays: Arrays) -> str:
@@ -86,7 +92,7 @@ def _npy(path: Path) -> npt.NDArray[np.floating]:
 
 def _npz(path: Path) -> Arrays:
     with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+        return {name: array for name in file.files if isinstance(array := file[name], np.ndarray)}
 
 
 def _pt(path: Path) -> Arrays:
@@ -112,25 +118,27 @@ def _plain(found: Mapping[Any, Any]) -> Arrays:
             value = value.detach()
             arrays[str(name)] = (value.float() if value.dtype is torch.bfloat16 else value).numpy()
         elif isinstance(value, list | tuple):
-            arrays[str(name)] = np.array(value, object if all(isinstance(one, str) for one in value) else None)
+            with contextlib.suppress(ValueError):  # a list of lists of other lengths is no array
+                arrays[str(name)] = np.array(value, object if all(isinstance(one, str) for one in value) else None)
     return arrays
 
 
 def _parquet(path: Path) -> Arrays:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     arrays: Arrays = {}
     for name, column in zip((table := pq.read_table(path)).column_names, table.columns, strict=True):
-        if (
-            pa.types.is_list(column.type)
-            or pa.types.is_fixed_size_list(column.type)
-            or pa.types.is_large_list(column.type)
-        ):
-            flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-            arrays[name] = flat.reshape(len(column), -1) if len(column) else flat
-        else:
+        kind = column.type
+        if not (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)):
             arrays[name] = column.to_numpy()
+        elif pa.types.is_floating(kind.value_type) and len(column):
+            lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+            if (other := np.flatnonzero(lengths != lengths[0])).size:
+                what = f"has {lengths[0]} numbers in the row 1 and {lengths[other[0]]} in the row {other[0] + 1}"
+                raise FeaturesError(what, where=f"{path}, {name}", expected="as many in each row")
+            arrays[name] = pc.list_flatten(column).to_numpy(zero_copy_only=False).reshape(len(column), -1)
     return arrays
 
 
@@ -140,7 +148,7 @@ def _hdf5(path: Path) -> Arrays:
     arrays: Arrays = {}
 
     def note(name: str, one: object) -> None:
-        if isinstance(one, h5py.Dataset):
+        if isinstance(one, h5py.Dataset) and one.shape:  # not a single value
             arrays[name] = one[()]
 
     with h5py.File(path, "r") as file:
@@ -148,7 +156,13 @@ def _hdf5(path: Path) -> Arrays:
     return arrays
 
 
-def texts(column: npt.NDArray[Any]) -> Iterator[str]:
-    """Yield the ids of a column: texts, bytes in UTF-8, or whole numbers."""
-    for one in column.tolist():
-        yield one.decode() if isinstance(one, bytes) else str(one)
+def texts(column: npt.NDArray[Any], where: str) -> Iterator[str]:
+    """Yield the ids of a column: texts, bytes in UTF-8, or whole numbers; FeaturesError for anything else."""
+    for row, one in enumerate(column.tolist(), 1):
+        try:
+            text = one.decode() if isinstance(one, bytes) else one
+        except UnicodeDecodeError:
+            text = None
+        if not isinstance(text, str | int):
+            raise FeaturesError(f"is {quote(one)}", where=f"{where}, row {row}", expected="a text in UTF-8")
+        yield str(text)

@@ -59,7 +59,7 @@ class Weights:
         """The sha256 of the file; without a file, of the tensors."""
         self._seed, self._is_random = seed, weights == RANDOM
         self._is_whole = isinstance(backbone, Library) and weights in (HUB, PACKAGE)
-        _check_name(backbone, weights)
+        check_name(backbone, weights)
         self._network: nn.Module | None = None
         self._path, self._url = Path(folder) / weights, ""
         if self._is_random:
@@ -77,6 +77,14 @@ class Weights:
             self._path = expanded(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():
             self.sha256 = self._fetch()
+
+    @property
+    def identity(self) -> str:
+        """The sha256 of all that a feature takes from weights: with a file, the network's configuration too."""
+        own = self.backbone.configuration if isinstance(self.backbone, Library) else ""
+        if self._is_random or self._is_whole or not own:
+            return self.sha256
+        return hashlib.sha256((own + self.sha256).encode()).hexdigest()
 
     def load(self) -> nn.Module:
         """Return a new network with these weights.
@@ -103,8 +111,8 @@ class Weights:
         assert isinstance(self.backbone, Library)
         try:
             network = self.backbone.made(published=True).eval()
-        except (OSError, RuntimeError, ValueError, LookupError) as error:  # of the hub's and of the libraries' own
-            what = f"are not in the cache and cannot be downloaded ({first_line(error)})"
+        except (OSError, RuntimeError, ValueError, LookupError, SafetensorError) as error:  # the libraries' own
+            what = f"are damaged, or neither in the cache nor downloaded ({first_line(error)})"
             todo = "Fetch them where there is a network, or name a .safetensors file and its sha256."
             raise WeightsError(what, where=where, todo=todo) from None
         self.sha256 = _digest(self.backbone, network)
@@ -133,13 +141,9 @@ class Weights:
         return found
 
 
-def _check_name(backbone: Backbone, weights: str) -> None:
+def check_name(backbone: Backbone, weights: str) -> None:
     """Raise WeightsError for a name of weights that a network does not have."""
-    if (
-        is_weights_file(weights)
-        or weights in backbone.accepted
-        or (weights == PACKAGE and not isinstance(backbone, Library))
-    ):
+    if is_weights_file(weights) or weights in backbone.accepted:
         return
     named, random = (
         [one for one in backbone.accepted if one != RANDOM],

@@ -101,7 +101,7 @@ class PictureFolder:
         transform = replace(network.transform, exif=True)
         self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
         self._extraction = Extraction(_settings(network), self._resizing.transform, device=device, store=store)
-        network.check(self._extraction.identity.weights_sha256)
+        network.check(self._extraction.origin.weights_sha256)
         self.dimension = self._extraction.dimension
         self.attributes = {**network.attributes, "transform": transform.as_json(), "origin": "extracted"}
         """The root attributes that ``features.h5`` would have."""

@@ -56,4 +56,4 @@ def _transform(attributes: Mapping[str, Any]) -> object:
     except ValueError:
         return attributes.get("transform")
     parts = values if isinstance(values, list) else [values]  # of several networks
-    return [[item for item in one.items() if item[0] != "exif"] if isinstance(one, dict) else one for one in parts]
+    return [{**one, "exif": None} if isinstance(one, dict) else one for one in parts]

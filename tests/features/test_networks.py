@@ -128,6 +128,12 @@ def test_a_network_of_transformers_gives_the_numbers_of_transformers(pictures, t
         for crops in ("one", "ten"):
             found = extract(pictures, f"transformers:{tmp_path}", "hub", feature_point=point, crops=crops, **RESIZE)
             np.testing.assert_allclose(found, expected(pictures, crops, 64, 0.4, 0.2, forward), rtol=0, atol=1e-5)
+    if kind == "Dinov2":
+        with pytest.raises(FeaturesError, match=r"'projected': .* expected pooled or cls or patches"):
+            extract(pictures, f"transformers:{tmp_path}", "hub", feature_point="projected", **RESIZE)
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"size": {"longest_edge": 64}}))
+        with pytest.raises(FeaturesError, match=r"resizes to \{'longest_edge': 64\}; expected shortest_edge"):
+            extract(pictures, f"transformers:{tmp_path}", "hub", **RESIZE)
     if not others:
         with pytest.raises(FeaturesError, match=r"'cls': .* no feature point of this name; expected patches"):
             extract(pictures, f"transformers:{tmp_path}", "hub", feature_point="cls", **RESIZE)
@@ -143,6 +149,12 @@ def network():
 
 def map():
     return torch.nn.Conv2d(3, 4, 8), dict(crop=64), "a map"
+
+def wide():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(5, 4)), dict(crop=64), "wide"
+
+def grey():
+    return network()[0], dict(crop=64, mean=[0.5], std=[0.5]), "grey"
 
 def nothing():
     return None
@@ -168,6 +180,15 @@ def test_a_network_of_ones_own_gives_its_numbers_and_a_changed_one_another_key(p
         find_backbone("own_network_one:netwrk")
     with pytest.raises(FeaturesError, match=r"does not take crops of 4 pixels"):
         extract(pictures, "own_network_one:network", "package", crop=4, **RESIZE)
+    with pytest.raises(FeaturesError, match=r"'own_network_one:wide': the network does not take crops of 64 pixels"):
+        extract(pictures, "own_network_one:wide", "package", **RESIZE)
+    with pytest.raises(FeaturesError, match=r"the transform does not fit \(a number of pixels, three means"):
+        find_backbone("own_network_one:grey")
+    save_file(own.network()[0].state_dict(), tmp_path / "w.safetensors")
+    file = str(tmp_path / "w.safetensors")
+    one, two = (Weights(find_backbone(f"own_network_{name}:network"), file) for name in ("one", "two"))
+    assert one.sha256 == two.sha256
+    assert one.identity != two.identity  # the key of the store
     with pytest.raises(WeightsError, match=r"no such weights .* expected package, a file"):
         Weights(find_backbone("own_network_one:network"), "random")
 
@@ -211,7 +232,7 @@ def test_weights_of_the_hub_have_the_sha256_of_their_tensors(monkeypatch) -> Non
         raise OSError("cannot find the file in the cache")
 
     monkeypatch.setattr(timm, "create_model", absent)
-    with pytest.raises(WeightsError, match="not in the cache and cannot be downloaded"):
+    with pytest.raises(WeightsError, match="neither in the cache nor downloaded"):
         Weights(find_backbone("timm:test_vit"), "hub")
     with pytest.raises(WeightsError, match=r"IMAGENET1K_V1.*expected hub, a file ending .*, or random"):
         Weights(find_backbone("timm:test_vit"), "IMAGENET1K_V1")

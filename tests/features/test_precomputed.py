@@ -17,7 +17,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from sightword import extract
-from sightword.errors import FeaturesError, FileFormatError, SearchError
+from sightword.errors import FeaturesError, FileFormatError, SearchError, WeightsError
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import describe
@@ -124,7 +124,8 @@ def test_ids_that_do_not_fit(tmp_path, given, lines, message) -> None:
     [
         (np.zeros((3, 2), np.int64), "expected floats of shape"),
         (np.zeros(3, np.float32), "expected floats of shape"),
-        (np.array([[0, 0], [np.nan, 0], [0, 0]]), "1 rows have values that are not finite: a"),
+        (np.array([[0, 0], [np.nan, 0], [0, 0]]), "1 rows have values that are not finite as float32: a"),
+        (np.full((3, 2), 1e39), "1 rows have values that are not finite as float32: a"),
         (np.array([{}, 1, "x"], object), "not a whole .npy file"),
     ],
 )
@@ -172,6 +173,7 @@ def save_parquet(path, vectors, ids) -> None:
 
 def save_hdf5(path, vectors, ids) -> None:
     with h5py.File(path, "w") as file:
+        file["made by"], file["nothing"] = "a program", h5py.Empty("f")
         file["group/features"], file["group/ids"] = vectors, ids
 
 
@@ -200,6 +202,22 @@ def test_a_file_of_another_program_gives_its_rows_by_its_own_ids(tmp_path, name)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
     with pytest.raises(FileFormatError, match=rf"{name}: is not a whole \{name[1:]} file"):
         convert(tmp_path / "out.h5", ["c", "a"], settings_of(tmp_path, name))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "ids", "message"),
+    [
+        ([[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]], IDS, "v: has 3 numbers in the row 1 and 1 in the row 2"),
+        ([[1.0, 2.0, 3.0], None, [5.0, 6.0, 7.0]], IDS, "v: has 3 numbers in the row 1 and 0 in the row 2"),
+        ([[1.0], [2.0], [3.0]], ["a", None, "c"], "id, row 2: is None"),
+        ([[1.0], [2.0], [3.0]], [b"a", b"\xff", b"c"], r"id, row 2: is b'\\xff'"),
+    ],
+)
+def test_rows_of_a_table_that_do_not_fit_are_named(tmp_path, vectors, ids, message) -> None:
+    pq.write_table(pa.table({"id": ids, "v": vectors, "tags": [["x"], ["y", "z"], []]}), tmp_path / "x.parquet")
+    with pytest.raises(FeaturesError, match=message):
+        convert(tmp_path / "out.h5", ["a", "b"], settings_of(tmp_path, "x.parquet"))
+    assert not (tmp_path / "out.h5").exists()
 
 
 def test_ids_are_a_named_column_or_the_publishers_order(tmp_path) -> None:
@@ -252,6 +270,14 @@ def test_stated_features_name_their_network_and_search_makes_them_again(tmp_path
     with pytest.raises(FeaturesError, match="has 512 features of a picture, and resnet50 at avgpool gives 2048"):
         changed = settings_of(tmp_path, "x.npz", **made | {"backbone": "resnet50"})
         convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
+    with pytest.raises(WeightsError, match="weights 'hub': there are no such weights for squeezenet1_1"):
+        changed = settings_of(tmp_path, "x.npz", **made | {"weights": "hub"})
+        convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
     convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
     with pytest.raises(SearchError, match=r"precomputed features .*features.precomputed_stated"):
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
+
+
+@pytest.mark.parametrize("weights", ["random:7", "V1 + random:7", "random:7 + V1"])
+def test_random_weights_of_one_of_several_networks_are_told(weights) -> None:
+    assert describe({"backbone": "a + b", "weights": weights}).endswith("random weights: for demonstration")

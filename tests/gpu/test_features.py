@@ -10,12 +10,12 @@ import pytest
 import torch
 from lively_networks import lively
 
-from sightword.features import backbones
 from sightword.features.backbones import build, cut, find_backbone
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
+from sightword.features.networks.torchvision import FEATURE_POINTS
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
 from sightword.features.vision import classifiers
 
@@ -96,7 +96,7 @@ def test_a_network_made_ready_again_gives_the_same_bytes(precision) -> None:
     assert np.array_equal(found, features("densenet169", GPU, precision, "ten"))
 
 
-@pytest.mark.parametrize("family", sorted(backbones._FEATURE_POINTS))
+@pytest.mark.parametrize("family", sorted(FEATURE_POINTS))
 def test_each_family_computes_with_repeatable_kernels(family) -> None:
     """torch refuses an operation that has no repeatable kernel."""
     backbone = find_backbone(min(name for name in classifiers() if name.startswith(family)))

@@ -93,7 +93,7 @@ def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(wor
     assert sorted(hit.picture for hit in hits) == found.image_ids
 
     monkeypatch.setattr(Extractor, "run", None)
-    monkeypatch.setattr(resized, "read_file", None)
+    monkeypatch.setattr(resized, "read_picture", None)
     again = read(world, folder, tmp_path / "store")
     assert again.image_ids == found.image_ids
     assert np.array_equal(again.features, found.features)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import importlib
+import operator
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
@@ -15,6 +15,7 @@ from sightword.errors import FeaturesError
 from sightword.features.networks.network import FeatureNetwork, Library, OwnTransform
 from sightword.features.settings import PACKAGE
 from sightword.io.files import sha256_file
+from sightword.io.modules import import_here
 from sightword.messages import did_you_mean, first_line, quote
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -50,9 +51,9 @@ class Function(Library):
         return False
 
     def made(self, *, published: bool) -> nn.Module:
-        """Return a copy of the network, with the weights that the function gave it."""
+        """Return a copy of the network in single precision, with the weights that the function gave it."""
         del published
-        return copy.deepcopy(self.network)
+        return copy.deepcopy(self.network).float()
 
     def cut(self, network: nn.Module) -> FeatureNetwork:
         """Return the network, whose output is the feature."""
@@ -72,8 +73,8 @@ def find(name: str, feature_point: str) -> Function:
         raise FeaturesError("is not the name of a network", where=where, expected=expected)
     module_name, _, function_name = name.partition(":")
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
+        module = import_here(module_name)
+    except (ImportError, SyntaxError) as error:  # other errors of its code are shown as they are
         near = did_you_mean(module_name, ["timm", "open_clip", "transformers"])
         raise FeaturesError(f"cannot be imported ({first_line(error)})", where=where, todo=near) from None
     function: Any = getattr(module, function_name, None)
@@ -92,6 +93,18 @@ def find(name: str, feature_point: str) -> Function:
         )
     try:
         own = OwnTransform(**transform)
-    except TypeError as error:
-        raise FeaturesError(f"the transform does not fit ({first_line(error)})", where=where) from None
-    return Function(name, description, own, network.eval(), str(getattr(module, "__file__", None) or ""))
+        mean, std = (tuple(map(float, values)) for values in (own.mean, own.std))
+        if len(mean) != 3 or len(std) != 3 or min(std) <= 0 or operator.index(own.crop) < 1:
+            raise ValueError("a number of pixels, three means, and three deviations above zero are needed")
+    except (TypeError, ValueError) as error:
+        expected = "{'crop': 224, 'mean': [..], 'std': [..]}"
+        raise FeaturesError(
+            f"the transform does not fit ({first_line(error)})", where=where, expected=expected
+        ) from None
+    return Function(
+        name,
+        description,
+        replace(own, mean=mean, std=std),
+        network.eval(),
+        str(getattr(module, "__file__", None) or ""),
+    )

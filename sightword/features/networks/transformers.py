@@ -12,7 +12,7 @@ from torch import nn
 from sightword.errors import FeaturesError, WeightsError
 from sightword.features.networks.network import FeatureNetwork, Library, OwnTransform, TokenMean, library, no_point
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.messages import and_more, first_line
+from sightword.messages import and_more, first_line, quote
 
 _POINTS = ["pooled", "cls", "patches", "projected"]
 _FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
@@ -40,14 +40,19 @@ class Transformers(Library):
             found = read.get_image_processor_dict(self.model)[0]
         except (OSError, ValueError) as error:
             raise _unread(self.model, error) from None
-        size = found.get("size", 224)
+        size = found.get("size") or 224
         size = size if isinstance(size, dict) else {"shortest_edge": size}
-        resize = size.get("shortest_edge") or [size["height"], size["width"]]
-        inner = found.get("crop_size", resize) if found.get("do_center_crop") else resize
-        inner = [*inner.values()] if isinstance(inner, dict) else inner
-        inner = inner if isinstance(inner, int) else inner[0]
-        mean, std = found.get("image_mean", IMAGENET_MEAN), found.get("image_std", IMAGENET_STD)
-        return OwnTransform(inner, tuple(mean), tuple(std), resize, _FILTERS[found.get("resample", 3)])
+        mean, std = found.get("image_mean") or IMAGENET_MEAN, found.get("image_std") or IMAGENET_STD
+        try:
+            resize = size.get("shortest_edge") or [size["height"], size["width"]]
+            inner = found.get("crop_size", resize) if found.get("do_center_crop") else resize
+            inner = [*inner.values()] if isinstance(inner, dict) else inner
+            inner = inner if isinstance(inner, int) else inner[0]
+            return OwnTransform(inner, tuple(mean), tuple(std), resize, _FILTERS[found.get("resample") or 3])
+        except (TypeError, LookupError):
+            what = f"its preprocessor_config.json resizes to {quote(size)}"
+            expected = "shortest_edge, or height and width, in pixels"
+            raise FeaturesError(what, where=f"backbone {self.name!r}", expected=expected) from None
 
     def classifier_key(self, key: str) -> bool:
         """Return False: the network has no classifier."""
@@ -79,7 +84,7 @@ class Transformers(Library):
         transformers, config = library("transformers", "transformers"), _vision(self.model)
         if self.feature_point == "projected":
             name = type(config).__name__.replace("VisionConfig", "VisionModelWithProjection")
-            if not hasattr(transformers, name):
+            if not (name.endswith("Projection") and hasattr(transformers, name)):
                 raise no_point(self.name, "projected", _POINTS[:-1])
             return getattr(transformers, name)
         if type(config) not in transformers.MODEL_MAPPING:

@@ -8,12 +8,15 @@ from typing import Any
 from sightword.messages import plural
 
 DEMONSTRATION = "random weights: for demonstration"
+BETWEEN = " + "
+"""What stands between the values of several networks in an attribute."""
 _IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
 
 
 def random_weights(attributes: Mapping[str, Any]) -> bool:
-    """Return whether the image network was never trained."""
-    return str(attributes.get("weights", "")).partition(":")[0] == "random"
+    """Return whether the image network, or one of several, was never trained."""
+    names = str(attributes.get("weights", "")).split(BETWEEN)
+    return any(name.partition(":")[0] == "random" for name in names)
 
 
 def describe(attributes: Mapping[str, Any]) -> str:
