@@ -6,7 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from pipeline.params.recipes import Recipe
+from pipeline.params import overlay
+from pipeline.params.recipes import Recipe, list_recipes
 from pipeline.params.writing import WIDTH, spelt
 from sightword.corpus.looking import look
 from sightword.errors import ParamsError
@@ -17,15 +18,19 @@ def of_corpus(base: Recipe, source: Path, project: Path, to: Path) -> tuple[Reci
     """Write a recipe for the corpus in a folder or file, and return the recipe with what was found, in sentences.
 
     Args:
-        base: the recipe of all other parameters.
+        base: the recipe of all other parameters, one of those with a name.
         source: the folder or file with captions, in the project.
         project: the project's folder.
         to: the file of the new recipe.
 
     Raises:
-        ParamsError: the corpus lies outside of the project.
+        ParamsError: the corpus lies outside of the project; the base has no name, or no section ``corpus``.
         SightwordError: there is no corpus, or it cannot be read.
     """
+    if base not in list_recipes(project):
+        raise ParamsError("has no name for --from", where=base.path, todo="Move it to recipes/, and give its name.")
+    if "corpus" not in overlay.pipeline_of(base, project).stages:
+        raise ParamsError("its pipeline has no section corpus for --from", where=base.name, todo="Name another recipe.")
     # without following links: DVC may keep data as links to its cache
     inner = os.path.relpath(Path.cwd() / source, Path.cwd() / project)
     if inner == "." or Path(inner).parts[0] == "..":
