@@ -168,8 +168,11 @@ def renew(project: Path) -> Changes:
     except LineageError as error:
         raise SetupError(error.what, where=project, todo="Git must keep the files that are replaced.") from None
     if lost := [item[3:] for item in open_files.split("\0") if item]:
-        what = f"git does not have {and_more(lost)} as they are, and they would be replaced"
-        raise SetupError(what, where=project, todo="Commit first: `git add -A . && git commit`.")
+        raise SetupError(
+            f"has edits that would be lost: {and_more(lost)}",
+            where=project,
+            todo="Commit first: `git add -A . && git commit`.",
+        )
     _write(project, {name: files[name] for name in (*found.new, *found.changed)})
     for name in found.deleted:
         (project / name).unlink()

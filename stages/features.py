@@ -40,7 +40,8 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
     from sightword.io.files import atomic_folder, read_table
 
     mine = None if part is None else parse_part(part)
-    table = read_table(IMAGES, ["image_id", "split", "position"], todo="Run the stage corpus first.")
+    told = ["image_id", *(["split", "position"] if settings.source == "precomputed" else [])]
+    table = read_table(IMAGES, told, todo="Run the stage corpus first.")
     image_ids: list[str] = table["image_id"].to_pylist()
     if mine is not None:
         _store(image_ids, settings, mine)

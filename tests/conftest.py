@@ -49,6 +49,12 @@ LONGEST = (
 """Files that take long. They begin first, so that no process is left alone with one of them at the end."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file without a test of the mark ``full`` where only such tests run: most files have none."""
+    alone = config.option.markexpr == "full" and collection_path.name.startswith("test_")
+    return True if alone and "mark.full" not in collection_path.read_text("utf-8") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))

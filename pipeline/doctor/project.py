@@ -34,7 +34,7 @@ def check_files(context: Context) -> Iterator[Finding]:
         yield from _check_pipeline(pipeline)
     yield from check_hidden(every)
     if not any(pipeline.has_run for pipeline in every):
-        yield warning("there is no dvc.lock: nothing has run here yet", "`dvc repro`, then commit dvc.lock.")
+        yield good("there is no dvc.lock: nothing has run here yet")
         return
     try:
         lock = lock_here(context.root)

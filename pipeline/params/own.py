@@ -6,6 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from pipeline.params import overlay
 from pipeline.params.recipes import Recipe, list_recipes
 from pipeline.params.writing import WIDTH, spelt
 from sightword.corpus.looking import look
@@ -17,23 +18,24 @@ def of_corpus(base: Recipe, source: Path, project: Path, to: Path) -> tuple[Reci
     """Write a recipe for the corpus in a folder or file, and return the recipe with what was found, in sentences.
 
     Args:
-        base: the recipe of all other parameters.
+        base: the recipe of all other parameters, one of those with a name.
         source: the folder or file with captions, in the project.
         project: the project's folder.
         to: the file of the new recipe.
 
     Raises:
-        ParamsError: the corpus lies outside of the project, or the base outside of ``recipes/``.
+        ParamsError: the corpus lies outside of the project; the base has no name, or no section ``corpus``.
         SightwordError: there is no corpus, or it cannot be read.
     """
+    if base not in list_recipes(project):
+        raise ParamsError("has no name for --from", where=base.path, todo="Move it to recipes/, and give its name.")
+    if "corpus" not in overlay.pipeline_of(base, project).stages:
+        raise ParamsError("its pipeline has no section corpus for --from", where=base.name, todo="Name another recipe.")
     # without following links: DVC may keep data as links to its cache
     inner = os.path.relpath(Path.cwd() / source, Path.cwd() / project)
     if inner == "." or Path(inner).parts[0] == "..":
         expected = "a folder or a file below it, such as data/raw/own"
         raise ParamsError(f"is not in the project {project}", where=source, expected=expected, todo="Move it there.")
-    if not any(one.name == base.name and one.path.samefile(base.path) for one in list_recipes(project)):
-        todo = "Move it there, and name it without its ending."
-        raise ParamsError("cannot be a base", where=base.path, expected="a recipe in the folder recipes", todo=todo)
     with contextlib.chdir(project):
         found = look(Path(inner))
     lines = [f"base: {base.name}", "", *(f"# {line}"[:WIDTH] for line in found.words), "corpus:"]

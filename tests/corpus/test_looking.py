@@ -86,6 +86,7 @@ def test_the_recipe_of_a_corpus_has_its_section_and_what_was_found(
     folder: Path, tmp_path: Path, repository: Path
 ) -> None:
     (folder / "captions.txt").write_text(f"image,caption\n{LINES}")
+    (tmp_path / "dvc.yaml").symlink_to(repository / "dvc.yaml")
     base = recipes.find("own", repository)
     recipe, words = of_corpus(base, folder, tmp_path, tmp_path / "own.yaml")
     text = writing.text(recipe, repository)
@@ -94,6 +95,8 @@ def test_the_recipe_of_a_corpus_has_its_section_and_what_was_found(
     assert {key: corpus[key] for key in look(folder).values} == look(folder).values
     with pytest.raises(ParamsError, match=r"is not in the project .*; expected a folder or a file below it"):
         of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")
-    (tmp_path / "mine.yaml").write_text("base: own")
-    with pytest.raises(ParamsError, match=r"mine\.yaml: cannot be a base; expected a recipe in the folder recipes"):
-        of_corpus(recipes.find("./mine.yaml", tmp_path), folder, tmp_path, tmp_path / "own.yaml")
+    with pytest.raises(ParamsError, match="hypernyms-sample: its pipeline has no section corpus"):
+        of_corpus(recipes.find("hypernyms-sample", repository), folder, tmp_path, tmp_path / "own.yaml")
+    (tmp_path / "mine.yaml").write_text("base: own\n")
+    with pytest.raises(ParamsError, match=r"mine\.yaml: has no name for --from\. Move it to recipes/"):
+        of_corpus(recipes.find(str(tmp_path / "mine.yaml"), repository), folder, tmp_path, tmp_path / "own.yaml")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from stages import semantics
 @pytest.fixture
 def workplace(data, bag_encoder, monkeypatch):
     class StandIn:
+        notes: ClassVar[dict[str, object]] = {}
+
         @classmethod
         def load(cls, folder, *, device):
             return cls()
