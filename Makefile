@@ -60,8 +60,8 @@ test-changed: dev ## Run the tests whose imports reach a file that differs from 
 	@tests=$$(PYTHONPATH=tests/support python tests/support/changed_tests.py $(SINCE)); \
 	[ -z "$$tests" ] || python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) $$tests
 
-test-full: dev ## Run all tests, the long and the system-level ones too
-	python -m pytest -n $(WORKERS) $(SPREAD) --durations=10
+test-full: dev ## Run the long and the system-level tests too
+	python -m pytest -m full -n $(WORKERS) $(SPREAD) --durations=10
 
 system-packages: ## Install what test-full needs of the system, where it is missing: an SSH server, a browser (Debian, root)
 	@command -v sshd >/dev/null || [ -x /usr/sbin/sshd ] || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends openssh-server; }

@@ -244,10 +244,16 @@ def pipelines(project: Path) -> list[Pipeline]:
     return [Pipeline(project, folder) for folder in ("", *below)]
 
 
+def has_code(project: Path) -> bool:
+    """Return whether a project has stages of its own, as a clone has, and does not run those of the program."""
+    return (project / "stages").is_dir()
+
+
 def known(project: Path) -> list[Pipeline]:
-    """Return the pipelines of a project, then those that come with the code and that the project lacks."""
+    """Return the pipelines of a project, then those of the program that it runs and that the project lacks."""
     own = pipelines(project)
-    return own + [one for one in pipelines(shipped()) if one.folder not in {other.folder for other in own}]
+    others = [] if has_code(project) else pipelines(shipped())
+    return own + [one for one in others if one.folder not in {other.folder for other in own}]
 
 
 def by_stage(project: Path) -> dict[str, Pipeline]:

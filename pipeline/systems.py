@@ -13,13 +13,14 @@ A system is a pipeline with its modules: ``stages/`` for the first pipeline, ``s
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipeline.pipelines import Pipeline, pipelines, project_of
+from pipeline.pipelines import Pipeline, has_code, pipelines, project_of
 
 SYSTEM = "system"
 """The module with a system's declarations."""
@@ -49,6 +50,9 @@ def path(pipeline: Pipeline, name: str) -> str:
 
 def load(pipeline: Pipeline, name: str) -> ModuleType | None:
     """Return the module of a pipeline's stage, or another one beside it; None where there is none of this name."""
+    project = project_of(Path.cwd())
+    if "stages" not in sys.modules and has_code(project):
+        sys.path.insert(0, str(project))  # as in `dvc repro`, before the installed ones
     module = ".".join(filter(None, ("stages", pipeline.folder, name)))
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""The recipes that come with the code, and those of a project: their names, their files, and the grids beside them."""
+"""The recipes of a project and of the program that it runs: their names, their files, and the grids beside them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.pipelines import shipped
+from pipeline.pipelines import has_code, shipped
 from sightword.errors import ParamsError
 from sightword.io.files import read_text
 from sightword.messages import guess
@@ -28,13 +28,14 @@ class Recipe(NamedTuple):
 
 
 def list_recipes(project: Path) -> list[Recipe]:
-    """Return the recipes by name, without the grids beside them; one of the project replaces one of the code."""
+    """Return the recipes by name, without the grids beside them; the project's stand before the program's."""
     return [_describe(path) for path in _files(project).values() if not is_grid(path)]
 
 
 def _files(project: Path) -> dict[str, Path]:
     """Return the recipes and grids by their names, in order."""
-    paths = [path for folder in (shipped(), project) for path in (folder / "recipes").glob("*.yaml")]
+    homes = [project] if has_code(project) else [shipped(), project]
+    paths = [path for folder in homes for path in (folder / "recipes").glob("*.yaml")]
     return dict(sorted({path.stem: path for path in paths}.items()))
 
 

@@ -271,21 +271,16 @@ class SentenceEncoder(Combination):
         revision: str | None = None,
         device: torch.device | str = "cpu",
     ) -> SentenceEncoder:
-        """Load an encoder by its name, which comes with Sightword, from a folder, from a hub, or from an address.
+        """Load an encoder by its name, from a folder, from a hub, or from an address.
 
         Args:
-            name: ``flickr8k``; the folder of an encoder; ``owner/name`` of the Hugging Face hub; or the address
-                (``https://``, ``http://``, ``file://``) of a zip, tar or tar.gz archive of such a folder. A name of
-                Sightword comes before a folder of this name: write ``./flickr8k`` for the folder.
-            sha256: of the archive at an address, which must be given, here or behind the address
-                (``#sha256=...``). The archive is downloaded once; ``SIGHTWORD_STORE`` keeps the encoder.
-            revision: a branch, a tag or a commit of the hub's repository; the hub's own cache keeps the encoder.
+            name: as for :func:`sightword.encoder.pretrained.find_encoder`, such as ``flickr8k`` or ``owner/name``.
+            sha256: of the archive at an address, which must be given, here or behind the address (``#sha256=...``).
+            revision: a branch, a tag or a commit of the hub's repository.
             device: as for :meth:`load`.
 
         Raises:
-            EncoderError: there is no such encoder, the hash is missing, or the folder is not whole.
-            DownloadError: the encoder cannot be downloaded, or the archive has another hash.
-            SetupError: the device, or a package for downloads, does not exist.
+            EncoderError, DownloadError, SetupError: as for ``find_encoder`` and :meth:`load`.
         """
         place = find_encoder(name if isinstance(name, str) else as_folder(name), sha256, revision)
         return cls.load(place, device=device)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.params import overlay, recipes, writing
+from pipeline.params.own import of_corpus
 from sightword.corpus.looking import look
-from sightword.errors import CorpusError
+from sightword.errors import CorpusError, ParamsError
 
 LINES = "".join(f"{number}.jpg,Собака номер {number} .\n" for number in range(60))
 
@@ -51,3 +53,17 @@ def test_a_folder_without_captions_is_refused_with_what_it_has(folder: Path) -> 
         look(folder)
     with pytest.raises(CorpusError, match=r"nowhere: does not exist"):
         look(Path("nowhere"))
+
+
+def test_the_recipe_of_a_corpus_has_its_section_and_what_was_found(
+    folder: Path, tmp_path: Path, repository: Path
+) -> None:
+    (folder / "captions.txt").write_text(f"image,caption\n{LINES}")
+    base = recipes.find("own", repository)
+    recipe, words = of_corpus(base, folder, tmp_path, tmp_path / "own.yaml")
+    text = writing.text(recipe, repository)
+    assert all(f"# {line}\n" in text for line in words)
+    corpus = overlay.resolve(recipe, repository).values["corpus"]
+    assert {key: corpus[key] for key in look(folder).values} == look(folder).values
+    with pytest.raises(ParamsError, match=r"is not in the project .*; expected a folder or a file below it"):
+        of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")

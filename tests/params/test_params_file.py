@@ -77,7 +77,7 @@ def test_sections_that_do_not_fit_each_other(edited):
         values["train"].update(similarity="order", bidirectional=False)
         values["select"]["beside"] = ["gru"]
         values["retrieval"]["protocols"] = ["querybank"]
-        values["resize"]["side"] = 200
+        values["resize"]["side"], values["features"]["crop"] = 200, 224
 
     text = message(edited(change))
     assert "select.beside: parts stand beside an encoder of the cosine only (train.similarity is order)" in text
