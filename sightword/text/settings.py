@@ -38,7 +38,7 @@ class TextSettings(Settings):
     held_out: float = Field(0.01, gt=0, le=0.5)
     """The share of the sentences that is held out of training, at most, for the validation loss."""
     held_out_by: Literal["passage", "book", "block"] = "passage"
-    """What is held out whole: passages; books, which are the files, or begin where ``books.csv`` in the folder says;
-    or blocks of a thousand consecutive sentences, for text without breaks."""
+    """What is held out whole: passages; books (files, or as ``books.csv`` in the folder says); or blocks of a thousand
+    consecutive sentences, for text without breaks."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """The seed of the choice of the held-out part, and of the sample's stories."""

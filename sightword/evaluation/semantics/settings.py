@@ -55,9 +55,8 @@ class SemanticsSettings(Settings):
     """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
     controls: list[ControlName] = Field(default=["tfidf", "untrained"])
     """Controls whose scores stand beside the encoder's: ``tfidf``, the cosine of n-grams of characters, weighted by
-    their frequency in the training captions, without any training; and ``untrained``, the same network with random
-    weights (the seed is ``seed``), by cosines and accuracies, without ``trained_head``. With an empty list there are
-    none."""
+    their frequency in the training captions; and ``untrained``, the same network with random weights (the seed is
+    ``seed``), by cosines and accuracies."""
     plot_pairs: int = Field(default=2000, ge=0)
     """How many pairs the plot of cosines against gold scores shows at most; they are taken evenly."""
     worst_pairs: int = Field(default=50, ge=0)

@@ -26,8 +26,7 @@ class EmbedSettings(Settings):
     """The energy from which a false pair costs nothing; the boxes have no margin."""
     margin_start: float | None = Field(None, gt=0)
     """The margin of the first epoch, from which it grows evenly to ``margin`` over the first half of the epochs; null
-    keeps ``margin`` throughout, as published. With a very large margin from the start many general concepts become the
-    zero vector, which no false pair can change; a margin that grows leaves a few."""
+    keeps ``margin`` throughout, as published."""
     slack: float = Field(0.0, ge=0)
     """The divergence up to which ``gaussian`` counts as 0; unused by the others."""
     batch: int = Field(1000, ge=2)
