@@ -28,8 +28,8 @@ class ModelSettings(Settings):
     """
 
     embedding: int = Field(20, gt=0)
-    """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word), or
-    of an n-gram's and so of a caption's; with ``tfidf`` the numbers to which n-grams are hashed."""
+    """Width of the embedding of a token (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a
+    word), or of an n-gram and so of a caption; with ``tfidf`` the numbers to which n-grams are hashed."""
     cell: CellName = "gru"
     """Recurrent cell; or ``ngrams``: the embedding of a caption is the mean of the embeddings of its hashed n-grams of
     tokens (Wieting et al. 2016); the keys from ``hidden`` to ``mask_padding`` are then unused. ``tfidf``: the n-grams

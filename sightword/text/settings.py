@@ -13,8 +13,8 @@ class TextSettings(Settings):
     """The ordered text, its words, and its held-out part; defaults as Bordes et al. (2019) where they name a value."""
 
     format: Literal["lines", "bookcorpus", "sample"] = "lines"
-    """``lines``: one sentence a line, and an empty line between passages; ``bookcorpus``: one sentence a line, where
-    each file is one passage and empty lines are passed over; ``sample``: little stories about the sample's scenes."""
+    """``lines``: one sentence a line, and an empty line between passages; ``bookcorpus``: the same, where each file is
+    one passage; ``sample``: little stories about the sample's scenes."""
     path: str = Field("data/raw/text", min_length=1)
     """A file, plain or .gz, or a folder whose .txt and .txt.gz files are read in the order of their names; of
     ``sample`` the folder with ``scenes.yaml``."""

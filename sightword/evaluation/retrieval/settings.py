@@ -21,8 +21,8 @@ class RetrievalSettings(Settings):
     queries, and is left out of a split with fewer than 5000; ``querybank`` ranks all candidates by the inverted softmax
     over a bank of training captions and pictures (Smith et al. 2017; Bogolin et al. 2022)."""
     folds: Literal["contiguous", "random"] = "contiguous"
-    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++; for COCO that of
-    Karpathy's file), or drawn with ``fold_seed`` (Merkx & Frank draw them)."""
+    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++), or drawn with
+    ``fold_seed`` (Merkx & Frank)."""
     fold_seed: int = Field(default=1, ge=0, le=MAX_SEED)
     """The seed of random folds, the same for both directions."""
     top: int = Field(default=10, ge=1, le=100)

@@ -32,9 +32,8 @@ class SemanticsSettings(Settings):
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS), min_length=1)
-    """Which tasks: ``STS12`` to ``STS16`` with SentEval's subtasks, ``STSBenchmark``, ``SICKRelatedness``,
-    ``STSBenchmark-de`` (or en, fr, es, it, nl, pl, pt, ru, zh, ja) and ``STSBenchmark-en-de`` (the first sentences in
-    English, the second in German), any other ``STS...`` name of a set of one's own in
+    """Which tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``STSBenchmark-de`` (or en, fr, es,
+    it, nl, pl, pt, ru, zh, ja), ``STSBenchmark-en-de`` (first sentences English, second German), a set of one's own in
     ``downstream/STS/NAME-en-test/``, and the classification tasks ``SICKEntailment``, ``MR``, ``CR``, ``SUBJ``,
     ``MPQA``, ``SST2``, ``TREC``, ``MRPC`` and ``SNLI``."""
     missing: Literal["error", "skip"] = "error"
@@ -42,8 +41,8 @@ class SemanticsSettings(Settings):
     trained_head: bool = True
     """Judge STSBenchmark and SICKRelatedness by SentEval's trained head too, not by the cosine alone."""
     classifier: ClassifierName = "pytorch"
-    """The logistic regression of the classification tasks: SentEval's own, trained by Adam (its default), or
-    scikit-learn's (its other one). Each has its own grid of regularisations, so their scores differ."""
+    """The logistic regression of the classification tasks: SentEval's own, trained by Adam, or scikit-learn's. Their
+    scores differ."""
     kfold: int = Field(default=5, ge=2)
     """Folds of the cross-validation in MR, CR, SUBJ, MPQA, TREC and MRPC; 5 is SentEval's default, its published
     scores are of 10."""

@@ -20,9 +20,9 @@ class TrainSettings(ModelSettings):
     ``order_embeddings``. Embeddings of tokens start with the standard deviation 1 in the first (``hardest`` then hardly
     learns) and 0.06 in the others."""
     loss: Literal["hinge", "hardest", "infonce"] = "hinge"
-    """The objective: ``hinge`` over all mismatched pairs of the minibatch within the margin (the published one),
-    ``hardest`` over the hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), or ``infonce``, the
-    right partner against the whole minibatch, in both directions (CLIP, Radford et al. 2021)."""
+    """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest`` over the
+    hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), or ``infonce``, the right partner against
+    the whole minibatch, in both directions (CLIP, Radford et al. 2021)."""
     reduction: Literal["mean", "sum"] = "mean"
     """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
     with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
@@ -34,8 +34,8 @@ class TrainSettings(ModelSettings):
     temperature: float = Field(0.07, gt=0)
     """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
     pictures: Literal["real", "shuffled", "none"] = "real"
-    """Controls. ``shuffled``: the pictures exchange their features at random, so that the captions of a picture share a
-    wrong one. ``none``: only captions are compared with second captions, and the picture side learns nothing."""
+    """Controls. ``shuffled``: the pictures exchange their features at random; the captions of a picture share a wrong
+    one. ``none``: captions are compared with second captions only."""
     clusters: Literal["real", "shuffled"] = "real"
     """``shuffled``: captions are dealt to pictures at random, a control: also captions of one picture differ."""
     second_caption: bool = False
@@ -58,8 +58,8 @@ class TrainSettings(ModelSettings):
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
     batch: int = Field(32, ge=2)
-    """Pairs in a minibatch, at most (with 2 and an odd number of captions one batch has 3). No picture is twice in a
-    batch: pass i of an epoch takes caption i of every picture."""
+    """Pairs in a minibatch, at most. No picture is twice in a batch: pass i of an epoch takes caption i of every
+    picture."""
     last_batch: Literal["keep", "drop"] = "keep"
     """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
     order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size."""
