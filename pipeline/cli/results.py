@@ -20,7 +20,7 @@ Look after the rows of results, files that git has in results/: list, add, check
 
 A row is a recipe with what differs from it, and for each seed a run: its scores
 with their intervals, its commit and machine, and the hashes of its inputs and
-outputs. docs/making-results.md shows how a row is made and checked."""
+outputs. docs/audit.md shows how a row is made and checked."""
 
 LIST = "List all rows: recipe, runs, seeds, and what nobody else can have."
 

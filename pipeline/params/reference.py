@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
@@ -105,8 +106,8 @@ def explain(wanted: str) -> list[Parameter]:
 
 def _entry(one: Parameter, section: str, told: dict[tuple[str, str], str]) -> str:
     """Return a line of the page; ``told`` has the first of the parameters with one key and meaning, for later ones."""
-    choices = [word for word in one.accepted.split(" or ") if word.startswith("`")]
-    unsaid = "" if all(word in one.text for word in choices) else f"{' or '.join(choices)}; "
+    choices = re.findall(r"`[^`]+`", one.accepted)
+    unsaid = "" if all(word in one.text for word in choices) else f"{', '.join(choices)}; "
     first = told.setdefault((one.name.rpartition(".")[2], one.text), one.name)
     text = one.text if first == one.name else f"As `{first}`."
     name = one.name.removeprefix(f"{section}.")
@@ -147,13 +148,17 @@ def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Pa
 
 def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> list[Parameter]:
     """Return the parameters that only some kinds of a section have."""
-    found: dict[str, Parameter] = {}
+    found: dict[str, dict[str, list[str]]] = {}
+    first: dict[str, Parameter] = {}
     for kind, own in settings.kinds().items():
         for one in _parameters(own, name):
             if one.name not in known:
-                before = f"{found[one.name].text} " if one.name in found else ""
-                found[one.name] = one._replace(text=f"{before}Format `{kind}`: {one.text}")
-    return list(found.values())
+                found.setdefault(one.name, {}).setdefault(one.text, []).append(f"`{kind}`")
+                first.setdefault(one.name, one)
+    return [
+        one._replace(text=" ".join(f"Format {', '.join(of)}: {text}" for text, of in found[one.name].items()))
+        for one in first.values()
+    ]
 
 
 def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:

@@ -18,8 +18,13 @@ _MARKED = re.compile(r"^<!-- table: ([\w.-]+) -->\n(.*?)^<!-- end -->", re.DOTAL
 _BEGIN = re.compile(r"^<!-- table:.*", re.MULTILINE)
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*\|[\s|:-]*$", re.MULTILINE)
 """The line below the head of a table in Markdown."""
-SCORES = ("docs/results.md", "docs/results/*.md", "docs/what-pictures-add.md")
-"""The pages on which no table stands outside of markers."""
+SCORES = (
+    "docs/results.md",
+    "docs/results/*.md",
+    "docs/what-pictures-add.md",
+    *(f"docs/{name}.md" for name in ("entailment", "grounded", "hypernyms")),
+)
+"""The pages on which no table stands outside of markers; where a page has a heading *Results*, below this heading."""
 
 
 def write(project: Path) -> list[Path]:
@@ -50,7 +55,7 @@ def faults(project: Path) -> list[str]:
     ]
     for pattern in SCORES:
         for path in sorted(project.glob(pattern)):
-            loose = _RULE.search(_MARKED.sub("", read_text(path)))
+            loose = _RULE.search(_MARKED.sub("", read_text(path).rpartition("\n## Results\n")[2]))
             found += [f"{_name(path, project)}: a table stands outside of markers"] if loose else []
     on_pages = {name for text in new.values() for name, _ in _MARKED.findall(text)}
     found += [f"{FILE}: no page shows the table {name}" for name in layout.tables if name not in on_pages]

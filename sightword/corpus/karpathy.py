@@ -29,8 +29,8 @@ class Karpathy(CorpusSettings):
     last one (Merkx & Frank 2019 for COCO)."""
 
     restval: Literal["train", "none"] = "train"
-    """COCO's 30,504 pictures of the set ``restval`` are for training (Merkx & Frank, order-embeddings, and VSE++ with
-    its flag), or in no split (VSE++'s code without the flag)."""
+    """COCO's 30,504 pictures of the set ``restval`` are for training, or in no split (VSE++'s code without its
+    flag)."""
 
     def files(self) -> list[str]:
         """Return the file; CorpusError if it is not the only one."""

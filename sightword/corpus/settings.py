@@ -40,32 +40,31 @@ class CorpusSettings(Settings):
     """How the corpus is laid out; ``data/raw/README.md`` lists the files of each format."""
 
     path: str = Field("data/raw/flickr8k", min_length=1)
-    """The folder that holds the corpus: all that is read lies in it, so that DVC sees each change. For the sample, the
-    description of its scenes."""
+    """The folder that holds the corpus. For the sample, the description of its scenes."""
 
     pictures: str = Field("data/raw/flickr8k/images", min_length=1)
     """The folder of pictures, in ``path``, or a plain ``.tar`` of them, or the listing ``.csv`` of a bucket; for the
     sample, which draws them, ``data/corpus/pictures``."""
 
     require_pictures: bool = True
-    """Whether a caption needs its picture's file: if so, names without a file are dropped and reported; if not (the
-    features come precomputed), they stay, without a path."""
+    """Whether a caption needs its picture's file: if so, names without a file are dropped and reported; if not, for
+    precomputed features, they stay."""
 
     beside: str = Field("data/raw/captions", min_length=1)
     """The folder of captions of pictures that are not in the corpus, for ``train.beside_batch``."""
 
     beside_files: str = ""
     """Which files in ``beside`` hold such captions, a pattern such as ``task2/*.en.gz``; empty: none. Line n of
-    ``NAME.1.txt``, ``NAME.2.txt`` and so on are captions of one picture, which line n of ``NAME_images.txt`` names,
-    where there is such a file; each file may end in .gz. Pictures of the corpus, of any split, are left out."""
+    ``NAME.1.txt``, ``NAME.2.txt`` and so on are captions of one picture, which line n of ``NAME_images.txt``, if there,
+    names. Pictures of the corpus, of any split, are left out."""
 
     beside_without: str | None = None
     """A list of names in ``sightword/corpus/lists``, such as multi30k-benchmarks, whose captions are left out of
     ``beside``; null leaves none out."""
 
     seal: int = Field(0, ge=0, le=10_000_000)
-    """How many training pictures, drawn by a hash of their ids, make the split ``sealed``. They are held out of
-    training, the vocabulary and dev; only ``retrieval.split: sealed`` reads their captions, for one last scoring."""
+    """How many training pictures, drawn by a hash of their ids, make the split ``sealed``, which only
+    ``retrieval.split: sealed`` reads, for one last scoring."""
 
     draws_pictures: ClassVar[bool] = False
     """Whether the stage draws the pictures, so that they lie outside of ``path``."""

@@ -28,14 +28,13 @@ class ModelSettings(Settings):
     """
 
     embedding: int = Field(20, gt=0)
-    """Width of a token's embedding (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a word), or
-    of an n-gram's and so of a caption's; with ``tfidf`` the numbers to which n-grams are hashed."""
+    """Width of the embedding of a token (Merkx & Frank: 20 for a character; order-embeddings and VSE++: 300 for a
+    word), or of an n-gram and so of a caption; with ``tfidf`` the numbers to which n-grams are hashed."""
     cell: CellName = "gru"
-    """Recurrent cell (Figure 2 of Merkx & Frank 2019 compares both); or ``ngrams``: the embedding of a caption is
-    the mean of the embeddings of its hashed n-grams of tokens (Wieting et al. 2016); the keys from ``hidden`` to
-    ``mask_padding`` are then unused. ``tfidf``: the n-grams are weighted by their frequency in the training captions
-    (Spärck Jones 1972) and hashed (Weinberger et al. 2009); nothing is trained, there is no side of pictures, and all
-    keys of this section but ``embedding``, ``longest_ngram`` and ``ngram_buckets`` are unused."""
+    """Recurrent cell; or ``ngrams``: the embedding of a caption is the mean of the embeddings of its hashed n-grams of
+    tokens (Wieting et al. 2016); the keys from ``hidden`` to ``mask_padding`` are then unused. ``tfidf``: the n-grams
+    are weighted by their frequency in the training captions (Spärck Jones 1972) and hashed (Weinberger et al. 2009); of
+    this section only ``embedding``, ``longest_ngram`` and ``ngram_buckets`` are used."""
     hidden: int = Field(1024, gt=0)
     """States of each direction (Merkx & Frank: 1024); two directions double the width of the embedding."""
     bidirectional: bool = True
@@ -51,9 +50,9 @@ class ModelSettings(Settings):
     """``training``: subtract the mean of each feature over the training pictures and divide by the standard deviation;
     both are saved with the weights."""
     similarity: SimilarityName = "cosine"
-    """The similarity of captions and pictures, in training and later: ``cosine``; ``order``, the penalty of
-    order-embeddings for a caption that is not below its picture in every dimension; or ``reversed_order``, the penalty
-    the other way round. The last two take the absolute values of the normalised embeddings."""
+    """The similarity of captions and pictures, in training and later: ``cosine``; ``order``, the penalty for a caption
+    that is not below its picture in every dimension; or ``reversed_order``. The last two take the absolute values of
+    the normalised embeddings."""
     longest_ngram: int = Field(5, ge=2)
     """Tokens of the longest n-grams; the shortest ones have two."""
     ngram_buckets: int = Field(65_536, gt=0)

@@ -13,8 +13,8 @@ class TextSettings(Settings):
     """The ordered text, its words, and its held-out part; defaults as Bordes et al. (2019) where they name a value."""
 
     format: Literal["lines", "bookcorpus", "sample"] = "lines"
-    """``lines``: one sentence a line, and an empty line between passages; ``bookcorpus``: one sentence a line, where
-    each file is one passage and empty lines are passed over; ``sample``: little stories about the sample's scenes."""
+    """``lines``: one sentence a line, and an empty line between passages; ``bookcorpus``: the same, where each file is
+    one passage; ``sample``: little stories about the sample's scenes."""
     path: str = Field("data/raw/text", min_length=1)
     """A file, plain or .gz, or a folder whose .txt and .txt.gz files are read in the order of their names; of
     ``sample`` the folder with ``scenes.yaml``."""
@@ -38,7 +38,7 @@ class TextSettings(Settings):
     held_out: float = Field(0.01, gt=0, le=0.5)
     """The share of the sentences that is held out of training, at most, for the validation loss."""
     held_out_by: Literal["passage", "book", "block"] = "passage"
-    """What is held out whole: passages; books, which are the files, or begin where ``books.csv`` in the folder says;
-    or blocks of a thousand consecutive sentences, for text without breaks."""
+    """What is held out whole: passages; books (files, or as ``books.csv`` in the folder says); or blocks of a thousand
+    consecutive sentences, for text without breaks."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """The seed of the choice of the held-out part, and of the sample's stories."""

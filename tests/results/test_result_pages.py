@@ -96,6 +96,7 @@ def test_table_outside_of_markers_is_a_fault_in_each_of_its_spellings(project):
         "docs/results.md": "| a | b |\n|---|---|",
         "docs/results/ngrams.md": "| a | b |\n| --- | ---: |",
         "docs/what-pictures-add.md": "a | b\n---|---",
+        "docs/hypernyms.md": "a | b\n--|--",
     }
     for page, head in spellings.items():
         with (project / page).open("a") as file:

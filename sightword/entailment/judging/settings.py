@@ -40,8 +40,8 @@ class EntailmentSettings(Settings):
     classifier: NetworkSettings = NetworkSettings()
     """The classifier on features of each encoder."""
     encoders: str = "data/raw/encoders"
-    """A folder with saved encoders, each in a folder of its own, whose name is the system's; ``captions.parquet`` in
-    it is the table of its training captions. Each is judged beside the same network with random weights."""
+    """A folder with saved encoders, each in a folder of its own, whose name is the system's; ``captions.parquet`` in it
+    is the table of its training captions."""
     seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of all classifiers and of random weights."""
     mistakes: int = Field(default=50, ge=0)

@@ -24,8 +24,7 @@ class EntailSettings(Settings):
     full_stop: Literal["as_is", "add"] = "as_is"
     """Keep the sentence's end, or add `` .`` if the last character is not a full stop."""
     min_count: int = Field(1, ge=1)
-    """Tokens that are rarer than this in the training sentences become 'unknown'; the vocabulary has the tokens of
-    training only (the released code takes those of dev too)."""
+    """Tokens that are rarer than this in the training sentences become 'unknown' (the released code counts dev too)."""
     embedding: int = Field(300, gt=0)
     """Width of a token's embedding."""
     cell: RecurrentName = "gru"
@@ -53,8 +52,8 @@ class EntailSettings(Settings):
     batch: int = Field(128, ge=1)
     """Pairs in a batch; the last batch of an epoch has the rest."""
     group_premises: bool = False
-    """Draw the pairs of one premise into one batch: each sentence of a batch is encoded once, so SNLI has a third fewer
-    sentences to encode. ``false``: the pairs of a batch are drawn at random, as published."""
+    """Draw the pairs of one premise into one batch, which has fewer sentences to encode; ``false``: at random, as
+    published."""
     epochs: int = Field(10, ge=1)
     """Passes through the training pairs (paper: 10, released code: 15)."""
     rate: float = Field(0.001, gt=0)

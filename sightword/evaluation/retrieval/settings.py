@@ -17,14 +17,12 @@ class RetrievalSettings(Settings):
     split: Literal["train", "dev", "test", "sealed"] = "test"
     """The split that is scored; ``sealed`` are the pictures that ``corpus.seal`` holds out."""
     protocols: list[Protocol] = Field(default=["full", "five_fold_1k"], min_length=1)
-    """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools
-    their queries; ``querybank`` ranks all candidates by the inverted softmax over a bank of training captions and
-    pictures (Smith et al. 2017; Bogolin et al. 2022): a candidate that is near to many queries of the bank is scored
-    lower. Five folds of a split with fewer than 5000 pictures are left out; the log, the metrics and the
-    report say so. Where no other protocol is asked for, the stage stops."""
+    """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools their
+    queries, and is left out of a split with fewer than 5000; ``querybank`` ranks all candidates by the inverted softmax
+    over a bank of training captions and pictures (Smith et al. 2017; Bogolin et al. 2022)."""
     folds: Literal["contiguous", "random"] = "contiguous"
-    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++; for COCO that of
-    Karpathy's file), or drawn with ``fold_seed`` (Merkx & Frank draw them)."""
+    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++), or drawn with
+    ``fold_seed`` (Merkx & Frank)."""
     fold_seed: int = Field(default=1, ge=0, le=MAX_SEED)
     """The seed of random folds, the same for both directions."""
     top: int = Field(default=10, ge=1, le=100)

@@ -32,9 +32,8 @@ class SemanticsSettings(Settings):
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS), min_length=1)
-    """Which tasks: ``STS12`` to ``STS16`` with SentEval's subtasks, ``STSBenchmark``, ``SICKRelatedness``,
-    ``STSBenchmark-de`` (or en, fr, es, it, nl, pl, pt, ru, zh, ja) and ``STSBenchmark-en-de`` (the first sentences in
-    English, the second in German), any other ``STS...`` name of a set of one's own in
+    """Which tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``STSBenchmark-de`` (or en, fr, es,
+    it, nl, pl, pt, ru, zh, ja), ``STSBenchmark-en-de`` (first sentences English, second German), a set of one's own in
     ``downstream/STS/NAME-en-test/``, and the classification tasks ``SICKEntailment``, ``MR``, ``CR``, ``SUBJ``,
     ``MPQA``, ``SST2``, ``TREC``, ``MRPC`` and ``SNLI``."""
     missing: Literal["error", "skip"] = "error"
@@ -42,8 +41,8 @@ class SemanticsSettings(Settings):
     trained_head: bool = True
     """Judge STSBenchmark and SICKRelatedness by SentEval's trained head too, not by the cosine alone."""
     classifier: ClassifierName = "pytorch"
-    """The logistic regression of the classification tasks: SentEval's own, trained by Adam (its default), or
-    scikit-learn's (its other one). Each has its own grid of regularisations, so their scores differ."""
+    """The logistic regression of the classification tasks: SentEval's own, trained by Adam, or scikit-learn's. Their
+    scores differ."""
     kfold: int = Field(default=5, ge=2)
     """Folds of the cross-validation in MR, CR, SUBJ, MPQA, TREC and MRPC; 5 is SentEval's default, its published
     scores are of 10."""
@@ -55,9 +54,8 @@ class SemanticsSettings(Settings):
     """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
     controls: list[ControlName] = Field(default=["tfidf", "untrained"])
     """Controls whose scores stand beside the encoder's: ``tfidf``, the cosine of n-grams of characters, weighted by
-    their frequency in the training captions, without any training; and ``untrained``, the same network with random
-    weights (the seed is ``seed``), by cosines and accuracies, without ``trained_head``. With an empty list there are
-    none."""
+    their frequency in the training captions; and ``untrained``, the same network with random weights (the seed is
+    ``seed``), by cosines and accuracies."""
     plot_pairs: int = Field(default=2000, ge=0)
     """How many pairs the plot of cosines against gold scores shows at most; they are taken evenly."""
     worst_pairs: int = Field(default=50, ge=0)

@@ -27,8 +27,7 @@ class JudgeSettings(Settings):
     """The numbers of neighbours of the mNNO's curve; numbers that the pictures of a split do not allow are left out."""
     captions: Literal["each", "first", "sample_1000"] = "each"
     """The captions of the mNNO: ``each`` caption number c of every picture in turn, and the mean over c; the ``first``
-    alone; or ``sample_1000``, captions drawn at random with their pictures, which may come twice, as in the released
-    code. The last has no interval."""
+    alone; or ``sample_1000``, captions drawn at random with their pictures (released code), without an interval."""
     resamples: int = Field(default=1000, ge=0)
     """Resamples of the pictures, for the intervals of the structure and for its paired tests: 100 or more, or 0 for
     none."""

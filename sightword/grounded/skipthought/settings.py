@@ -27,8 +27,8 @@ class SkipthoughtSettings(Settings):
     """The neighbours that are decoded, each by a decoder of its own."""
     reduction: Literal["padded", "tokens", "sentences"] = "padded"
     """The loss of a batch, for each decoder the sum over its words divided by: ``padded``, sentences times
-    ``text.max_tokens`` (as released: a mean over padded places); ``tokens``, the number of words; ``sentences``, the
-    number of sentences. The losses of both decoders are added."""
+    ``text.max_tokens`` (as released); ``tokens``, the number of words; ``sentences``, the number of sentences. The
+    losses of both decoders are added."""
     temperature: float = Field(0.1, gt=0)
     """The divisor of the cosines of ``infonce``."""
     batch: int = Field(128, ge=2)

@@ -172,8 +172,8 @@ class GroundSettings(Settings):
     common: Common
     """The parameters of all scenarios."""
     scenarios: dict[str, dict[str, Value]]
-    """What differs from ``common`` in each scenario, by name. A name has lower-case letters, digits, ``_`` and at most
-    one ``-``, and each of its parts begins with a letter: results have the name ``SCENARIO-SEED``."""
+    """What differs from ``common`` in each scenario, by name: lower-case letters, digits, ``_`` and at most one ``-``;
+    each part begins with a letter."""
 
     def scenario(self, name: str) -> Scenario:
         """Return the parameters of a scenario.

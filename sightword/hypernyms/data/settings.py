@@ -35,7 +35,7 @@ class TaxonomySettings(Settings):
     """Seed of the split and of the false pairs of dev and test."""
     draws: int = Field(0, ge=0)
     """Splits drawn the same way, with the seeds from ``split_seed`` on, whose wrong labels are counted: mean and
-    spread, which one split cannot show. 0 leaves them out, and given lists have none."""
+    spread. 0 leaves them out."""
     lists: str = "data/raw/hypernyms"
     """The folder of given lists of pairs."""
     dev_pairs: str | None = None

@@ -16,18 +16,16 @@ class EmbedSettings(Settings):
 
     energy: EnergyName = "order"
     """The penalty of a pair: ``order`` (Vendrov et al. 2016); ``symmetric``, (1 - cosine) / 2;
-    ``symmetric_as_released``, with the reversed sign of the released code; ``bilinear`` (Socher et al. 2013) with a
-    ranking loss; ``gaussian`` (Athiwaratkun & Wilson 2018), the KL divergence; ``box`` (smoothed, Li et al. 2019) and
-    ``gumbel_box`` (Dasgupta et al. 2020), minus the log of the conditional probability; ``cone`` (Ganea et al. 2018),
-    hyperbolic entailment cones."""
+    ``symmetric_as_released``, with the reversed sign; ``bilinear`` (Socher et al. 2013); ``gaussian`` (Athiwaratkun &
+    Wilson 2018); ``box`` (smoothed, Li et al. 2019); ``gumbel_box`` (Dasgupta et al. 2020); ``cone`` (Ganea et al.
+    2018)."""
     dimension: int = Field(50, ge=1)
     """Numbers of a vector; a gaussian and a box have two vectors."""
     margin: float = Field(1.0, gt=0)
     """The energy from which a false pair costs nothing; the boxes have no margin."""
     margin_start: float | None = Field(None, gt=0)
     """The margin of the first epoch, from which it grows evenly to ``margin`` over the first half of the epochs; null
-    keeps ``margin`` throughout, as published. With a very large margin from the start many general concepts become the
-    zero vector, which no false pair can change; a margin that grows leaves a few."""
+    keeps ``margin`` throughout, as published."""
     slack: float = Field(0.0, ge=0)
     """The divergence up to which ``gaussian`` counts as 0; unused by the others."""
     batch: int = Field(1000, ge=2)
@@ -42,12 +40,12 @@ class EmbedSettings(Settings):
     """Epochs of Poincare embeddings (Nickel & Kiela 2017) from which ``cone`` starts, as published; 0 starts at random.
     Unused by the others."""
     pretrain_burn_in: int = Field(20, ge=0)
-    """Epochs before those of ``pretrain``, with a tenth of the rate, and with false pairs drawn by the number of
-    hyponyms in place of evenly; as in the released code of Ganea et al."""
+    """Epochs before those of ``pretrain``, with a tenth of the rate, and false pairs drawn by the number of hyponyms
+    (released code)."""
     pretrain_rate: float = Field(0.03, gt=0)
-    """Learning rate of the Poincare embeddings, as in the released code of Ganea et al."""
+    """Learning rate of the Poincare embeddings (released code)."""
     pretrain_batch: int = Field(10, ge=1)
-    """True pairs in a batch of the Poincare embeddings, as in the released code of Ganea et al."""
+    """True pairs in a batch of the Poincare embeddings (released code)."""
     epsilon: float = Field(1e-8, gt=0)
     """What Adam adds to the root of the second moment."""
     init: float = Field(1.0, gt=0)

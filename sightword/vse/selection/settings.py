@@ -20,9 +20,8 @@ class SelectSettings(Settings):
     """The split to compare on; never test (``train`` shows how much was memorised)."""
     criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum", "stsb_dev"] = "mean_r10"
     """The score to compare: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
-    (order-embeddings); that sum over both directions (VSE++); or Pearson's r of cosines and people's scores on the dev
-    part of STS Benchmark, ``stsb_dev`` (in Merkx & Frank 2019, section 4.1, the network is chosen by STS12 to STS16,
-    which have test pairs only)."""
+    (order-embeddings); that sum over both directions (VSE++); or ``stsb_dev``, Pearson's r of cosines and people's
+    scores on the dev part of STS Benchmark."""
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``; read with ``stsb_dev`` only."""
     candidates: Literal["cycle", "all"] = "cycle"
@@ -31,17 +30,16 @@ class SelectSettings(Settings):
     """Snapshots in the ensemble, the best ones (the paper: two)."""
     renormalise: bool = False
     """Scale the sum of the members' embeddings to length 1, and compare captions with pictures by the cosine.
-    ``false``, as in the released code, compares by the dot product: members that agree give a long sum, which scores
-    higher. With one member both are the same; with ``beside`` or ``lexical`` the similarity is the cosine."""
+    ``false``, as in the released code, compares by the dot product; with one member, ``beside`` or ``lexical`` that is
+    the cosine too."""
     beside: list[str] = Field(default_factory=list)
     """Folders in ``data/raw/beside``, each with ``models/encoder`` of another training run on the same captions and
-    features. Each encoder's vector is scaled to the same length, and the embedding joins these vectors: the cosine of
-    two embeddings is the mean of the encoders' cosines. The snapshots are chosen without the other encoders."""
+    features. The cosine of two embeddings is the mean of the encoders' cosines. The snapshots are chosen without the
+    other encoders."""
 
     lexical: int = Field(default=0, ge=0)
     """Numbers of a part of the embedding that is not trained: n-grams of 2 to 4 tokens, weighted by their frequency in
-    the training captions and hashed (``train.cell: tfidf``). Pictures have zeros there, so that their order is that of
-    ``renormalise: true``. 0: no such part."""
+    the training captions and hashed (``train.cell: tfidf``). Pictures have zeros there. 0: no such part."""
     lexical_share: float = Field(default=0.4, gt=0, lt=1)
     """The share of that part in the cosine of two sentences."""
 

@@ -20,9 +20,9 @@ class TrainSettings(ModelSettings):
     ``order_embeddings``. Embeddings of tokens start with the standard deviation 1 in the first (``hardest`` then hardly
     learns) and 0.06 in the others."""
     loss: Literal["hinge", "hardest", "infonce"] = "hinge"
-    """The objective: ``hinge`` over all mismatched pairs of the minibatch within the margin (the published one),
-    ``hardest`` over the hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), or ``infonce``, the
-    right partner against the whole minibatch, in both directions (CLIP, Radford et al. 2021)."""
+    """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest`` over the
+    hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), or ``infonce``, the right partner against
+    the whole minibatch, in both directions (CLIP, Radford et al. 2021)."""
     reduction: Literal["mean", "sum"] = "mean"
     """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
     with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
@@ -34,23 +34,23 @@ class TrainSettings(ModelSettings):
     temperature: float = Field(0.07, gt=0)
     """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
     pictures: Literal["real", "shuffled", "none"] = "real"
-    """Controls. ``shuffled``: the pictures exchange their features at random, so that the captions of a picture share a
-    wrong one. ``none``: only captions are compared with second captions, and the picture side learns nothing."""
+    """Controls. ``shuffled``: the pictures exchange their features at random; the captions of a picture share a wrong
+    one. ``none``: captions are compared with second captions only."""
     clusters: Literal["real", "shuffled"] = "real"
     """``shuffled``: captions are dealt to pictures at random, a control: also captions of one picture differ."""
     second_caption: bool = False
-    """With each caption of a batch comes another one of its picture, drawn anew in each epoch. Both are paired with the
+    """With each caption of a batch comes another one of its picture, drawn anew in each epoch; both are paired with the
     picture, and with each other (Parekh et al. 2021)."""
     second_weight: float = Field(1.0, ge=0)
     """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
     beside_batch: int = Field(0, ge=0)
-    """Captions without pictures (``corpus.beside``) that come with each batch, each of another group. Each is compared
-    with another one of its group, drawn anew, and never with a picture; 0: none."""
+    """Captions without pictures (``corpus.beside``) that come with each batch, each of another group, and compared with
+    another one of its group; 0: none."""
     beside_weight: float = Field(1.0, ge=0)
     """Weight of the objective of these captions, beside that of the batch."""
     typing_errors: float = Field(0.0, ge=0, lt=1)
     """Share of a caption's tokens at which training makes a typing error, other ones in each epoch: a token is left
-    out, or changes places with the next one. An encoder trained with errors reads misspelt words better."""
+    out, or changes places with the next one."""
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)
@@ -58,14 +58,14 @@ class TrainSettings(ModelSettings):
     weight_decay: float = Field(0.0, ge=0)
     """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
     batch: int = Field(32, ge=2)
-    """Pairs in a minibatch, at most (with 2 and an odd number of captions one batch has 3). No picture is twice in a
-    batch: pass i of an epoch takes caption i of every picture."""
+    """Pairs in a minibatch, at most. No picture is twice in a batch: pass i of an epoch takes caption i of every
+    picture."""
     last_batch: Literal["keep", "drop"] = "keep"
     """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
-    order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size, with every caption."""
+    order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size."""
     shuffle: Literal["pass", "epoch"] = "pass"
-    """``epoch``: the pictures are shuffled once an epoch and all its passes take them in that order, so the batches
-    of each pass have the same pictures (Merkx & Frank's released code); ``pass``: each pass is shuffled by itself."""
+    """``epoch``: the pictures are shuffled once an epoch, and each of its passes has the same batches of pictures
+    (Merkx & Frank's released code); ``pass``: each pass is shuffled by itself."""
     bucket: int = Field(1, ge=1)
     """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
     epochs: int = Field(32, ge=1)
@@ -75,8 +75,7 @@ class TrainSettings(ModelSettings):
     schedule: Literal["cyclic", "step", "cosine", "range"] = "cyclic"
     """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in steps (VSE++); rises to
     ``rate_max`` and falls to ``rate_min`` along one ``cosine`` over the whole run (CLIP); or rises from ``rate_min`` to
-    ``rate_max`` by equal factors, the ``range`` test of Smith (2017), which goes on where the loss explodes or
-    does not fall."""
+    ``rate_max`` by equal factors, the ``range`` test of Smith (2017)."""
     cycle: int = Field(4, ge=1)
     """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With another
     schedule the epochs from one snapshot to the next."""
