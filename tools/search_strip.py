@@ -18,7 +18,7 @@ from sightword.search.opening import open_search
 from sightword.search.searcher import PictureHit
 
 ENCODER, PHOTOGRAPHS, STRIP = "flickr8k", Path("docs/images/photographs"), Path("docs/images/search.png")
-QUERIES = ("a smiling woman in an orange uniform", "a photgrapher wiht a tripod", "a bridge at night")
+QUERIES = ("a cup of coffee on a table", "a photgrapher wiht a tripod", "a bridge at night")
 """The second has typing errors."""
 BEST = 3
 """Pictures a query."""

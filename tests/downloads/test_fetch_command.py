@@ -239,7 +239,7 @@ def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
         ("coco-order", 0, "vgg19-dcbb9e9d.pth"),
         ("sample", 1, "sample_shufflenet.safetensors"),
         ("random", 0, "random weights, which need no download"),
-        ("flickr8k-package", 0, "weights of a package, which need no download"),
+        ("flickr8k-lite", 0, "weights of a package, which need no download"),
         ("flickr8k-precomputed", 0, "precomputed features, which need no download"),
         ("flickr8k-part", 1, "densenet169_imagenet.safetensors"),
     ],

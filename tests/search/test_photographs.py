@@ -12,7 +12,7 @@ from tools import search_strip
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "docs/images/photographs"
 RIGHT = {
-    "a smiling woman in an orange uniform": "astronaut.jpg",
+    "a cup of coffee on a table": "coffee.jpg",
     "a photgrapher wiht a tripod": "photographer.jpg",
     "a bridge at night": "bridge.jpg",
 }
