@@ -80,7 +80,8 @@ def test_names_and_links_that_dvc_stops_at(project) -> None:
 def test_which_table_is_meant(project) -> None:
     folder = flickr8k(project)
     project.edit("params.yaml", "  only:\n", "")
-    project.edit("params.yaml", "format: flickr8k", "format: table\n  file: null")
+    keys = ("format: table", "file: null", "columns: {}", "draw_dev: 0.0", "draw_test: 0.0")
+    project.edit("params.yaml", "format: flickr8k", "\n  ".join(keys))
     (folder / "images").mkdir(parents=True)
     (folder / "images/a.jpg").write_text("x")
     for name in ("a.csv", "b.csv"):
