@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib
 import json
 import re
 import sys
@@ -13,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import huggingface_hub as hub
 import numpy as np
 import pytest
+from huggingface_hub import constants
 from small_encoder import TEXTS, made
 
 from pipeline import cli
@@ -22,9 +23,6 @@ from sightword.encoder.by_name import open_encoder
 from sightword.encoder.pretrained import PACKAGED
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import DownloadError, EncoderError, SetupError
-
-hub = pytest.importorskip("huggingface_hub")
-constants = importlib.import_module("huggingface_hub.constants")
 
 
 def oid(data: bytes) -> str:

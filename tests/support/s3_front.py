@@ -68,6 +68,18 @@ class Front:
             self.received += received
 
 
+def first_tries(fault: str) -> Callable[[str, str], str]:
+    """Return a fault for the first try of each request."""
+    seen: set[tuple[str, str]] = set()
+
+    def fail(method: str, path: str) -> str:
+        new = (method, path) not in seen
+        seen.add((method, path))
+        return fault if new else ""
+
+    return fail
+
+
 @contextmanager
 def front_of(endpoint: str) -> Iterator[Front]:
     front = Front(endpoint)
