@@ -368,7 +368,8 @@ def test_the_stage_writes_its_folder_and_its_last_line(tmp_path, sources, monkey
     monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "store"))
     caplog.set_level("INFO")
     ids = pa.array([source.image_id for source in sources])
-    write_table("data/corpus/images.parquet", pa.table({"image_id": ids}))
+    rows = {"image_id": ids, "split": ["train"] * len(ids), "position": range(len(ids))}
+    write_table("data/corpus/images.parquet", pa.table(rows))
     write_resized("data/resized", sources, RESIZE)
     work(SMALL)
     assert [path.name for path in Path("data/features").iterdir()] == ["features.h5"]
