@@ -22,7 +22,7 @@ SCORES = (
     "docs/results.md",
     "docs/results/*.md",
     "docs/what-pictures-add.md",
-    *(f"docs/{name}.md" for name in ("entailment", "grounded", "hypernyms")),
+    *(f"docs/{name}.md" for name in ("entailment", "grounded", "hypernyms", "languages")),
 )
 """The pages on which no table stands outside of markers; where a page has a heading *Results*, below this heading."""
 
