@@ -27,6 +27,10 @@ LARGEST = 4_000_000_000
 """The most bytes of a picture."""
 
 
+class NoSplitError(CorpusError):
+    """A corpus names no split, and none is drawn."""
+
+
 class Drawn(CorpusSettings):
     """A format whose files may name no splits; the stage then draws dev and test from the pictures of training."""
 
@@ -44,11 +48,11 @@ class Drawn(CorpusSettings):
         return self
 
     def undrawn(self, where: object) -> str:
-        """Return ``train``, the split of all pictures before the draw; CorpusError if nothing shall be drawn."""
+        """Return ``train``, the split of all pictures before the draw; NoSplitError if nothing shall be drawn."""
         if not self.draw_dev and not self.draw_test:
             todo = "Set corpus.draw_dev and corpus.draw_test, such as 0.1 each, to have them drawn."
             expected = "a column split, or files named by splits, such as train.parquet"
-            raise CorpusError("names no split", where=where, expected=expected, todo=todo)
+            raise NoSplitError("names no split", where=where, expected=expected, todo=todo)
         return "train"
 
 

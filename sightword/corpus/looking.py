@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sightword.corpus.drawing import NoSplitError
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.corpus.parquet import layout
@@ -57,10 +58,8 @@ def look(path: Path) -> Found:
     try:
         corpus = read_corpus(CorpusSettings(**values))
         if values["format"] in ("table", "shards") and set(corpus.counts().values()) == {0, len(corpus.images)}:
-            raise CorpusError("names no split")
-    except CorpusError as error:
-        if "names no split" not in error.what:
-            raise
+            raise NoSplitError("names no split")
+    except NoSplitError:
         values |= {"draw_dev": SHARE, "draw_test": SHARE}
         corpus = read_corpus(CorpusSettings(**values))
     return Found(values, _words(corpus))
