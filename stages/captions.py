@@ -19,12 +19,14 @@ def work(settings: CaptionsSettings) -> None:
     import numpy as np
 
     from sightword.captions.encoding import encode_captions
+    from sightword.captions.subset import subset
     from sightword.captions.table import BESIDE, SPLITS, WITHHELD, read_texts, write_captions
     from sightword.captions.vocabulary import UNKNOWN
     from sightword.io.files import atomic_folder
     from sightword.messages import counts
 
-    table, vocabulary = encode_captions(read_texts("data/corpus/captions.parquet", withheld=WITHHELD), settings)
+    texts = subset(read_texts("data/corpus/captions.parquet", withheld=WITHHELD), settings)
+    table, vocabulary = encode_captions(texts, settings)
     with atomic_folder("data/captions") as folder:
         write_captions(folder / "captions.parquet", table)
         vocabulary.save(folder / "vocabulary.json")

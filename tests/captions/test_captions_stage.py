@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sightword.captions.encoding import encode_captions
 from sightword.captions.settings import CaptionsSettings
+from sightword.captions.subset import subset
 from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.records import Caption, Image, clean
@@ -165,3 +166,24 @@ def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
     table = CaptionTable(["a"], [0], ["test"], ["x"], [])
     with pytest.raises(CaptionsError, match="training captions"):
         encode_captions(table, CaptionsSettings())
+
+
+@given(pictures=st.integers(0, 9), captions=st.integers(0, 4), more=st.integers(0, 9))
+def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_captions(
+    pictures: int, captions: int, more: int
+) -> None:
+    rows = [(f"{name}.jpg", key, split) for split in ("train", "dev") for name in range(9) for key in range(4)]
+    names, keys, splits = (list(column) for column in zip(*rows, strict=True))
+    table = CaptionTable(names, keys, splits, [f"{row}" for row in rows], [])
+    small = subset(table, CaptionsSettings(train_pictures=pictures, train_captions=captions))
+    assert small.split("dev") == table.split("dev")
+    kept = small.split("train")
+    assert len(set(kept.image_ids)) == (pictures or 9)
+    assert kept.captions == [*range(captions or 4)] * (pictures or 9)
+    larger = subset(table, CaptionsSettings(train_pictures=pictures and max(pictures, more)))
+    assert set(kept.texts) <= set(larger.texts)
+
+
+def test_more_training_pictures_than_there_are_is_one_error(workspace: Path) -> None:
+    with pytest.raises(CaptionsError, match=r"train_pictures is 2, and the corpus has 1 training picture.*at most 1"):
+        work(CaptionsSettings(train_pictures=2))
