@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from pipeline.lineage import code_lists
 from pipeline.lineage.lock import LISTS, is_code, within
 from pipeline.lineage.repository import git
 from pipeline.params import recipes, writing
+from pipeline.params.own import of_corpus
 from pipeline.pipelines import DVC_YAML, PARAMS, Pipeline, pipelines, shipped
 from sightword.errors import LineageError, SetupError
 from sightword.evaluation import ledger
@@ -34,6 +36,8 @@ README = "README.md"
 IGNORED = (".git", ".venv", "venv")
 """What a folder may have before it becomes a project."""
 RAW = "data/raw"
+OWN = f"{RAW}/own"
+"""The corpus of one's own, a link."""
 _KEPT = "recipes/"
 """What the program reads where it is installed."""
 _CONFIG = "[core]\n    analytics = false\n    autostage = false\n"
@@ -49,15 +53,24 @@ class Changes(NamedTuple):
     deleted: list[str]
 
 
-def create(folder: Path) -> Path:
-    """Make a project on the sample in a new or empty folder, and return its absolute path.
+def create(folder: Path, source: Path | None = None) -> tuple[Path, list[str]]:
+    """Make a project in a new or empty folder, and return its absolute path and what ``source`` holds, in sentences.
 
     Git and DVC are initialised where they are not there yet. After an error nothing is left.
 
+    Args:
+        folder: the project.
+        source: a folder with pictures and captions, or a file of it, to which :data:`OWN` becomes a link; the
+            parameters are then those of the recipe ``own`` for it. None: the sample.
+
     Raises:
         SetupError: the folder is not empty, cannot be made, or git or DVC fails.
+        SightwordError: ``source`` does not exist, or holds no corpus that can be read.
     """
     folder = folder.absolute()
+    if source is not None and not source.exists():
+        todo = "Of a bucket, `sightword list` makes a listing, which goes into a folder with the captions."
+        raise SetupError("does not exist", where=source, expected="a folder with pictures and captions", todo=todo)
     if folder.exists() and not folder.is_dir():
         raise SetupError("is a file", where=folder, expected="a new or an empty folder")
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -76,6 +89,7 @@ def create(folder: Path) -> Path:
         _write(folder, files)
         _begin(folder, FIRST)
         write_text(folder / README, read_text(Path(__file__).with_suffix(".md")))
+        words = [] if source is None else _link(folder, source)
     except BaseException:
         for path in [one for one in folder.glob("*") if one.name not in held]:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -83,7 +97,22 @@ def create(folder: Path) -> Path:
             with contextlib.suppress(OSError):
                 one.rmdir()
         raise
-    return folder
+    return folder, words
+
+
+def _link(folder: Path, source: Path) -> list[str]:
+    """Link a corpus into a new project, write the parameters for it, and return what was found."""
+    link, source = folder / OWN, source.resolve()
+    above = source if source.is_dir() else source.parent
+    if folder.resolve().is_relative_to(above):
+        raise SetupError("holds the new project", where=above, todo="Make the project elsewhere.")
+    link.symlink_to(above)
+    git(folder, "add", "--force", "--", OWN)  # experiments see only what git or DVC tracks; DVC adds no links
+    with tempfile.TemporaryDirectory() as temporary:
+        inner = link / source.relative_to(above)
+        recipe, words = of_corpus(recipes.find("own", folder), inner, folder, Path(temporary) / "own.yaml")
+        writing.write(recipe, folder / PARAMS, folder, force=True)
+    return words
 
 
 def first_commit(folder: Path) -> bool:

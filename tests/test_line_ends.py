@@ -83,7 +83,7 @@ def test_clone_with_crlf_of_a_finished_run_is_up_to_date(repository, tmp_path, a
 
 
 def test_new_project_keeps_line_ends_of_code_and_bytes_of_data(tmp_path) -> None:
-    made = new_project.create(tmp_path / "made")
+    made, _ = new_project.create(tmp_path / "made")
     mixed = b"image,caption,split\r\na.jpg,A dog .\n"
     (made / "data/raw/captions.csv").write_bytes(mixed)
     for command in (

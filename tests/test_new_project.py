@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,7 +34,7 @@ def commit(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     """A new project, all of it committed."""
-    folder = new_project.create(tmp_path_factory.mktemp("made") / "below" / "demo")
+    folder = new_project.create(tmp_path_factory.mktemp("made") / "below" / "demo")[0]
     commit(folder)
     return folder
 
@@ -155,7 +156,7 @@ def test_a_new_repository_gets_its_first_commit_where_git_knows_the_user(tmp_pat
 
 
 def test_the_next_step_is_printed_and_results_stay_out_of_git(tmp_path, monkeypatch, capsys, made):
-    monkeypatch.setattr(new_project, "create", lambda folder: tmp_path / folder)
+    monkeypatch.setattr(new_project, "create", lambda folder, source: (tmp_path / folder, []))
     monkeypatch.setattr(new_project, "first_commit", lambda folder: True)
     monkeypatch.chdir(tmp_path)
     assert main(["init", "demo"]) == 0
@@ -182,7 +183,7 @@ def test_a_folder_that_git_ignores_is_refused_with_the_reason_of_dvc(tmp_path, m
 def test_in_a_git_repository_a_project_is_a_folder_of_it(tmp_path):
     git(tmp_path, "init", "-q")
     (tmp_path / "demo" / ".venv").mkdir(parents=True)
-    folder = new_project.create(tmp_path / "demo")
+    folder, _ = new_project.create(tmp_path / "demo")
     assert not (folder / ".git").exists()
     assert "code/train.sha256" in git(folder, "ls-files", "-co", "--exclude-standard").splitlines()
     assert new_project.run_dvc("stage", "list", "--name-only", folder=folder).startswith("corpus")
@@ -224,6 +225,37 @@ def test_an_error_on_the_way_leaves_nothing(tmp_path, monkeypatch):
                 new_project.create(tmp_path / folder)
         monkeypatch.setattr(new_project, "atomic_file", real)
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["held", "held/.venv"]
+
+
+def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(tmp_path, monkeypatch, capsys):
+    photos = tmp_path / "photos"
+    (photos / "images").mkdir(parents=True)
+    rows = [f"{number}.jpg,Picture {number} .,{split}" for number, split in enumerate(("train", "dev", "test"))]
+    for number in range(3):
+        (photos / f"images/{number}.jpg").write_bytes(b"picture")
+    (photos / "captions.csv").write_text("\n".join(["image,caption,split", *rows, ""]))
+    (photos / "notes.csv").write_text("a,b\n1,2\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "demo", "--from", "photos/captions.csv"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("3 pictures (1 train, 1 dev, 1 test), 3 captions.\n")
+    assert "demo is now a project, on data/raw/own, a link to photos/captions.csv;" in said
+    corpus = params_file.load(Path("demo/params.yaml"))["corpus"].model_dump()
+    wanted = {"path": "data/raw/own", "pictures": "data/raw/own/images", "file": "captions.csv"}
+    assert {key: corpus[key] for key in wanted} == wanted
+    assert Path("demo/data/raw/own").resolve() == photos
+    assert "data/raw/own" in git(tmp_path / "demo", "ls-files").splitlines()
+
+    for source, what in (
+        ("photos", "photos/.*has a, b|must have one table, or tables named by splits, but has captions.csv, notes.csv"),
+        ("nowhere", "nowhere: does not exist; expected a folder with pictures and captions"),
+        ("s3://bucket/photos", "`sightword list` makes a listing"),
+        (".", f"{tmp_path}: holds the new project"),
+    ):
+        assert main(["init", "other", "--from", source]) == 1
+        assert re.search(what, capsys.readouterr().err)
+    assert not Path("other").exists()
+    assert len(list(photos.rglob("*"))) == 6
 
 
 @pytest.fixture

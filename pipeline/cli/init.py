@@ -9,7 +9,8 @@ from pathlib import Path
 from pipeline.cli.command import Commands, add_command, refuse
 
 INIT = """\
-Make a project in a new folder, which `dvc repro` runs on the sample.
+Make a project in a new folder, which `dvc repro` runs on the sample, or with
+--from on pictures and captions of your own, which stay where they are.
 
 The folder gets the first pipeline, its parameters, and lists of the files of the
 installed program that each stage runs, with their hashes: DVC and git then know
@@ -24,6 +25,8 @@ def add(commands: Commands) -> None:
     """Add ``init``."""
     init = add_command(commands, "init", INIT, _init)
     init.add_argument("folder", metavar="FOLDER", nargs="?", help="a new or an empty folder; else a project")
+    source = "a folder with pictures and captions, or its file with captions; data/raw/own becomes a link to it"
+    init.add_argument("--from", metavar="PATH", dest="source", type=Path, help=source)
     init.add_argument("--add", metavar="PIPELINE", help="add hypernyms, entailment or grounded to a project")
     init.add_argument("--renew", action="store_true", help="take over the program as it is installed now")
 
@@ -31,15 +34,18 @@ def add(commands: Commands) -> None:
 def _init(arguments: argparse.Namespace) -> int:
     other = arguments.renew or arguments.add is not None
     both = (arguments.renew and arguments.add is not None, "--add and --renew cannot be combined")
-    refuse(arguments, (arguments.folder is None and not other, "which FOLDER? `.` is the current one"), both)
+    late = (other and arguments.source is not None, "--from goes with a new FOLDER")
+    refuse(arguments, (arguments.folder is None and not other, "which FOLDER? `.` is the current one"), both, late)
     from pipeline import new_project
     from pipeline.pipelines import find_project
     from sightword import __version__
 
     if not other:
-        folder = new_project.create(Path(arguments.folder))
+        folder, words = new_project.create(Path(arguments.folder), arguments.source)
         here = os.path.relpath(folder)
-        print(f"{arguments.folder} is now a project, on the sample corpus; its README.md says what is where.")
+        what = "the sample corpus" if arguments.source is None else f"{new_project.OWN}, a link to {arguments.source}"
+        print("\n".join(words), end="\n" * bool(words))
+        print(f"{arguments.folder} is now a project, on {what}; its README.md says what is where.")
         steps = [] if here == "." else [f"cd {arguments.folder}"]
         steps += [] if new_project.first_commit(folder) else ["git add -A .", 'git commit -m "A new project"']
         print("Next: " + " && ".join([*steps, "dvc repro"]))

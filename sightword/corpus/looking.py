@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sightword.corpus.columns import NAMES
 from sightword.corpus.drawing import NoSplitError
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
@@ -16,6 +18,7 @@ from sightword.corpus.parquet import layout
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.shards import Shards, read_shard
 from sightword.corpus.table import BINARY, TEXT
 from sightword.errors import CorpusError
 from sightword.messages import and_more, plural
@@ -24,6 +27,8 @@ SHARE = 0.1
 """The share of pictures drawn for dev, and for test, where the data name no split."""
 _LOOKED_AT = 10_000
 """Captions whose letters are counted."""
+_KARPATHY = re.compile(r"dataset_(?!dict|info).+\.json")
+"""Karpathy's files, and not what ``save_to_disk`` of ``datasets`` writes beside its Arrow files."""
 _EXPECTED = "tables of pictures and captions (.csv, .tsv, .parquet, .arrow), dataset_*.json, captions_*.json, or .tar"
 
 
@@ -51,6 +56,7 @@ def look(path: Path) -> Found:
     values: dict[str, Any] = {"path": str(folder), "pictures": str(folder), **_format(path, folder)}
     if values["format"] == "shards":
         values["pictures"] = str(path)
+        values["caption"] = _caption(Shards(**values))
     elif pictures := _pictures(folder):
         values["pictures"] = pictures
     elif not _hold_pictures(CorpusSettings(**values)):
@@ -71,18 +77,30 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
     own = {"file": path.name} if path.is_file() else {}
     if CAPTIONS in names:
         return {"format": "flickr8k"}
-    if any(name.startswith("dataset_") and name.endswith(".json") for name in names):
+    if any(_KARPATHY.fullmatch(name) for name in names):
         return {"format": "karpathy", **own}
     if captions := [name for name in names if name.startswith("captions_") and name.endswith(".json")]:
         splits = {split: [one for one in captions if split[:2] in one] for split in ("train", "val")}
         return {"format": "coco", "coco_train": splits["train"], "coco_dev": splits["val"]}
     every = names if path.is_file() else [name for _, _, inner in os.walk(folder) for name in inner]
+    stems = {name.removesuffix(".tar") for name in every if name.endswith(".tar")}
+    if any(f"{stem}.parquet" in every for stem in stems):  # img2dataset's shards, each with its table
+        return {"format": "shards"}
     if any(TEXT.fullmatch(name) for name in names) or any(BINARY.fullmatch(name) for name in every):
         return {"format": "table", **own}
-    if any(name.endswith(".tar") for name in every):
+    if stems:
         return {"format": "shards"}
     has = and_more(names, 5) or "nothing"
     raise CorpusError(f"holds no captions that are known (it has {has})", where=path, expected=_EXPECTED)
+
+
+def _caption(settings: Shards) -> str:
+    """Return where the first shard has captions: in its text files, or under a usual name in its JSON files."""
+    first = next(iter(settings.shards().values()))
+    for kind in ("txt", *(f"json:{name}" for name in NAMES["caption"])):
+        if any(read_shard(first, settings.model_copy(update={"caption": kind})).captions.values()):
+            return kind
+    return settings.caption
 
 
 def _pictures(folder: Path) -> str | None:

@@ -78,7 +78,7 @@ class Shards(Drawn):
         root = Path(self.pictures)
         if root.is_file():
             return [root.relative_to(self.folder).as_posix()]
-        return [f"{root.relative_to(self.folder).as_posix()}/{name}".removeprefix("./") for name in self._shards()]
+        return [f"{root.relative_to(self.folder).as_posix()}/{name}".removeprefix("./") for name in self.shards()]
 
     def listing(self) -> ShardListing:
         """Read the headers and texts of all shards, in order, with the machine's workers.
@@ -87,7 +87,7 @@ class Shards(Drawn):
             CorpusError: a shard is missing or no tar, or names an unknown split.
             PictureError: a shard in a bucket changed since it was listed, or the bucket cannot be read.
         """
-        shards = self._shards()
+        shards = self.shards()
         workers = machine.current().workers if len(shards) > 1 else 0
         found = ordered_map(functools.partial(read_shard, settings=self), shards.values(), workers=workers)
         bar = tqdm(found, total=len(shards), desc="corpus", unit="shard", disable=None)
@@ -119,7 +119,7 @@ class Shards(Drawn):
             raise CorpusError(what, where=self.pictures, expected="corpus.caption of another kind", todo=_TODO)
         return images, captions
 
-    def _shards(self) -> dict[str, Place]:
+    def shards(self) -> dict[str, Place]:
         """Return the places of the shards, by their names below the folder of pictures, in order."""
         root = Path(self.pictures)
         if root.suffix == ".csv":

@@ -6,12 +6,14 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipeline.params import overlay, recipes, writing
 from pipeline.params.own import of_corpus
 from sightword.corpus.looking import look
 from sightword.errors import CorpusError, ParamsError
+from sightword.io.files import write_table
 
 LINES = "".join(f"{number}.jpg,Собака номер {number} .\n" for number in range(60))
 
@@ -65,6 +67,23 @@ def test_one_shard_is_meant_alone(folder: Path) -> None:
     found = look(Path("one.tar"))
     assert found.values["pictures"] == "one.tar"
     assert found.words[0].startswith("60 pictures (")
+
+
+def test_shards_with_their_tables_are_shards_and_captions_in_json_are_found(folder: Path) -> None:
+    for number in range(60):
+        (folder / f"Images/{number}.json").write_text(json.dumps({"url": "a", "text": f"Caption {number}"}))
+    shutil.make_archive("own/00000", "tar", folder / "Images")
+    write_table("own/00000.parquet", pa.table({"key": ["0"], "caption": ["Caption 0"]}))
+    Path("own/00000_stats.json").write_text("{}")
+    values = look(Path("own")).values
+    assert (values["format"], values["pictures"], values["caption"]) == ("shards", "own", "json:text")
+
+
+def test_what_datasets_writes_beside_its_arrow_files_is_not_karpathys(folder: Path) -> None:
+    for name in ("dataset_dict.json", "dataset_info.json"):
+        (folder / name).write_text('{"splits": ["train"]}')
+    (folder / "captions.csv").write_text(f"image,caption\n{LINES}")
+    assert look(folder).values["format"] == "table"
 
 
 def test_other_formats_are_known_by_the_names_of_their_files(folder: Path) -> None:
