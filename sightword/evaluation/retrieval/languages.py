@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sightword.evaluation.retrieval.bootstrap import DEPTHS
 from sightword.evaluation.retrieval.protocols import entry, hits
-from sightword.evaluation.retrieval.ranks import rank, rank_best
+from sightword.evaluation.retrieval.ranks import Pairs, rank, rank_best
 from sightword.statistics.inference import proportion_interval
 
 
@@ -53,13 +53,23 @@ def languages_entries(
     across = {}
     for one, other in permutations(named, 2):
         queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
-        asked, given = np.nonzero(owners[queries][:, None] == owners[rows[other]])
         if len(queries):
-            ranks = rank_best(sentences[rows[other]], sentences[queries], (asked, given), similarity, device=device)
+            right = _of_same(owners[queries], owners[rows[other]])
+            ranks = rank_best(sentences[rows[other]], sentences[queries], right, similarity, device=device)
             across[f"{one}-{other}"] = _recalls(ranks)
     if across:
         found["across_languages"] = across
     return found
+
+
+def _of_same(asked: NDArray[np.int64], given: NDArray[np.int64]) -> Pairs:
+    """Return the rows of queries and of candidates whose pictures, (Q,) and (N,), are the same."""
+    order = np.argsort(given, kind="stable")
+    first, end = (np.searchsorted(given[order], asked, side) for side in ("left", "right"))
+    counts = end - first
+    queries = np.repeat(np.arange(len(asked)), counts)
+    within = np.arange(len(queries)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return queries, order[np.repeat(first, counts) + within]
 
 
 def _recalls(ranks: NDArray[np.int64]) -> dict[str, Any]:
