@@ -17,7 +17,7 @@ from sightword.statistics.inference import proportion_interval
 
 
 def languages_entries(
-    images: NDArray[np.generic],
+    images: NDArray[np.generic] | None,
     sentences: NDArray[np.generic],
     owners: NDArray[np.int64],
     languages: Sequence[str],
@@ -28,7 +28,7 @@ def languages_entries(
     """Return the entries of ``metrics/retrieval.json`` by language; empty for captions of one language.
 
     Args:
-        images: (N, D) the pictures' embeddings.
+        images: (N, D) the pictures' embeddings; None for an encoder without any: recall across languages alone.
         sentences: (M, D) the captions' embeddings.
         owners: (M,) the row of each caption's picture.
         languages: (M,) the code of each caption's language.
@@ -47,9 +47,11 @@ def languages_entries(
         return {}
     rows = {code: np.flatnonzero(codes == code) for code in named}
     found: dict[str, Any] = {}
-    for code, own in rows.items():
-        pictures, place = np.unique(owners[own], return_inverse=True)
-        found[f"language_{code}"] = entry([rank(images[pictures], sentences[own], place, similarity, device=device)])
+    if images is not None:
+        for code, own in rows.items():
+            pictures, place = np.unique(owners[own], return_inverse=True)
+            ranked = rank(images[pictures], sentences[own], place, similarity, device=device)
+            found[f"language_{code}"] = entry([ranked])
     across = {}
     for one, other in permutations(named, 2):
         queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
