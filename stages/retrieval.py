@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from sightword.evaluation.ledger import PICTURES, Enter, alone, hash_of, scored
 from sightword.evaluation.retrieval.settings import RetrievalSettings
@@ -35,8 +36,10 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     from sightword import machine
     from sightword.captions.table import SEALED, read_captions
     from sightword.compute import devices
+    from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.retrieval.folds import choose_folds, drawn_splits
+    from sightword.evaluation.retrieval.languages import languages_entries
     from sightword.evaluation.retrieval.measuring import measure
     from sightword.evaluation.retrieval.querybank import bank
     from sightword.evaluation.retrieval.tables import rank_rows, recall_rows
@@ -63,7 +66,12 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
         drawn = list(zip(known["image_id"].to_pylist(), known["attribute"].to_pylist(), strict=True))
     encoder = SentenceEncoder.load(ENCODER, device=device)
     if not encoder.features_width:
-        _skip(settings)
+        sentences = encoder.encode(split.texts, batch_size=settings.batch_size, max_length=LONGEST)
+        about = split.image_of_caption, split.languages, encoder.similarity_name
+        across = languages_entries(None, sentences, *about, device=device)
+        if across:
+            enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
+        _skip(settings, across)
         return
     found = measure(
         *(encoder, split, settings),
@@ -89,11 +97,12 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     )
 
 
-def _skip(settings: RetrievalSettings) -> None:
-    """Write empty tables, and the reason, for an encoder without a side of pictures."""
+def _skip(settings: RetrievalSettings, across: dict[str, Any]) -> None:
+    """Write empty tables, the recall across languages and the reason, for an encoder without a side of pictures."""
     from sightword.evaluation.retrieval.lengths import SCHEMA
     from sightword.evaluation.retrieval.tables import TOP_SCHEMA
     from sightword.io.files import atomic_folder, write_json, write_table, write_tsv
+    from sightword.statistics.inference import rounded
 
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", TOP_SCHEMA.empty_table())
@@ -101,5 +110,6 @@ def _skip(settings: RetrievalSettings) -> None:
     with atomic_folder(PLOTS) as folder:
         for name, first in (("recall", "k"), ("ranks", "rank")):
             write_tsv(folder / f"{name}.tsv", (first, "caption_to_image", "image_to_caption"), [])
-    write_json(METRICS, {settings.split: {"skipped": dict.fromkeys(settings.protocols, NO_PICTURES)}})
+    skipped = {"skipped": dict.fromkeys(settings.protocols, NO_PICTURES)}
+    write_json(METRICS, rounded({settings.split: {**across, **skipped}}))
     log.warning("retrieval: left out, since %s", NO_PICTURES)

@@ -4,7 +4,7 @@ Barrault et al. 2018).
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Literal
 
@@ -45,12 +45,19 @@ class Multi30k(CorpusSettings):
     """The split of the pictures: ``multi30k``: Multi30k's own; ``flickr8k``: Flickr8k's pictures alone, in the official
     split and with the names of its lists, which are in the folder ``flickr8k``."""
 
+    training_captions: Literal["all", "disjoint"] | Language = "all"
+    """The captions of the training pictures: ``all``; ``disjoint``, of one language each: the pictures, in the order of
+    their names, take the languages in turn, so that no picture is described in two; or those of one language, such as
+    ``en``. Dev and test keep all captions."""
+
     @model_validator(mode="after")
     def _languages_of_the_task(self) -> Multi30k:
         if len(set(self.languages)) < len(self.languages):
             raise ValueError("a language is named twice")
         if self.task == 2 and (others := [one for one in self.languages if one not in ("en", "de")]):
             raise ValueError(f"task 2 has no captions in {others[0]}; expected en or de")
+        if self.training_captions not in ("all", "disjoint", *self.languages):
+            raise ValueError(f"training_captions is {self.training_captions}, which languages lacks")
         return self
 
     def files(self) -> list[str]:
@@ -88,7 +95,17 @@ class Multi30k(CorpusSettings):
                     raise CorpusError(what, where=file, expected="one caption a line for each name", todo=_TODO)
                 for picture_id, (text, where) in zip(pictures, found, strict=True):
                     captions.append(Caption(picture_id, f"{language}{each}", text, where, language))
-        return images, captions
+        return images, self._of_training(images, captions)
+
+    def _of_training(self, images: list[Image], captions: list[Caption]) -> list[Caption]:
+        """Leave out the captions that training pictures do not have."""
+        if self.training_captions == "all":
+            return captions
+        named = {image.image_id for image in images if image.split == "train"}
+        training = sorted({caption.image_id for caption in captions} & named)
+        given = self.languages if self.training_captions == "disjoint" else [self.training_captions]
+        language = dict(zip(training, cycle(given)))
+        return [one for one in captions if language.get(one.image_id, one.language) == one.language]
 
     def _each(self, parts: list[str]) -> list[tuple[str, Language, str]]:
         return list(product(parts, self.languages, _EACH[self.task]))

@@ -63,6 +63,24 @@ def test_flickr8ks_split_has_its_names_and_leaves_the_other_pictures_out(publish
     }
 
 
+@pytest.mark.parametrize(
+    ("training_captions", "found"),
+    [("disjoint", {"1.jpg": "de", "2.jpg": "en"}), ("en", {"1.jpg": "en", "2.jpg": "en"})],
+)
+def test_training_pictures_have_captions_of_one_language_and_the_others_of_all(published, training_captions, found):
+    corpus = read(published, languages=["de", "en"], training_captions=training_captions)
+    codes = {}
+    for one in corpus.captions:
+        codes.setdefault(one.image_id, []).append(one.language)
+    training = {name: [code] * 5 for name, code in found.items()}
+    assert codes == {**training, **dict.fromkeys(["3.jpg", "4.jpg"], ["de"] * 5 + ["en"] * 5)}
+
+
+def test_training_captions_of_a_language_that_is_not_read_are_refused():
+    with pytest.raises(ValidationError, match="training_captions is cs, which languages lacks"):
+        CorpusSettings(format="multi30k", path="data", pictures="data", training_captions="cs")
+
+
 def test_languages_stand_in_the_tables_of_captions(published, tmp_path):
     corpus = read(published, task=1, languages=["en", "fr"])
     write_tables(tmp_path, corpus, "pictures")

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from sightword.evaluation.retrieval.bootstrap import DEPTHS
 from sightword.evaluation.retrieval.protocols import entry, hits
-from sightword.evaluation.retrieval.ranks import rank, rank_best
+from sightword.evaluation.retrieval.ranks import Pairs, rank, rank_best
 from sightword.statistics.inference import proportion_interval
 
 
 def languages_entries(
-    images: NDArray[np.generic],
+    images: NDArray[np.generic] | None,
     sentences: NDArray[np.generic],
     owners: NDArray[np.int64],
     languages: Sequence[str],
@@ -28,7 +28,7 @@ def languages_entries(
     """Return the entries of ``metrics/retrieval.json`` by language; empty for captions of one language.
 
     Args:
-        images: (N, D) the pictures' embeddings.
+        images: (N, D) the pictures' embeddings; None for an encoder without any: recall across languages alone.
         sentences: (M, D) the captions' embeddings.
         owners: (M,) the row of each caption's picture.
         languages: (M,) the code of each caption's language.
@@ -47,19 +47,31 @@ def languages_entries(
         return {}
     rows = {code: np.flatnonzero(codes == code) for code in named}
     found: dict[str, Any] = {}
-    for code, own in rows.items():
-        pictures, place = np.unique(owners[own], return_inverse=True)
-        found[f"language_{code}"] = entry([rank(images[pictures], sentences[own], place, similarity, device=device)])
+    if images is not None:
+        for code, own in rows.items():
+            pictures, place = np.unique(owners[own], return_inverse=True)
+            ranked = rank(images[pictures], sentences[own], place, similarity, device=device)
+            found[f"language_{code}"] = entry([ranked])
     across = {}
     for one, other in permutations(named, 2):
         queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
-        asked, given = np.nonzero(owners[queries][:, None] == owners[rows[other]])
         if len(queries):
-            ranks = rank_best(sentences[rows[other]], sentences[queries], (asked, given), similarity, device=device)
+            right = _of_same(owners[queries], owners[rows[other]])
+            ranks = rank_best(sentences[rows[other]], sentences[queries], right, similarity, device=device)
             across[f"{one}-{other}"] = _recalls(ranks)
     if across:
         found["across_languages"] = across
     return found
+
+
+def _of_same(asked: NDArray[np.int64], given: NDArray[np.int64]) -> Pairs:
+    """Return the rows of queries and of candidates whose pictures, (Q,) and (N,), are the same."""
+    order = np.argsort(given, kind="stable")
+    first, end = (np.searchsorted(given[order], asked, side) for side in ("left", "right"))
+    counts = end - first
+    queries = np.repeat(np.arange(len(asked)), counts)
+    within = np.arange(len(queries)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return queries, order[np.repeat(first, counts) + within]
 
 
 def _recalls(ranks: NDArray[np.int64]) -> dict[str, Any]:

@@ -49,6 +49,12 @@ def test_captions_across_languages_are_right_with_the_best_of_their_picture(seve
         assert entry["mean_rank"] == pytest.approx(np.mean(ranks))
 
 
+def test_an_encoder_without_pictures_has_the_same_recalls_across_languages(several):
+    _, *others = several
+    whole = languages_entries(*several, "cosine")
+    assert languages_entries(None, *others, "cosine") == {"across_languages": whole["across_languages"]}
+
+
 def test_captions_of_one_language_have_no_entries(several):
     pictures, sentences, owners, _ = several
     assert languages_entries(pictures, sentences, owners, [], "cosine") == {}
