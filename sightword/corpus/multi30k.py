@@ -79,7 +79,7 @@ class Multi30k(CorpusSettings):
                 if not named:
                     picture = Image(name, name, split, where)
                     images.append(picture)
-                pictures.append(picture and picture.image_id)
+                pictures.append(picture.image_id if picture else None)
             for _, language, each in self._each([part]):
                 file = self.folder / self._texts(part, language, each)
                 found = _lines(file)
