@@ -62,6 +62,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--collection", metavar="FOLDER", type=Path, help=collection)
     parser.add_argument("--captions", metavar="FILE", type=Path, help=captions)
     parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
+    parser.add_argument("--language", metavar="CODE", help="captions in this language only, such as de")
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--json", action="store_true", help="a line of JSON for each query")
@@ -125,11 +126,12 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     pictured = arguments.picture or arguments.like or combined or arguments.serve or arguments.collection
     given = [name for name, value in vars(arguments).items() if value is not None]
     of_page = [name for name in ("port", "host", "pictures") if name in given]
-    of_project = [name for name in ("features", "captions", "split", "pictures") if name in given]
+    of_project = [name for name in ("features", "captions", "split", "language", "pictures") if name in given]
     refuse(
         arguments,
         (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
         (arguments.serve and (asked or printed), from_page),
+        (arguments.serve and arguments.language, "--serve takes the language from the page: leave --language out"),
         (asked > 1, "one of QUERY, --picture, --like, --max and --min"),
         (len(combined) == 1, "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
@@ -148,7 +150,7 @@ def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     named = [name for name in (arguments.picture, arguments.like) if name is not None]
     named += [thing for thing in arguments.max or arguments.min or [] if thing.lower().endswith(SUFFIXES)]
-    options = {name: getattr(arguments, name) for name in ("weights", "collection", "split")}
+    options = {name: getattr(arguments, name) for name in ("weights", "collection", "split", "language")}
     features = arguments.features or FEATURES
     return open_search(arguments.encoder, features, captions, weights_folder=WEIGHTS, named=named, **options)
 
@@ -256,7 +258,7 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher, uploads: Upload
     print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
-    found = searcher.captions(vector, arguments.top or _TOP)
+    found = searcher.captions(vector, arguments.top or _TOP, language=arguments.language)
     picture = catalogue.pictures[shown] if isinstance(shown, int) else None
     Printer(arguments, searcher).captions(arguments.picture, picture, found)
     return 0

@@ -28,6 +28,7 @@ class Printer:
 
     def __init__(self, arguments: argparse.Namespace, searcher: Searcher, *, headed: bool = False) -> None:
         self._json, self._csv, self._searcher, self._headed = arguments.json, arguments.csv, searcher, headed
+        self._language = arguments.language
         self._answers = 0
 
     def pictures(
@@ -37,20 +38,23 @@ class Printer:
         from sightword.search.answers import PICTURES, picture_rows, shown
 
         catalogue = self._searcher.catalogue
-        captions, splits = catalogue.captions_of, catalogue.splits
+        captions = {hit.picture: catalogue.texts(hit.picture, self._language) for hit in hits}
+        splits = catalogue.splits
         if self._json:
             found = [
                 {
                     "id": hit.picture,
                     "score": hit.score,
                     "split": splits.get(hit.picture),
-                    "captions": captions.get(hit.picture, []),
+                    "captions": captions[hit.picture],
                 }
                 for hit in hits
             ]
             self._print_json(first, {"pictures": found})
         elif self._csv:
-            self._print_csv(PICTURES, picture_rows(query, [(hit.picture, hit.score) for hit in hits], catalogue))
+            self._print_csv(
+                PICTURES, picture_rows(query, [(hit.picture, hit.score) for hit in hits], catalogue, self._language)
+            )
         else:
             self._print_heading(query)
             print_notes(notes)
@@ -58,7 +62,7 @@ class Printer:
             widest = max(map(len, splits.values()), default=0)
             for place, hit in enumerate(hits, start=1):
                 split = f"  {splits.get(hit.picture, ''):{widest}}" if splits else ""
-                caption = shown(captions.get(hit.picture, [""])[0])
+                caption = shown(next(iter(captions[hit.picture]), ""))
                 _print_line(f"{place:4}  {hit.score:8.4f}{split}  {_plain(hit.picture):{wide}}", caption)
         self._answers += 1
 

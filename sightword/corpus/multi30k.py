@@ -80,13 +80,13 @@ class Multi30k(CorpusSettings):
         for split, part in _PARTS[self.task]:
             listed = self.folder / self._list(part)
             names = [(check_path(name.strip(), where), where) for name, where in _lines(listed)]
-            pictures = []
+            pictures: list[str | None] = []
             for name, where in names:
                 picture = named.get(Path(name).stem)
-                if picture is None:
-                    picture = Image(name, name, None if named else split, where)
+                if not named:
+                    picture = Image(name, name, split, where)
                     images.append(picture)
-                pictures.append(picture.image_id)
+                pictures.append(picture.image_id if picture else None)
             for _, language, each in self._each([part]):
                 file = self.folder / self._texts(part, language, each)
                 found = _lines(file)
@@ -94,7 +94,8 @@ class Multi30k(CorpusSettings):
                     what = f"has {plural(len(found), 'line')} for the {len(names)} names in {listed.name}"
                     raise CorpusError(what, where=file, expected="one caption a line for each name", todo=_TODO)
                 for picture_id, (text, where) in zip(pictures, found, strict=True):
-                    captions.append(Caption(picture_id, f"{language}{each}", text, where, language))
+                    if picture_id is not None:
+                        captions.append(Caption(picture_id, f"{language}{each}", text, where, language))
         return images, self._of_training(images, captions)
 
     def _of_training(self, images: list[Image], captions: list[Caption]) -> list[Caption]:

@@ -27,11 +27,21 @@ def shown(text: str) -> str:
     return _BEFORE.sub("", text)
 
 
-def picture_rows(query: str, hits: Iterable[tuple[str, float]], catalogue: Catalogue) -> list[tuple[Cell, ...]]:
-    """Return the rows of pictures, given by id and score, best first, that a query found."""
-    own, splits = catalogue.captions_of, catalogue.splits
+def picture_rows(
+    query: str, hits: Iterable[tuple[str, float]], catalogue: Catalogue, language: str | None = None
+) -> list[tuple[Cell, ...]]:
+    """Return the rows of pictures, given by id and score, best first, that a query found; captions in one language,
+    unless None.
+    """
     return [
-        (query, rank, picture, score, splits.get(picture, ""), BETWEEN.join(own.get(picture, [])))
+        (
+            query,
+            rank,
+            picture,
+            score,
+            catalogue.splits.get(picture, ""),
+            BETWEEN.join(catalogue.texts(picture, language)),
+        )
         for rank, (picture, score) in enumerate(hits, start=1)
     ]
 

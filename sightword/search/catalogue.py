@@ -21,6 +21,8 @@ class Caption:
 
     text: str
     pictures: tuple[str, ...]
+    languages: tuple[str, ...] = ()
+    """The codes of the languages that the text is in; empty in a corpus of one language."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Catalogue:
     """The captions of each picture."""
     splits: dict[str, str] = field(default_factory=dict)
     """The split of each picture."""
+    languages_of: dict[str, list[str]] = field(default_factory=dict)
+    """The code of the language of each of the captions of each picture; empty in a corpus of one language."""
 
     rows: dict[str, int] = field(init=False, default_factory=dict)
     """The row of each picture."""
@@ -74,6 +78,36 @@ class Catalogue:
     def counts(self) -> dict[str, int]:
         """The number of pictures of each split that has some."""
         return {split: len(rows) for split, rows in self._by_split.items()}
+
+    @cached_property
+    def languages(self) -> dict[str, frozenset[int]]:
+        """The captions in each language, by their places; empty in a corpus of one language."""
+        found: dict[str, set[int]] = {}
+        for place, caption in enumerate(self.captions):
+            for language in caption.languages:
+                found.setdefault(language, set()).add(place)
+        return {language: frozenset(places) for language, places in sorted(found.items())}
+
+    def captions_in(self, language: str | None = None) -> Collection[int]:
+        """Return the places of all captions, or of those in one language.
+
+        Raises:
+            SearchError: no caption is in this language.
+        """
+        if language is None:
+            return range(len(self.captions))
+        if language not in self.languages:
+            expected = " or ".join(self.languages) or None
+            todo = None if expected else "The captions have no column `language`: all are taken for one language."
+            raise SearchError(f"no caption is in the language {quote(language)}", expected=expected, todo=todo)
+        return self.languages[language]
+
+    def texts(self, picture: str, language: str | None = None) -> list[str]:
+        """Return the captions of a picture, all or those in one language."""
+        texts = self.captions_of.get(picture, [])
+        if language is None:
+            return texts
+        return [text for text, own in zip(texts, self.languages_of.get(picture, []), strict=False) if own == language]
 
     def spread(self, count: int, split: str | None = None) -> list[int]:
         """Return the rows of some pictures, spread evenly over all, or over one split; SearchError as for its rows."""
@@ -115,23 +149,28 @@ def build(pictures: Sequence[str], captions: CaptionTable | None, split: str | N
     if captions is None:
         return Catalogue(list(pictures))
     here = set(pictures)
+    languages = captions.languages or [""] * len(captions)
     rows = [
         row
-        for row in zip(captions.image_ids, captions.splits, captions.texts, strict=True)
+        for row in zip(captions.image_ids, captions.splits, captions.texts, languages, strict=True)
         if row[0] in here and split in (None, row[1])
     ]
-    splits = {picture: name for picture, name, _ in rows}
+    splits = {picture: name for picture, name, _, _ in rows}
     if split is not None and not splits:
         expected = " or ".join(name for name in SPLITS if name in set(captions.splits))
         raise SearchError(f"no picture of the split {quote(split)} has features", expected=expected)
-    own, texts = dict[str, list[str]](), dict[str, list[str]]()
-    for picture, _, text in rows:
+    own, spoken = dict[str, list[str]](), dict[str, list[str]]()
+    texts: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for picture, _, text, language in rows:
         own.setdefault(picture, []).append(text)
-    for picture, _, text in sorted(rows, key=lambda row: -SPLITS.index(row[1])):
-        texts.setdefault(text, []).append(picture)
+        spoken.setdefault(picture, []).append(language)
+    for picture, _, text, language in sorted(rows, key=lambda row: -SPLITS.index(row[1])):
+        owners, tongues = texts.setdefault(text, ({}, {}))
+        owners[picture] = tongues[language] = None
     return Catalogue(
         [picture for picture in pictures if split is None or picture in splits],
-        [Caption(text, tuple(dict.fromkeys(owners))) for text, owners in texts.items()],
+        [Caption(text, tuple(owners), tuple(filter(None, tongues))) for text, (owners, tongues) in texts.items()],
         own,
         splits,
+        spoken if captions.languages else {},
     )

@@ -27,6 +27,7 @@ def open_search(
     weights_folder: Path,
     collection: Path | None = None,
     split: str | None = None,
+    language: str | None = None,
     named: Sequence[str] = (),
 ) -> tuple[Searcher, UploadedPictures]:
     """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded.
@@ -39,6 +40,7 @@ def open_search(
         weights_folder: a folder of such files, by the names that features have for them.
         collection: a folder of picture files to search.
         split: search only this split.
+        language: a language of the captions, which some must have.
         named: ids of the collection or paths of picture files, which must be there.
 
     Raises:
@@ -60,10 +62,10 @@ def open_search(
     sources: list[Source] | None = None
     if collection is None:
         found = _read(features, captions, split)
-        _check_named(named, found[0].image_ids, found[1], split)
+        _check_named(named, found[0].image_ids, found[1], split, language)
     else:
         sources = list_pictures(collection)
-        _check_named(named, [source.image_id for source in sources], None, None)
+        _check_named(named, [source.image_id for source in sources], None, None, None)
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
@@ -124,14 +126,19 @@ def _read(features: Path, captions: Path | None, split: str | None) -> tuple[Fea
 
 
 def _check_named(
-    names: Sequence[str], pictures: Sequence[str], captions: CaptionTable | None, split: str | None
+    names: Sequence[str],
+    pictures: Sequence[str],
+    captions: CaptionTable | None,
+    split: str | None,
+    language: str | None,
 ) -> None:
-    """Report a picture that is neither an id of the collection nor a file."""
+    """Report a picture that is neither an id of the collection nor a file, and a language that no caption is in."""
     from sightword.search.catalogue import build
 
     ids = [name for name in names if not is_file(name)]
-    if ids:
+    if ids or language is not None:
         catalogue = build(pictures, captions, split)
+        catalogue.captions_in(language)
         for name in ids:
             catalogue.find(name)
 

@@ -227,7 +227,7 @@ class Searcher:
         with self._turn, devices.threads(self._threads):
             begun = time.perf_counter()
             vector = self.encoder.encode(query.text)
-            found = self._best(vector, top, among)
+            found = _best(self._pictures, vector, top, among)
             seconds = time.perf_counter() - begun
             weak = -np.inf
             if readable(self.encoder.vocabulary):
@@ -248,19 +248,6 @@ class Searcher:
             with self._kept.saving() as save:
                 save(keys, vectors)
         return vectors
-
-    def _best(self, vector: Floats, top: int, among: Collection[int] | None) -> Found:
-        """Find the best of some rows: the index ranks all, so more are asked for until enough are among them."""
-        if among is None:
-            return self._pictures.best(vector, top)
-        count, wanted = len(self._pictures), min(top, len(among))
-        asked = top * count // len(among) + top
-        while True:
-            found = self._pictures.best(vector, asked)
-            chosen = np.array([row in among for row in found.rows.tolist()], bool)
-            if chosen.sum() >= wanted or asked >= count:
-                return Found(found.rows[chosen][:wanted], found.scores[chosen][:wanted])
-            asked = min(4 * asked, count)
 
     def combined(self, operands: Sequence[Query | int | Floats], top: int, *, how: How) -> list[PictureHit]:
         """Find the pictures most similar to a combination of sentences and pictures.
@@ -302,18 +289,34 @@ class Searcher:
         found: Floats = self.encoder.encode_images(picture[None])[0]
         return found
 
-    def captions(self, vector: Floats, top: int) -> list[tuple[Caption, float]]:
-        """Find the captions most similar to a picture, given its :meth:`embedding`, and their scores.
+    def captions(self, vector: Floats, top: int, *, language: str | None = None) -> list[tuple[Caption, float]]:
+        """Find the captions most similar to a picture, given its :meth:`embedding`, and their scores; in all languages
+        or in one.
 
         Raises:
-            SearchError: there are no captions.
+            SearchError: there are no captions, or none in the language.
         """
         texts = self.catalogue.captions
         if not texts:
             raise SearchError("there are no captions to find", todo="Give --captions data/captions/captions.parquet.")
+        among = None if language is None else self.catalogue.captions_in(language)
         with self._turn, devices.threads(self._threads):
-            found = self._captions.best(vector, top)
+            found = _best(self._captions, vector, top, among)
         return [(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
+
+
+def _best(index: Index, vector: Floats, top: int, among: Collection[int] | None) -> Found:
+    """Find the best of some rows: the index ranks all, so more are asked for until enough are among them."""
+    if among is None:
+        return index.best(vector, top)
+    count, wanted = len(index), min(top, len(among))
+    asked = top * count // len(among) + top
+    while True:
+        found = index.best(vector, asked)
+        chosen = np.array([row in among for row in found.rows.tolist()], bool)
+        if chosen.sum() >= wanted or asked >= count:
+            return Found(found.rows[chosen][:wanted], found.scores[chosen][:wanted])
+        asked = min(4 * asked, count)
 
 
 def _shares(scores: Doubles, query: Floats, rows: Floats, similarity: ComparisonName) -> Doubles:

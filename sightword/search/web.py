@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException
 from sightword.errors import SearchError, SightwordError
 from sightword.search.access import HEADERS, AccessPolicy
 from sightword.search.answers import CAPTIONS, PICTURES, as_csv, caption_rows, picture_rows, shown
-from sightword.search.catalogue import Caption
+from sightword.search.catalogue import Caption, Catalogue
 from sightword.search.searcher import MOST, Floats, PictureHit, Searcher
 from sightword.search.thumbnails import Thumbnails
 from sightword.search.uploads import MAX_BYTES, UploadedPictures
@@ -98,6 +98,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             notes=parts.notes,
             examples=[(text, _typed(searcher, text)) for text in _examples(searcher)],
             splits=catalogue.counts,
+            languages={language: len(places) for language, places in catalogue.languages.items()},
             obstacle=parts.uploads.obstacle,
             copies_only=parts.uploads.copies_only,
             version=version,
@@ -107,7 +108,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/pictures")
     def pictures() -> Response:
-        split = _split()
+        split, language = _split(), _language(catalogue)
         answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=split)
         return jsonify(
             query=answer.query.text,
@@ -115,20 +116,21 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             weak=answer.weak,
             of=len(catalogue.rows_of(split)),
             seconds=round(answer.seconds, 4),
-            pictures=[_found(parts, hit) for hit in answer.hits],
+            pictures=[_found(parts, hit, language) for hit in answer.hits],
         )
 
     @app.get("/api/pictures.csv")
     def pictures_as_csv() -> Response:
         answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=_split())
         hits = [(hit.picture, hit.score) for hit in answer.hits]
-        return _csv("pictures.csv", [PICTURES, *picture_rows(answer.query.text, hits, catalogue)])
+        rows = picture_rows(answer.query.text, hits, catalogue, _language(catalogue))
+        return _csv("pictures.csv", [PICTURES, *rows])
 
     @app.get("/api/some")
     def some_pictures() -> Response:
-        split = _split()
+        split, language = _split(), _language(catalogue)
         rows = catalogue.spread(_top(parts.top), split)
-        return jsonify(of=len(catalogue.rows_of(split)), pictures=[about(parts, row) for row in rows])
+        return jsonify(of=len(catalogue.rows_of(split)), pictures=[about(parts, row, language) for row in rows])
 
     @app.get("/api/picture")
     def one_picture() -> Response:
@@ -147,7 +149,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
     @app.get("/api/captions.csv")
     def captions_as_csv() -> Response:
         row = catalogue.find(request.args.get("picture", ""))
-        found = searcher.captions(searcher.embedding(row), _top(_CAPTIONS))
+        found = searcher.captions(searcher.embedding(row), _top(_CAPTIONS), language=_language(catalogue))
         return _csv("captions.csv", [CAPTIONS, *caption_rows(catalogue.pictures[row], found)])
 
     @app.get("/api/progress")
@@ -186,6 +188,13 @@ def _split() -> str | None:
     return request.args.get("split") or None
 
 
+def _language(catalogue: Catalogue) -> str | None:
+    """Return the language that the request names, if a caption is in it; None for all."""
+    language = request.args.get("language") or None
+    catalogue.captions_in(language)
+    return language
+
+
 def _csv(name: str, rows: Sequence[Sequence[str | int | float]]) -> Response:
     """Return a file that the browser saves."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -195,11 +204,11 @@ def _csv(name: str, rows: Sequence[Sequence[str | int | float]]) -> Response:
 def _answer(parts: Parts, row: int | None, vector: Floats, picture: int | Floats) -> Response:
     """Return the captions and the pictures that a picture finds; ``row`` is None for a picture from elsewhere."""
     searcher = parts.searcher
-    catalogue = searcher.catalogue
-    hits = searcher.captions(vector, _top(_CAPTIONS)) if catalogue.captions else []
+    catalogue, language = searcher.catalogue, _language(searcher.catalogue)
+    hits = searcher.captions(vector, _top(_CAPTIONS), language=language) if catalogue.captions else []
     own = None if row is None else catalogue.pictures[row]
     return jsonify(
-        picture=None if row is None else about(parts, row),
+        picture=None if row is None else about(parts, row, language),
         read=searcher.captions_read,  # fewer than "of" while captions are still being embedded
         of=len(catalogue.captions),
         problem=searcher.problem,
@@ -212,7 +221,7 @@ def _answer(parts: Parts, row: int | None, vector: Floats, picture: int | Floats
             }
             for caption, score in hits
         ],
-        pictures=[_found(parts, hit) for hit in searcher.combined([picture], _ALIKE, how="max")],
+        pictures=[_found(parts, hit, language) for hit in searcher.combined([picture], _ALIKE, how="max")],
     )
 
 
@@ -222,13 +231,13 @@ def _typed(searcher: Searcher, text: str) -> str:
     return text.removesuffix(" .") if adds else text
 
 
-def _found(parts: Parts, hit: PictureHit) -> dict[str, Any]:
+def _found(parts: Parts, hit: PictureHit, language: str | None) -> dict[str, Any]:
     """Describe a picture that was found."""
-    return {**about(parts, hit.row), "score": hit.score, "share": round(hit.share, 4)}
+    return {**about(parts, hit.row, language), "score": hit.score, "share": round(hit.share, 4)}
 
 
-def about(parts: Parts, row: int) -> dict[str, Any]:
-    """Describe the picture in a row."""
+def about(parts: Parts, row: int, language: str | None = None) -> dict[str, Any]:
+    """Describe the picture in a row, with its captions in one language, unless None."""
     catalogue = parts.searcher.catalogue
     picture = catalogue.pictures[row]
     return {
@@ -236,7 +245,7 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
         "id": picture,
         "shown": parts.thumbnails is not None and picture in parts.thumbnails,
         "split": catalogue.splits.get(picture, ""),
-        "captions": [shown(text) for text in catalogue.captions_of.get(picture, [])],
+        "captions": [shown(text) for text in catalogue.texts(picture, language)],
     }
 
 

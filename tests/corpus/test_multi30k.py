@@ -57,10 +57,7 @@ def test_flickr8ks_split_has_its_names_and_leaves_the_other_pictures_out(publish
     corpus = read(published, task=1, languages=["cs"], split="flickr8k")
     assert [(image.image_id, image.split) for image in corpus.images] == [("1_b.jpg", "dev"), ("4_a.jpg", "train")]
     assert [one.text for one in corpus.captions] == ["1.jpg cs", "4.jpg cs"]
-    assert {(one.item, one.reason) for one in corpus.dropped} == {
-        *((f"{number}.jpg", "in no split") for number in (2, 3)),
-        ("9_c.jpg", "no captions"),
-    }
+    assert [(one.item, one.reason) for one in corpus.dropped] == [("9_c.jpg", "no captions")]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -51,3 +52,15 @@ def test_an_id_that_does_not_exist_names_near_ones_quickly():
     assert time.perf_counter() - begun < 10  # comparing closely with each takes minutes
     with pytest.raises(SearchError, match=r"no picture has the id '–'$"):
         found.find("–")
+
+
+def test_captions_are_found_by_their_language():
+    table = replace(TABLE, languages=["en", "de", "de", "en", "fr"])
+    found = build(PICTURES, table)
+    assert [caption.languages for caption in found.captions] == [("de", "en"), ("en",), ("de",)]
+    assert {language: set(found.captions_in(language)) for language in found.languages} == {"de": {0, 2}, "en": {0, 1}}
+    assert [found.texts("a.jpg", language) for language in (None, "de", "fr")] == [["a dog", "a cat"], ["a cat"], []]
+    with pytest.raises(SearchError, match=r"no caption is in the language 'fr'; expected de or en"):
+        found.captions_in("fr")
+    with pytest.raises(SearchError, match=r"no caption is in the language 'de'. The captions have no column"):
+        build(PICTURES, TABLE).captions_in("de")

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fork_server
@@ -27,6 +28,7 @@ from search_world import BACKBONE, EVIL, SEED
 from sums import renew
 
 from pipeline.cli import main
+from sightword.captions.table import write_captions
 from sightword.features.backbones import find_backbone
 from sightword.features.tables.table import Origin, write_features
 from sightword.features.weights import Weights
@@ -127,6 +129,25 @@ def test_a_split_alone(searcher, capsys):
     assert found == {picture for picture, split in searcher.catalogue.splits.items() if split == "test"}
 
 
+def test_a_language_alone(world, tmp_path, capsys):
+    table = world.captions()
+    spoken = replace(table, languages=["en" if number == 0 else "de" for number in table.captions])
+    spoken.ids.extend(np.ones(1, np.int32) for _ in table.texts)
+    write_captions(tmp_path / "spoken.parquet", spoken)
+    options = ["--captions", str(tmp_path / "spoken.parquet"), "--json", "--language"]
+    assert search("a", *options, "de") == 0
+    assert {len(picture["captions"]) for picture in json.loads(capsys.readouterr().out)["pictures"]} == {1}
+    assert search("--picture", "scene-005.png", "--top", "99", *options, "de") == 0
+    found = [caption["text"] for caption in json.loads(capsys.readouterr().out)["captions"]]
+    assert sorted(found) == sorted(
+        {text for text, code in zip(spoken.texts, spoken.languages, strict=True) if code == "de"}
+    )
+    assert search("a", *options, "fr") == 1
+    assert "no caption is in the language 'fr'; expected de or en" in capsys.readouterr().err
+    assert search("a", "--language", "de") == 1
+    assert "no caption is in the language 'de'. The captions have no column `language`" in capsys.readouterr().err
+
+
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
     shutil.copytree("models/encoder", tmp_path / "newer")
     write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 6})
@@ -219,6 +240,8 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
         ["--max", "a", "b", "--serve"],
         ["--like", "x", "a"],
         ["--serve", "--csv"],
+        ["--serve", "--language", "de"],
+        ["--collection", "files", "--language", "de", "a"],
         ["--json", "--csv", "a"],
         ["--collection", "files", "--split", "test", "a"],
         ["--collection", "files", "--features", "f.h5", "a"],

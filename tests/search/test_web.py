@@ -8,6 +8,7 @@ import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
@@ -87,6 +88,29 @@ def test_a_picture_of_the_collection_finds_captions(client, searcher):
     answer = get(client, "/api/picture?picture=scene-05.png")
     assert answer.status_code == 422
     assert "scene-005.png" in answer.get_json()["todo"]
+
+
+def test_captions_are_shown_and_found_in_one_language(world, uploads):
+    captions = world.captions()
+    spoken = replace(captions, languages=["en" if number == 0 else "de" for number in captions.captions])
+    searcher = Searcher(world.encoder(), world.table(), spoken)
+    searcher.read_captions()
+    client = create_app(Parts(searcher, None, uploads)).test_client()
+    page = get(client, "/").get_data(as_text=True)
+    assert all(f'<option value="{code}">{code} (' in page for code in ("de", "en"))
+    for path in ("pictures?q=a+red+circle&", "some?"):
+        found = get(client, f"/api/{path}language=de").get_json()["pictures"]
+        assert all([text.startswith("there is") for text in picture["captions"]] == [True] for picture in found)
+    row = searcher.catalogue.find("scene-005.png")
+    ranked = [one for one, _ in searcher.captions(searcher.embedding(row), 1000) if "de" in one.languages]
+    found = get(client, "/api/picture?picture=scene-005.png&language=de").get_json()
+    assert [caption["query"] for caption in found["captions"]] == [one.text for one in ranked[:10]]
+    table = get(client, "/api/captions.csv?picture=scene-005.png&language=de").get_data(as_text=True)
+    assert [row["caption"] for row in csv.DictReader(io.StringIO(table))] == [one.text for one in ranked[:10]]
+    refused = get(client, "/api/some?language=fr")
+    assert (refused.status_code, refused.get_json()["error"]) == (
+        422, "No caption is in the language 'fr'; expected de or en."
+    )  # fmt: skip
 
 
 def test_an_uploaded_picture_finds_what_its_features_find(client, world, searcher):

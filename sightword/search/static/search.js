@@ -4,12 +4,13 @@
 
 const byId = (id) => document.getElementById(id);
 const [query, status, results, intro, sheet, file] = ["query", "status", "results", "intro", "sheet", "file"].map(byId);
-const [more, split, table] = ["more", "split", "csv"].map(byId);
+const [more, split, language, table] = ["more", "split", "language", "csv"].map(byId);
 const { version, largest, most } = document.body.dataset;
 const NAME = document.title;
 const DEBOUNCE = 120; // milliseconds without a key before the server is asked
 const AGAIN = 2500; // milliseconds between two looks at captions that are still being read
 const AT_ONCE = 24; // pictures that load before anybody scrolls to them
+const filters = () => ({ split: split?.value, language: language?.value });
 const number = (count) => count.toLocaleString("en");
 let asking = null; // the request whose answer is waited for
 let showing = null; // the request of the sheet
@@ -117,7 +118,7 @@ async function search(top) {
   document.title = text ? `${text} – ${NAME}` : NAME;
   intro.hidden = text !== "";
   table.hidden = true;
-  const asked = { q: text, split: split?.value, top };
+  const asked = { q: text, ...filters(), top };
   const mine = (asking = new AbortController());
   results.classList.add("old");
   try {
@@ -155,7 +156,7 @@ function searchTyped() {
 // The address says what is asked, so that it can be kept and sent to somebody. As a new one it is left by Back.
 function remember(parts, asNew = false) {
   const next = new URL(location.pathname, location.href);
-  for (const [name, value] of Object.entries({ split: split?.value, ...parts })) if (value) next.searchParams.set(name, value);
+  for (const [name, value] of Object.entries({ ...filters(), ...parts })) if (value) next.searchParams.set(name, value);
   if (next.href === location.href) return;
   if (asNew) history.pushState({ sheet: "picture" in parts }, "", next);
   else history.replaceState(history.state, "", next);
@@ -209,7 +210,7 @@ function fillAlike(pictures) {
 function fillCaptions(found, answer) {
   const link = byId("captions-csv");
   link.hidden = !answer.picture || answer.read < answer.of;
-  if (answer.picture) link.href = address("/api/captions.csv", { picture: answer.picture.id });
+  if (answer.picture) link.href = address("/api/captions.csv", { picture: answer.picture.id, language: language?.value });
   const lines = answer.captions.map((caption) => {
     const item = make("li");
     const button = make("button");
@@ -239,7 +240,8 @@ async function openPicture(picture) {
   mine.picture = picture;
   try {
     while (!mine.signal.aborted) {
-      const answer = await ask(address("/api/picture", { picture: picture.id }), { signal: mine.signal });
+      const asked = { picture: picture.id, language: language?.value };
+      const answer = await ask(address("/api/picture", asked), { signal: mine.signal });
       fillSheet(answer);
       if (answer.read >= answer.of) return;
       await pause(AGAIN);
@@ -261,7 +263,7 @@ async function openUpload(upload) {
   try {
     if (upload.size > Number(largest)) throw new Error(`The picture's file is larger than ${Math.floor(largest / 2 ** 20)} MB.`);
     const headers = { "Content-Type": "application/octet-stream" };
-    const answer = await ask("/api/picture", { method: "POST", body: upload, headers, signal: mine.signal });
+    const answer = await ask(address("/api/picture", { language: language?.value }), { method: "POST", body: upload, headers, signal: mine.signal });
     fillSheet(answer);
     if (!answer.picture) return;
     byId("own-list").replaceChildren(...answer.picture.captions.map((caption) => make("li", "", caption)));
@@ -275,7 +277,7 @@ query.addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(searchTyped, DEBOUNCE);
 });
-split?.addEventListener("change", searchTyped);
+for (const choice of [split, language]) choice?.addEventListener("change", searchTyped);
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   searchTyped();
@@ -368,6 +370,7 @@ async function fromAddress() {
   const asked = new URLSearchParams(location.search);
   query.value = asked.get("q") ?? "";
   if (split) split.value = asked.get("split") ?? "";
+  if (language) language.value = asked.get("language") ?? "";
   const id = asked.get("picture");
   await search();
   if (!id) return;
@@ -383,7 +386,8 @@ addEventListener("popstate", () => {
     sheet.close();
   }
   const asked = new URLSearchParams(location.search);
-  const other = (asked.get("q") ?? "") !== query.value.trim() || (asked.get("split") ?? "") !== (split?.value ?? "");
+  const here = Object.entries({ q: query.value.trim(), ...filters() });
+  const other = here.some(([name, value]) => (asked.get(name) ?? "") !== (value ?? ""));
   if (asked.has("picture") || other) fromAddress();
 });
 
