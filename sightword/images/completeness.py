@@ -1,7 +1,7 @@
 """Checks that a file has all pixels of its picture, since decoders silently invent missing pixels.
 
 simplejpeg, another build of libjpeg-turbo, decodes a JPEG file and reports the first warning, which Pillow drops.
-Without a warning the pixels are Pillow's, which need not decode the file again. The unpacked bytes of a PNG are counted.
+Without a warning the pixels are Pillow's, which need not decode the file again. A PNG's unpacked bytes are counted.
 """
 
 from __future__ import annotations
