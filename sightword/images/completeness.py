@@ -1,18 +1,21 @@
 """Checks that a file has all pixels of its picture, since decoders silently invent missing pixels.
 
-simplejpeg, another build of libjpeg-turbo, decodes a JPEG file once more at a small size and reports the first warning,
-which Pillow drops; the unpacked bytes of a PNG file are counted. All pixels come from Pillow.
+simplejpeg, another build of libjpeg-turbo, decodes a JPEG file and reports the first warning, which Pillow drops.
+Without a warning the pixels are Pillow's, which need not decode the file again. A PNG's unpacked bytes are counted.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import simplejpeg
+from PIL import Image
 
 PADDING = 16
 """The most bytes of padding after the data of a JPEG's last pixel; most damage leaves more bytes."""
@@ -40,10 +43,30 @@ _AT_A_TIME = 1 << 14
 """Bytes to unpack at a time, which give 17 MB at most."""
 
 
-def missing_in_jpeg(data: bytes) -> str | None:
+def decoded_jpeg(data: bytes, opened: Image.Image) -> Image.Image | None:
+    """Return the first picture of a JPEG file that Pillow opened; None after a warning of libjpeg, or for CMYK."""
+    colours = {"RGB": "RGBX", "L": "GRAY"}.get(opened.mode)
+    if colours is None:
+        return None
+    # The size is that of Pillow, which was checked: a buffer that is too small is a ValueError.
+    pixels = np.empty((opened.height, opened.width, 1 if opened.mode == "L" else 4), np.uint8)
+    try:
+        found = simplejpeg.decode_jpeg(data, colours, buffer=pixels, strict=True)
+    except ValueError:
+        return None
+    if found.shape != pixels.shape:
+        return None
+    # Pillow keeps four bytes a pixel, and copies these fastest.
+    picture = Image.new(opened.mode, opened.size, None)
+    picture.frombytes(pixels, "raw", "L" if opened.mode == "L" else colours)
+    picture.info = opened.info
+    return picture
+
+
+def missing_in_jpeg(data: bytes, *, warned: bool = True) -> str | None:
     """Describe the missing part of the first picture of a JPEG file, for the user; None for a complete picture.
 
-    Pillow decodes the file. A kind of JPEG that simplejpeg cannot decode counts as complete.
+    ``warned`` says that :func:`decoded_jpeg` returned None. What simplejpeg cannot decode counts as complete.
     """
     scans = _Scans()
     header = [b"\xff\xd8"]
@@ -63,6 +86,8 @@ def missing_in_jpeg(data: bytes) -> str | None:
             header.append(data[start:stop])
     if scans.waited:
         return "scans are missing"
+    if not warned:
+        return None
     warning = _warning(b"".join([*header, data[first:end], b"\xff\xd9"]), scans.components)
     found = _REJECTED.match(warning)
     harmless = found is None or (found["marker"] == "d9" and int(found["count"]) <= PADDING)
@@ -118,7 +143,7 @@ class _Scans:
         """Process one segment."""
         if code in _FRAMES and not self.components:
             self._frame, self.components = code, body[6::3]
-            self.waited = {(component, index) for component in self.components for index in range(64)}
+            self.waited = set(itertools.product(self.components, range(64)))
         elif code == _DHT:
             while len(body) > 17:
                 self._zeros[body[0]] = body[17]
@@ -129,7 +154,7 @@ class _Scans:
             if self._frame not in _PROGRESSIVE:
                 begin, end, precision = 0, 63, 0
             if not precision & 15:
-                self.waited -= {(component, index) for component in here for index in range(begin, end + 1)}
+                self.waited.difference_update(itertools.product(here, range(begin, end + 1)))
             if self._frame in _PROGRESSIVE:
                 self.hole = HOLE_IN_PROGRESSIVE if begin else 0
             else:

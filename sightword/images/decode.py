@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightword.errors import PictureError
-from sightword.images.completeness import missing_in_jpeg, missing_in_png
+from sightword.images.completeness import decoded_jpeg, missing_in_jpeg, missing_in_png
 from sightword.images.libtiff import collect_errors
 from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
 from sightword.io.files import Pathish
@@ -29,9 +29,6 @@ FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF
 Reason = Literal["missing", "unreadable", "not_a_file", "empty", "not_a_picture", "truncated", "incomplete", "damaged",
                  "too_large", "unsupported_mode", "invisible"]  # fmt: skip
 """The reasons for a rejection; ``docs/features.md`` explains each to users."""
-
-# Pillow accepts incomplete files of these formats; for the other formats Pillow's own errors are enough.
-_CHECKS = {"JPEG": missing_in_jpeg, "MPO": missing_in_jpeg, "PNG": missing_in_png}
 
 # The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
 _DECODER_ERRORS = (OSError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
@@ -120,13 +117,10 @@ def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
                     raise RejectError("too_large", f"{width} x {height} pixels, {max_pixels} allowed")
                 if why := unsupported(picture, data):
                     raise RejectError("unsupported_mode", why)
-                _load(picture)
-                check = _CHECKS.get(picture.format or "")
-                if check and (missing := check(data)):
-                    raise RejectError("incomplete", missing)
+                whole = _load(picture, data)
                 if exif:
-                    ImageOps.exif_transpose(picture, in_place=True)
-                return _rgb(picture, data)
+                    ImageOps.exif_transpose(whole, in_place=True)
+                return _rgb(whole, data)
         except RejectError:
             raise
         except Image.DecompressionBombError:
@@ -162,11 +156,30 @@ def _undecoded(error: Exception) -> RejectError:
     return RejectError("unsupported_mode" if _UNSUPPORTED.search(detail) else "damaged", detail)
 
 
-def _load(picture: Image.Image) -> None:
-    """Decode the pixels; OSError if libtiff reports an error, even if libtiff continues."""
-    if picture.format != "TIFF":
+def _load(picture: Image.Image, data: bytes) -> Image.Image:
+    """Return an opened picture with its pixels; RejectError if the file lacks some.
+
+    Pillow accepts incomplete JPEG and PNG files; for the other formats Pillow's own errors are enough.
+    """
+    missing = None
+    if picture.format in ("JPEG", "MPO"):
+        whole = decoded_jpeg(data, picture)
+        if whole is None:
+            picture.load()
+        missing = missing_in_jpeg(data, warned=whole is None)
+        picture = picture if whole is None else whole
+    elif picture.format == "TIFF":
+        _load_tiff(picture)
+    else:
         picture.load()
-        return
+        missing = missing_in_png(data) if picture.format == "PNG" else None
+    if missing:
+        raise RejectError("incomplete", missing)
+    return picture
+
+
+def _load_tiff(picture: Image.Image) -> None:
+    """Decode the pixels; OSError if libtiff reports an error, even if libtiff continues."""
     with collect_errors() as errors:
         try:
             picture.load()

@@ -1,4 +1,4 @@
-"""Exact search: the rows of a matrix that are most similar to one vector.
+"""Exact search: the rows of a matrix that are most similar to one vector, or to each of many.
 
 Scores are first computed in float32, with a bound on their error; the few rows that the bound leaves in doubt are
 scored in float64 (:mod:`sightword.evaluation.retrieval.top_k`).
@@ -19,15 +19,18 @@ from sightword.model.shape import ComparisonName
 _TILE = 1 << 18
 """Numbers in a tile: a megabyte, which stays in the cache of a core."""
 _EXACT_ROWS = 1024
+_TOGETHER, _SCORES = 256, 1 << 19
+"""Queries that are searched together, and their scores at a time: two megabytes, written again and again."""
+_DOUBTFUL = 1 << 22
+"""Candidates of queries that are searched together; of queries with more, such as of equal rows, half are searched."""
 
 
 class Found(NamedTuple):
-    """The best rows, best first."""
+    """The best rows, best first, of one query (K,) or of each of several (Q, K)."""
 
     rows: Rows
-    """(K,)"""
     scores: Doubles
-    """(K,) cosines, dot products, or minus the order errors."""
+    """Cosines, dot products, or minus the order errors."""
 
 
 class Index:
@@ -55,7 +58,7 @@ class Index:
         self._inverse = np.empty(capacity, np.float64)
         self._longest = 0.0
         self._count = 0
-        self._similarity = similarity
+        self._similarity, self._is_product = similarity, similarity in ("cosine", "dot")
         # The order error sums the excess of the lower side over the upper side; the caption is one of the two.
         self._query_below = (similarity == "order") == (holds == "pictures")
         self._threads = max(1, threads)
@@ -95,34 +98,76 @@ class Index:
         return found
 
     def best(self, query: Singles, top: int) -> Found:
-        """Find the ``top`` rows, or all of fewer, that are most similar to a vector, float32 (D,).
+        """Find the ``top`` rows that are most similar to one vector, float32 (D,), as :meth:`search` does."""
+        found = self.search(query[None], top)
+        return Found(found.rows[0], found.scores[0])
+
+    def search(self, queries: Singles, top: int) -> Found:
+        """Find the ``top`` rows, or all of fewer, that are most similar to each of several vectors, float32 (Q, D).
 
         Raises:
-            SearchError: the query's values are not finite.
+            SearchError: values of a query are not finite.
         """
-        _check_finite(query)
+        _check_finite(queries)
         count = self._count
         top = min(top, count)
-        if not top:
-            return Found(np.empty(0, np.int64), np.empty(0))
-        size, width = self._size(query), self._rows.shape[1]
-        products = self._similarity in ("cosine", "dot")
-        if products:
-            # Limited by memory: NumPy's product is faster than torch's.
-            rough = self._rows[:count] @ (query / size).astype(np.float32)
-            rough *= self._inverse[:count]
-        else:
-            rough = self._rough_errors(query, count)
+        rows, scores = np.empty((len(queries), top), np.int64), np.empty((len(queries), top))
+        for start in range(0, len(queries) if top else 0, _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            scores[part], rows[part] = self._search(queries[part], count, top)
+        return Found(rows, scores + 0.0)  # no minus zero
+
+    def _search(self, queries: Singles, count: int, top: int) -> tuple[Doubles, Rows]:
+        """Return the scores and the rows, both (Q, top), of the best of the first ``count`` rows."""
+        sizes, width = np.array([self._size(query) for query in queries]), self._rows.shape[1]
 
         def least(last: Singles) -> Doubles:
             low = last.astype(np.float64)
-            if products:
+            if self._is_product:
                 return low - 2 * (width + 8) * ROUND - 2 / GRID
             # The error of a sum of squares is relative, and values below the range of float32 are lost.
             return low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
 
-        scores, rows = best(rough[None], top, least, lambda _, chosen: self._exact(query, chosen[0], size)[None])
-        return Found(rows[0], scores[0] + 0.0)  # no minus zero
+        scaled = (queries / sizes[:, None]).astype(np.float32) if self._is_product else queries
+        kept, found, doubtful = np.empty((len(queries), 0), np.float32), [], 0
+        tile = max(top, _SCORES // len(queries))
+        for start in range(0, count, tile):
+            rough = self._rough(scaled, slice(start, min(start + tile, count)))
+            kept = np.partition(np.concatenate([kept, rough], axis=1) if start else rough, -top, axis=1)[:, -top:]
+            query, row = divmod(np.flatnonzero(rough >= least(kept[:, 0])[:, None]), rough.shape[1])
+            found.append((query, start + row, rough[query, row]))
+            doubtful += len(query)
+            if doubtful > _DOUBTFUL and len(queries) > 1:
+                middle = len(queries) // 2
+                halves = [self._search(half, count, top) for half in (queries[:middle], queries[middle:])]
+                return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
+        query, row, score = map(np.concatenate, zip(*found, strict=True))
+        order = np.argsort(query, kind="stable")  # of each query in the order of the rows
+        many = np.bincount(query, minlength=len(queries))
+        taken = np.arange(many.max()) < many[:, None]
+        rough, candidates = np.full(taken.shape, -np.inf, np.float32), np.zeros(taken.shape, np.int64)
+        rough[taken], candidates[taken] = score[order], row[order]
+
+        def exact(asked: Rows, chosen: Rows) -> Doubles:
+            return np.stack(
+                [
+                    self._exact(queries[one], candidates[one, places], sizes[one])
+                    for one, places in zip(asked.tolist(), chosen, strict=True)
+                ]
+            )
+
+        scores, places = best(rough, top, least, exact)
+        return scores, np.take_along_axis(candidates, places, axis=1)
+
+    def _rough(self, queries: Singles, part: slice) -> Singles:
+        """Return the scores (Q, n) of some rows in float32."""
+        if not self._is_product:
+            return self._rough_errors(queries, part)
+        rows = self._rows[part]
+        # One query is limited by memory: NumPy's product is faster than torch's.
+        found: Singles = (rows @ queries[0])[None] if len(queries) == 1 else queries @ rows.T
+        found *= self._inverse[part]
+        return found
 
     def _size(self, query: Singles) -> float:
         """Return the divisor of a query after which its product with a row, times ``_inverse``, is at most 1."""
@@ -131,20 +176,21 @@ class Index:
             return float(2.0 ** np.frexp(length * self._longest)[1])
         return length or 1.0
 
-    def _rough_errors(self, query: Singles, count: int) -> Singles:
-        """Return minus the order errors, (count,); in tiles that stay in the cache of each core."""
-        found, rows, ours = torch.empty(count), torch.from_numpy(self._rows[:count]), torch.from_numpy(query)
-        size = max(1, _TILE // rows.shape[1])
-        share = -(-count // self._threads)
+    def _rough_errors(self, queries: Singles, part: slice) -> Singles:
+        """Return minus the order errors, (Q, n); in tiles that stay in the cache of each core."""
+        rows, ours = torch.from_numpy(self._rows[part]), torch.from_numpy(queries)
+        count, width = rows.shape
+        found, size, share = torch.empty(len(ours), count), max(1, _TILE // width), -(-count // self._threads)
 
         def work(start: int) -> None:
             with torch.inference_mode():  # a thread's own setting
-                spare = torch.empty(size, rows.shape[1])
+                spare = torch.empty(size, width)
                 for first in range(start, min(start + share, count), size):
-                    part = slice(first, min(first + size, start + share, count))
-                    excess = spare[: part.stop - part.start]
-                    torch.sub(*((ours, rows[part]) if self._query_below else (rows[part], ours)), out=excess)
-                    torch.linalg.vecdot(excess.clamp_min_(0), excess, out=found[part])
+                    some = slice(first, min(first + size, start + share, count))
+                    excess = spare[: some.stop - some.start]
+                    for errors, query in zip(found, ours, strict=True):
+                        torch.sub(*((query, rows[some]) if self._query_below else (rows[some], query)), out=excess)
+                        torch.linalg.vecdot(excess.clamp_min_(0), excess, out=errors[some])
 
         list(self._pool.map(work, range(0, count, share)))
         errors: Singles = found.numpy()
@@ -156,12 +202,12 @@ class Index:
         for start in range(0, len(rows), _EXACT_ROWS):
             part = rows[start : start + _EXACT_ROWS]
             theirs = self._rows[part].astype(np.float64)
-            if self._similarity in ("cosine", "dot"):
+            if self._is_product:
                 scores[start : start + len(part)] = (theirs @ ours) * self._inverse[part] / size
             else:
                 excess = np.maximum(ours - theirs if self._query_below else theirs - ours, 0.0)
                 scores[start : start + len(part)] = -np.einsum("nd,nd->n", excess, excess)
-        if self._similarity in ("cosine", "dot"):
+        if self._is_product:
             return PRODUCTS.rounded(scores) * (size if self._similarity == "dot" else 1.0)
         return SQUARES.rounded(scores)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -114,10 +116,9 @@ def write_features(
     count = len(image_ids)
     if len(sha256) != count:
         raise FeaturesError(f"{len(sha256)} sha256 for {count} pictures", where=path)
-    if list(image_ids) != sorted(set(image_ids)):
+    if not _ascending(image_ids):
         raise FeaturesError("picture ids must be sorted, each once", where=path)
-    names = [image_id.encode() for image_id in image_ids]
-    lost = [image_id.encode() for image_id in sorted(rejected)]
+    names, lost = list(map(str.encode, image_ids)), list(map(str.encode, sorted(rejected)))
     width, longest = (max(map(len, texts), default=1) or 1 for texts in (names, lost))
     room = count * (4 * dimension + width + SHA256_LENGTH) + len(lost) * longest + HEADERS
     seen = np.zeros(count, bool)
@@ -131,7 +132,7 @@ def write_features(
         if not seen.all():
             raise FeaturesError(f"{np.count_nonzero(~seen)} of {count} rows were never written", where=path)
         _write_strings(file, "image_id", names, width, path)
-        _write_strings(file, "sha256", [text.encode() for text in sha256], SHA256_LENGTH, path)
+        _write_strings(file, "sha256", list(map(str.encode, sha256)), SHA256_LENGTH, path)
         if lost:
             _write_strings(file, _REJECTED, lost, longest, path)
         file.attrs.update({"schema": SCHEMA, **asdict(origin), "rows": count, "complete": True})
@@ -167,25 +168,30 @@ def read_blocks(path: Pathish, rows: int | None = None) -> Iterator[FeatureTable
 
 def _checked_table(path: Pathish, tables: Mapping[str, npt.NDArray[Any]], attributes: dict[str, Any]) -> FeatureTable:
     try:
-        texts = {name: [text.decode() for text in tables[name].tolist()] for name in tables if name != "features"}
+        texts = {name: list(map(bytes.decode, tables[name].tolist())) for name in tables if name != "features"}
     except UnicodeDecodeError as error:
         raise FileFormatError(f"is damaged ({error})", where=path, todo=AGAIN) from None
     features, image_ids, rejected = tables["features"], texts["image_id"], frozenset(texts.get(_REJECTED, []))
-    if image_ids != sorted(set(image_ids)):
+    if not _ascending(image_ids):
         raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=AGAIN)
     if not rejected.isdisjoint(image_ids):
         raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=AGAIN)
-    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
-    if len(bad):
+    if not np.isfinite(features).all():
+        bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
         what = f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}"
         raise FeaturesError(what, where=path)
     return FeatureTable(features, image_ids, texts["sha256"], attributes, rejected)
 
 
+def _ascending(texts: Sequence[str]) -> bool:
+    """Return whether texts are sorted, each once."""
+    return all(map(operator.lt, texts, itertools.islice(texts, 1, None)))
+
+
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:
     if values.shape != (len(rows), dimension) or ((rows < 0) | (rows >= len(seen))).any():
         raise FeaturesError(f"a block of {values.shape} does not fit {(len(seen), dimension)} features", where=path)
-    if len(np.unique(rows)) != len(rows) or seen[rows].any():
+    if ((np.diff(rows) <= 0).any() and len(np.unique(rows)) != len(rows)) or seen[rows].any():
         raise FeaturesError("a row is written twice", where=path)
     if not np.isfinite(values).all():
         raise FeaturesError("a block has values that are not finite", where=path)
@@ -193,15 +199,16 @@ def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimensi
 
 def _write_rows(features: h5py.Dataset, rows: Rows, values: Array) -> None:
     """Write neighbouring rows together: h5py's own fancy indexing writes rows one by one, slowly."""
-    order = np.argsort(rows)
-    rows, values = rows[order], values[order]
+    if (np.diff(rows) <= 0).any():
+        order = np.argsort(rows)
+        rows, values = rows[order], values[order]
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
         features[rows[start] : rows[start] + (end - start)] = values[start:end]
 
 
 def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: int, path: Pathish) -> None:
-    if any(b"\0" in value or len(value) > length for value in values):
+    if b"\0" in b"".join(values) or max(map(len, values), default=0) > length:
         raise FeaturesError(f"a {name} holds a NUL or is longer than {length} bytes", where=path)
     kind = h5py.string_dtype("utf-8", length)
     file.create_dataset(name, data=np.array(values, kind), dtype=kind)

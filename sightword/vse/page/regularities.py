@@ -51,6 +51,8 @@ def read(files: RunFiles, captions: Captions, *, number: int, thumbnail: int) ->
     """
     if not number:
         return None
+    import numpy as np
+
     from sightword.encoder.composition import ORDERS, abstract, compose
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.retrieval.index import Index
@@ -69,15 +71,14 @@ def read(files: RunFiles, captions: Captions, *, number: int, thumbnail: int) ->
     index = Index(len(images), encoder.width, similarity, "pictures")
     index.add(images)
     row_of = {image_id: row for row, image_id in enumerate(image_ids)}
+    vectors = [_vectors(encoder, keys, captions, images, row_of) for keys in chosen]
+    queries = [combine(pair, similarity) for pair in vectors for combine in (compose, abstract)]
+    rows = iter(index.search(np.stack(queries), SHOWN + max(map(len, chosen))).rows.tolist())
     found = []
     for keys in chosen:
-        vectors = _vectors(encoder, keys, captions, images, row_of)
         own = [image_id for image_id, caption in keys if caption < 0]
-        nearest = []
-        for query in (compose(vectors, similarity), abstract(vectors, similarity)):
-            answers = [image_ids[row] for row in index.best(query, SHOWN + len(own)).rows.tolist()]
-            nearest.append([answer for answer in answers if answer not in own][:SHOWN])
-        found.append((keys, nearest))
+        both = ([image_ids[row] for row in next(rows)] for _ in (compose, abstract))
+        found.append((keys, [[answer for answer in answers if answer not in own][:SHOWN] for answers in both]))
     asked = {image_id for keys in chosen for image_id, caption in keys if caption < 0}
     sizes = dict.fromkeys(asked.union(*(answers for _, both in found for answers in both)), thumbnail)
     small = thumbnails(files.resized, sizes)
