@@ -34,7 +34,9 @@ MERGE = """\
 Merge dvc.lock, for git: whole entries of stages, never parts of two.
 
 git starts it with three files: the common ancestor's, ours, which gets the result,
-and theirs. An entry that both sides changed is a conflict (exit code 1).
+and theirs. Of an entry that both sides changed, the side that ran with the merged
+inputs is taken; with neither, the entry is left out for `dvc repro`; the rest are
+conflicts (exit code 1).
 
   echo 'dvc.lock merge=sightword-lock' >> .gitattributes
   git config merge.sightword-lock.driver 'sightword merge-lock %O %A %B'"""
@@ -118,15 +120,19 @@ def _audit(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     import sys
 
-    from pipeline.lineage.lock import RESOLVE, merge_locks
+    from pipeline.lineage.lock import RESOLVE
+    from pipeline.lineage.merging import merge_locks
     from pipeline.pipelines import LOCK
     from sightword.io.files import read_text, write_text
 
-    text, conflicts = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))
-    write_text(arguments.ours, text)
-    if conflicts:
-        print(f"sightword: {LOCK}: both sides have changed {', '.join(conflicts)}. {RESOLVE}", file=sys.stderr)
-    return 1 if conflicts else 0
+    merged = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))
+    write_text(arguments.ours, merged.text)
+    if merged.left_out:
+        what = f"{', '.join(merged.left_out)} ran on neither side as after the merge"
+        print(f"sightword: {LOCK}: {what}: `dvc repro` runs them, or restores their outputs", file=sys.stderr)
+    if merged.conflicts:
+        print(f"sightword: {LOCK}: both sides have changed {', '.join(merged.conflicts)}. {RESOLVE}", file=sys.stderr)
+    return 1 if merged.conflicts else 0
 
 
 def _check(arguments: argparse.Namespace) -> None:

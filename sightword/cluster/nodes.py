@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -18,8 +18,13 @@ from sightword.errors import SetupError
 PACKAGES = ("ray", "torch", "torchvision", "numpy", "pillow", "pyarrow", "simplejpeg")
 """Packages whose version may change an output, and Ray."""
 
-Stamp = tuple[int, ...]
-"""Inode, size and time of a file; empty without a file."""
+LOOKED_AT = 16
+"""The most files that a worker compares."""
+END = 1 << 16
+"""Bytes at each end of a file that are compared: those at the end of a shard hold its table of contents."""
+
+Stamp = tuple[int, str]
+"""The size of a file, and a hash of its first and last bytes; -1 without a file."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +35,15 @@ class Requirements:
     folder: str
     """The folder in which the run was started."""
     inputs: Mapping[str, Stamp]
-    """Files that are read, or some of them."""
+    """Files that are read, or some of them: a node may have copies of its own."""
     probe: str | None = None
     """A file in the folder into which workers write."""
 
     @classmethod
-    def here(cls, inputs: Iterable[str], probe: Path | None = None) -> Requirements:
-        """Return what this process has: its versions and folder, and the files as it sees them."""
-        return cls(
-            versions(), str(Path.cwd()), {path: stamp(path) for path in inputs}, None if probe is None else str(probe)
-        )
+    def here(cls, inputs: Sequence[str], probe: Path | None = None) -> Requirements:
+        """Return what this process has: its versions and folder, and some of the files as it sees them."""
+        some = inputs[:: -(-len(inputs) // LOOKED_AT) or 1]
+        return cls(versions(), str(Path.cwd()), {path: stamp(path) for path in some}, str(probe) if probe else None)
 
     def check(self) -> str:
         """Enter the folder on a worker, compare all, and return the node's kind of processor.
@@ -53,7 +57,9 @@ class Requirements:
                 expected = f"{self.versions.get(name)}, as where the run was started"
                 todo = "Install the same versions on all nodes, and start Ray there again."
                 raise SetupError(f"has {name} {found}", where=node, expected=expected, todo=todo)
-        todo = "All nodes need the project and the store on file systems that they share, under the same names."
+        todo = (
+            "All nodes need the project's files (shared, or copies by `dvc pull`) and the store, under the same names."
+        )
         try:
             os.chdir(self.folder)
         except OSError as error:
@@ -78,12 +84,15 @@ _checked: list[Requirements] = []
 
 
 def stamp(path: str) -> Stamp:
-    """Return inode, size and time of a file; nothing if there is none."""
+    """Return the size of a file and a hash of its ends."""
     try:
-        state = Path(path).stat()
+        with open(path, "rb") as file:
+            size, digest = os.fstat(file.fileno()).st_size, hashlib.sha256(file.read(END))
+            file.seek(max(size - END, 0))
+            digest.update(file.read())
     except OSError:
-        return ()
-    return state.st_ino, state.st_size, state.st_mtime_ns
+        return -1, ""
+    return size, digest.hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -28,8 +28,6 @@ ANSWER = 10.0
 """The longest wait for an answer of a cluster's address, in seconds."""
 OBJECTS = 1 << 28
 """Bytes of shared memory in a local cluster, for results on their way."""
-LOOKED_AT = 16
-"""Files that each node must see."""
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -82,7 +80,7 @@ def opened_map(machine: Machine, paths: Sequence[str | None]) -> Iterator[Ordere
         yield None
         return
     with opened(machine) as cluster:
-        requirements = Requirements.here(there[:: max(len(there) // LOOKED_AT, 1)])
+        requirements = Requirements.here(there)
         cluster.check(requirements, Size())
         log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
         yield functools.partial(cluster.ordered_map, requirements=requirements)

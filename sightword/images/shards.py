@@ -61,8 +61,8 @@ class Group:
     path: str
     index: int
     rows: int
-    stamp: tuple[int, ...]
-    """Inode, size and time of the file, which change if the file is replaced."""
+    content: str
+    """A hash of the pictures' ids, their source files' hashes and the resize settings."""
 
 
 class Listed(NamedTuple):
@@ -147,9 +147,18 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
 
 
 def read_group(group: Group) -> list[ResizedPicture]:
-    """Return the pictures of a row group, still encoded."""
+    """Return the pictures of a row group, still encoded.
+
+    Raises:
+        FileFormatError: the file holds other pictures than when it was listed, or is damaged.
+    """
     with _opened(group.path) as file:
-        table = file.read_row_group(group.index, columns=_NAMES)
+        there = group.index < file.num_row_groups
+        table = file.read_row_group(group.index, columns=_NAMES) if there else None
+    if table is None or _content(table) != group.content:
+        what = "is not the file that was listed"
+        todo = "Run the stage once more; on a cluster, give each node the same files (`dvc pull`)."
+        raise FileFormatError(what, where=group.path, todo=todo)
     return [ResizedPicture(*row.values()) for row in table.select(_NAMES).to_pylist()]
 
 
@@ -157,12 +166,10 @@ def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
     """Decode pictures of a row group: id and uint8 (height, width, 3).
 
     Raises:
-        FileFormatError: the file was replaced since it was listed, or is damaged.
+        FileFormatError: the file holds other pictures than when it was listed, or is damaged.
     """
     group = selection.group
     found = [picture for picture in read_group(group) if picture.image_id in selection.image_ids]
-    if group.stamp != _stamp(group.path):
-        raise FileFormatError("changed while it was read", where=group.path, todo="Run the stage once more.")
     arrays = []
     for picture in found:
         try:
@@ -188,11 +195,10 @@ def list_pictures(folder: Pathish) -> list[Listed]:
     """
     pictures: list[Listed] = []
     for path in shard_paths(folder):
-        stamp = _stamp(path)
         with _opened(path) as file:
             for index in range(file.num_row_groups):
                 table = file.read_row_group(index, columns=["image_id", "sha256"])
-                group = Group(str(path), index, table.num_rows, stamp)
+                group = Group(str(path), index, table.num_rows, _content(table))
                 columns = zip(table["image_id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
                 pictures += [Listed(*row, group) for row in columns]
     pictures.sort(key=lambda picture: picture.image_id)
@@ -202,12 +208,10 @@ def list_pictures(folder: Pathish) -> list[Listed]:
     return pictures
 
 
-def _stamp(path: Pathish) -> tuple[int, ...]:
-    try:
-        state = Path(path).stat()
-    except FileNotFoundError:
-        return ()
-    return state.st_ino, state.st_size, state.st_mtime_ns
+def _content(table: pa.Table) -> str:
+    found = [table["image_id"].to_pylist(), table["sha256"].to_pylist()]
+    settings = (table.schema.metadata or {}).get(_KEY, b"")
+    return hashlib.sha256(canonical_json(found).encode() + settings).hexdigest()
 
 
 @contextlib.contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 
 import pytest
 
-from sightword.cluster.nodes import Requirements
+from sightword.cluster.nodes import END, Requirements, stamp
 from sightword.errors import SetupError
 
 
@@ -25,6 +26,21 @@ def test_a_node_that_has_all_enters_the_folder_of_the_run(requirements, tmp_path
     assert os.getcwd() == str(tmp_path)
 
 
+def test_a_nodes_own_copy_of_a_file_is_the_same_file(requirements, tmp_path) -> None:
+    shutil.copyfile(tmp_path / "input", tmp_path / "copy")
+    (tmp_path / "copy").replace(tmp_path / "input")
+    requirements.check()
+
+
+def test_a_large_file_that_differs_at_either_end_is_another_file(tmp_path) -> None:
+    data = bytes(3 * END)
+    found = set()
+    for at in (None, 0, len(data) - 1):
+        (tmp_path / "file").write_bytes(data if at is None else data[:at] + b"x" + data[at + 1 :])
+        found.add(stamp(str(tmp_path / "file")))
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize("name", ["Python", "ray", "torch", "Sightword"])
 def test_another_version_is_told(requirements, name) -> None:
     found = requirements.versions[name]
@@ -40,6 +56,6 @@ def test_what_a_node_does_not_see_is_told(requirements, tmp_path) -> None:
     (tmp_path / "probe").unlink()
     with pytest.raises(SetupError, match=r"does not see the store .*SIGHTWORD_STORE"):
         requirements.check()
-    (tmp_path / "input").write_bytes(b"other")
+    (tmp_path / "input").write_bytes(b"x" * len(b"pictures"))
     with pytest.raises(SetupError, match="does not see the same file input"):
         requirements.check()

@@ -38,7 +38,7 @@ SIDE = 32
 )
 def test_pieces_hold_each_job_once_and_one_shard_each(shards, speeds) -> None:
     jobs = [
-        Job(Selection(Group(f"shard-{shard}", index, rows, ()), frozenset()), {str(n): b"" for n in range(rows)})
+        Job(Selection(Group(f"shard-{shard}", index, rows, ""), frozenset()), {str(n): b"" for n in range(rows)})
         for shard, groups in enumerate(shards)
         for index, rows in enumerate(groups)
     ]
@@ -54,7 +54,7 @@ def test_pieces_hold_each_job_once_and_one_shard_each(shards, speeds) -> None:
 
 def test_fast_workers_get_larger_pieces_and_all_workers_get_some() -> None:
     jobs = [
-        Job(Selection(Group("shard", index, 32, ()), frozenset()), {str(n): b"" for n in range(32)})
+        Job(Selection(Group("shard", index, 32, ""), frozenset()), {str(n): b"" for n in range(32)})
         for index in range(1000)
     ]
     pieces = Pieces(jobs)

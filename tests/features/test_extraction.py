@@ -260,7 +260,7 @@ def test_shards_that_are_replaced_meanwhile_are_refused(tmp_path, sources) -> No
     listed = resized(tmp_path, sources)
     Image.new("RGB", (80, 80), "red").save(sources[0].path)
     write_resized(tmp_path / "resized", sources, RESIZE)
-    with pytest.raises(FileFormatError, match="changed while it was read"):
+    with pytest.raises(FileFormatError, match="is not the file that was listed"):
         listed.write(tmp_path / "f.h5")
     assert not list((tmp_path / "store").rglob("*.parquet"))
 
