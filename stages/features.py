@@ -68,7 +68,8 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order
 
     others = convert(path, image_ids, settings, order, read_transform(RESIZED) if settings.precomputed_stated else None)
     left_out = f" ({others} rows of other pictures left out)" if others else ""
-    log.info("features: %d pictures, precomputed in %s%s", len(image_ids), settings.precomputed, left_out)
+    names = settings.precomputed if isinstance(settings.precomputed, str) else " + ".join(settings.precomputed)
+    log.info("features: %d pictures, precomputed in %s%s", len(image_ids), names, left_out)
 
 
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:

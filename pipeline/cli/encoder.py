@@ -223,7 +223,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
     from pipeline.lineage.known_facts import facts_folders
-    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_licence, with_scores
+    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_axes, with_licence, with_scores
     from pipeline.pipelines import find_project
     from sightword.encoder.pretrained import PACKAGED, find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -240,11 +240,10 @@ def _pack(arguments: argparse.Namespace) -> int:
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
     encoder, card, licence, lineage = SentenceEncoder.load(folder), folder / "README.md", folder / "LICENSE", ""
-    text, kept = read_text(card) if card.is_file() else "", ""
+    text, whole = read_text(card) if card.is_file() else "", encoder.width
     if arguments.axes is not None:
-        whole = f"into {encoder.width} numbers"
-        encoder, kept = _with_axes(encoder, folder, arguments)
-        text = text.replace(whole, f"into {encoder.width} numbers")
+        encoder = _with_axes(encoder, folder, arguments)
+        text = text.replace(f"into {whole} numbers", f"into {encoder.width} numbers")
     for section in filter(None, _STORED.values()):  # of an encoder that was packed before
         text = text.replace(section, "")
     try:
@@ -260,17 +259,19 @@ def _pack(arguments: argparse.Namespace) -> int:
     except (LineageError, SetupError):  # the encoder is not of a project
         pass
     text, terms = with_licence(text, encoder)
+    if arguments.axes is not None:
+        text = with_axes(text, arguments.axes, whole - encoder.width + arguments.axes)
     text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
         encoder.save(place, stored=arguments.stored)
-        write_text(place / card.name, text + kept + _STORED[arguments.stored] + lineage)
+        write_text(place / card.name, text + _STORED[arguments.stored] + lineage)
         write_text(place / licence.name, read_text(licence) if licence.is_file() else terms)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
 
 
-def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Namespace) -> tuple[SentenceEncoder, str]:
-    """Return the encoder with fewer axes, and the section of its card; print the recall of both on dev."""
+def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Namespace) -> SentenceEncoder:
+    """Return the encoder with fewer axes; print the recall of both on dev."""
     from sightword.captions.table import read_captions
     from sightword.encoder.axes import keep_axes
     from sightword.errors import EncoderError
@@ -292,8 +293,7 @@ def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Names
             )
             r10 = " and ".join(f"{found[way]['r10']:.1f}" for way in ("caption_to_image", "image_to_caption"))
             print(f"{name}: R@10 on dev {r10} (caption to image, image to caption)")
-    kept = f"The trained vector keeps {arguments.axes} of {encoder.width - short.width + arguments.axes} axes; "
-    return short, f"\n## Axes\n\n{kept}the scores above are those of the whole vector.\n"
+    return short
 
 
 def _export(arguments: argparse.Namespace) -> int:

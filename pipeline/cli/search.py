@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
     collection = "a folder of photographs to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"
     pictures = f"shards of the stage resize, or picture files named by their ids (default: {PICTURES}, if it exists)"
-    weights = f"for new pictures: the image network's weights (default: the file in {WEIGHTS}, if it exists)"
+    weights = f"for new pictures: the image network's weights, a file or a folder of files (default: {WEIGHTS})"
     parser.add_argument("encoder", metavar="ENCODER", help=encoder)
     parser.add_argument("query", metavar="QUERY", nargs="?", help="a sentence (default: lines of standard input)")
     parser.add_argument("--features", metavar="FILE", type=Path, help=features)
@@ -69,7 +69,7 @@ def add(commands: Commands) -> None:
     layout.add_argument("--csv", action="store_true", help="a table as CSV, with scores in full and all captions")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
     parser.add_argument("--like", metavar="ID", help="find pictures like this picture: an id, or a picture file")
-    parser.add_argument("--weights", metavar="FILE", type=Path, help=weights)
+    parser.add_argument("--weights", metavar="PATH", type=Path, help=weights)
     composed = "pictures of all of these: sentences, ids of pictures, or picture files"
     parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
     parser.add_argument("--min", metavar="THING", nargs="+", help="pictures of what all of these have in common")

@@ -111,13 +111,14 @@ def _lineage(project: Path, lock: Lock, maker: Entry, records: Records) -> str:
     known = _check_ran(chain, records)
     raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
+    stages, state = ", ".join(entry.name for entry in chain), _recorded(project, chain, records)
     outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
     flat = [item for entry in chain for item in entry.flat_params().items()]
     values = [[f"`{name}`", "" if value in ("", None) else f"`{json.dumps(value)}`"] for name, value in flat]
     return f"""
 ## Lineage
 
-Made by the stages {", ".join(entry.name for entry in chain)} of Sightword, {_recorded(project, chain)}, with the
+Made by the stages {stages} of Sightword, {state}, with the
 parameters below{known}. The hashes are DVC's (md5; of a folder, of its listing).
 
 {_table(["raw data", "md5"], data)}
@@ -170,8 +171,8 @@ def _check_ran(entries: Sequence[Entry], records: Records) -> str:
     return f", as dvc.lock says (no facts of the runs of {', '.join(unknown)} were here)" if unknown else ""
 
 
-def _recorded(project: Path, chain: Sequence[Entry]) -> str:
-    """Return the newest commit that recorded the entries of a chain, in words."""
+def _recorded(project: Path, chain: Sequence[Entry], records: Records) -> str:
+    """Return the newest commit that recorded the entries of a chain, else the one whose code ran, in words."""
     try:
         with Repository(project) as repository:
             for commit in repository.commits(LOCKS):
@@ -180,7 +181,9 @@ def _recorded(project: Path, chain: Sequence[Entry]) -> str:
                     return f"at commit `{commit.sha}`"
     except LineageError:
         return "at a commit that is not known"
-    return "in a state that no commit has recorded"
+    ran = {str(run.get("commit") or "") for entry in chain if (run := records.facts.of(entry))}
+    of = f", after commit `{ran.pop()}`" if len(ran) == 1 and "" not in ran else ""
+    return f"in a state that no commit has recorded{of}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

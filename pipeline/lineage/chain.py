@@ -20,6 +20,7 @@ from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import LOCK, LOCKS, Pipeline, folder_of
 from sightword.errors import LineageError
+from sightword.features.networks.files import network_sha256
 from sightword.messages import did_you_mean
 
 
@@ -182,6 +183,10 @@ def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repositor
             since = f"{maker.name} has since written {str(wrote)[:8]}"
             link.reasons.append(f"it read {dep.path} {dep.md5[:8]}, and {since}")
     link.weights = _weights(link, here)
+    then, name = link.weights.get("network_sha256"), link.weights.get("backbone", "")
+    if then and here.project and network_sha256(name, here.project) != then:
+        again = f"`dvc repro --force --single-item {entry.name}`"
+        link.reasons.append(f"the file of the network {name}, which DVC does not see, is another one now: {again}")
     return link
 
 
@@ -211,7 +216,15 @@ def _weights(link: Link, here: Workspace) -> dict[str, str]:
             import h5py
 
             with contextlib.suppress(OSError), h5py.File(file) as features:
-                named = ("backbone", "feature_point", "weights", "weights_sha256", "precision", "origin")
+                named = (
+                    "backbone",
+                    "feature_point",
+                    "weights",
+                    "weights_sha256",
+                    "network_sha256",
+                    "precision",
+                    "origin",
+                )
                 return {name: str(features.attrs[name]) for name in named if name in features.attrs}
     if link.run and link.run.get("notes"):
         return dict(link.run["notes"])

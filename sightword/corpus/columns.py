@@ -69,7 +69,8 @@ def find(
     captions = found["caption"][:1] or _numbered(header)
     for role, names in (("image", found["image"]), ("caption", captions)):
         if not names:
-            todo = f"Name the column in corpus.columns, such as {{{role}: {short(header[0], 40) if header else role}}}."
+            other = next((name for name in header if name not in pictures), role)
+            todo = f"Name the column in corpus.columns, such as {{{role}: {short(other, 40)}}}."
             raise CorpusError(f"has no column {role} (it has: {has})", where=where, todo=todo)
     image = found["image"][0]
     name = next((one for one in found["name"] if one != image), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self
@@ -82,7 +83,9 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
     if empty := [split for split, count in counts.items() if not count]:
         what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
         todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
-        raise CorpusError(what, todo=todo)
+        if lost := Counter(row.reason for row in corpus.dropped):
+            what += f" ({', '.join(f'{count} {reason}' for reason, count in lost.most_common())} are left out)"
+        raise CorpusError(what, where=settings.path, todo=todo)
     told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
     copies = f", {plural(len(first), 'copy', 'copies')} with their originals" if first else ""
     unseen = "" if listing else "; no picture was looked at for copies"

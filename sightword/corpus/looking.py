@@ -123,6 +123,8 @@ def _hold_pictures(settings: CorpusSettings) -> bool:
 def _words(corpus: Corpus) -> list[str]:
     counts = ", ".join(f"{count} {split}" for split, count in corpus.counts().items())
     words = [f"{plural(len(corpus.images), 'picture')} ({counts}), {plural(len(corpus.captions), 'caption')}."]
+    if all(image.path is None for image in corpus.images):
+        words.append("No picture has a file here: its features must come precomputed.")
     if corpus.drawing:
         words.append(f"{corpus.drawing[0].upper()}{corpus.drawing[1:]}.")
     letters: Counter[str] = Counter()

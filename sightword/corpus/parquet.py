@@ -29,6 +29,7 @@ from sightword.places.place import Part, Place
 
 DIGITS = 16
 """The length of a name that is made of a picture's bytes: the first digits of their sha256."""
+_TODO = "Write the data set with its pictures in it, or with the names of files."
 _AT_A_TIME = {False: 1000, True: 64}
 """Rows that are read at a time: without and with the bytes of their pictures."""
 
@@ -91,7 +92,10 @@ def layout(file: Path, given: Mapping[Role, str]) -> Layout:
 def rows(file: Path, found: Layout) -> Iterator[Row]:
     """Yield the rows of a file whose pictures are names of files; errors as :func:`layout`."""
     for piece in pieces(file, _wanted(found), _AT_A_TIME[False]):
-        yield from _rows(file, found, piece, piece.values(str(found.path)))
+        for row in _rows(file, found, piece, piece.values(str(found.path))):
+            if not row.name:
+                raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_TODO)
+            yield row
 
 
 def held(folder: Path, files: Sequence[tuple[Path, Layout, str]], *, hashed: bool) -> Held:
@@ -119,8 +123,7 @@ def held(folder: Path, files: Sequence[tuple[Path, Layout, str]], *, hashed: boo
                     return held(folder, files, hashed=True)
                 bar.update(piece.rows)
     if not made.index:
-        todo = "Write the data set with its pictures in it, or with the names of files."
-        raise CorpusError("holds no picture: the bytes of all rows are missing", where=files[0][0], todo=todo)
+        raise CorpusError("holds no picture: the bytes of all rows are missing", where=files[0][0], todo=_TODO)
     records = made.records
     return Held(folder, frozenset(made.index), images=records.images, captions=records.captions,
                 digests=made.digests, places=_Places(made))  # fmt: skip
@@ -150,7 +153,7 @@ class _Collected:
             if not hashed and (not row.name or row.name in self.index):
                 return False
             if not row.name:
-                raise CorpusError("the picture has neither a name nor bytes", where=row.where)
+                raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_TODO)
             self.records.add(row, split)
             if digest and self.digests.setdefault(row.name, digest) != digest:
                 what = f"the picture {quote(row.name)} has other bytes than in an earlier row"

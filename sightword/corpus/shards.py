@@ -116,7 +116,9 @@ class Shards(Drawn):
             endings = sorted(set().union(*(content.endings for content in listing.shards.values())))
             what = f"the shards hold no {'captions in ' + self.caption if images else 'pictures'}"
             what += f"; the files in them end in {and_more(endings, 10) or 'nothing'}"
-            raise CorpusError(what, where=self.pictures, expected="corpus.caption of another kind", todo=_TODO)
+            raise CorpusError(
+                what, where=self.pictures, expected="corpus.caption of another kind, such as json:KEY", todo=_TODO
+            )
         return images, captions
 
     def shards(self) -> dict[str, Place]:

@@ -76,7 +76,7 @@ def _rows(block: FeatureTable, width: int) -> pa.Table:
 
     count = len(block.image_ids)
     vectors = pa.FixedSizeListArray.from_arrays(np.ascontiguousarray(block.features).reshape(-1), width)
-    made = [pa.repeat(str(block.attributes[name]), count) for name in PROVENANCE]
+    made = [pa.repeat(str(block.attributes.get(name, "")), count) for name in PROVENANCE]
     return pa.table([block.image_ids, vectors, block.sha256, *made], schema=schema(width))
 
 
@@ -117,7 +117,7 @@ The features come from pictures and an image network, whose terms go with them.
 
 def _lines(about: Mapping[str, Any]) -> Iterator[str]:
     for name in PROVENANCE:
-        value = str(about[name]).replace("|", "\\|")
+        value = str(about.get(name, "")).replace("|", "\\|")
         yield f"| `{name}` | in all rows {f'`{value}`' if value else 'empty'} |\n"
 
 

@@ -19,6 +19,7 @@ from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
 from sightword.features.identity import KERNELS, Identity, Transform, transform_of
+from sightword.features.networks.files import network_sha256
 from sightword.features.networks.network import Backbone
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
@@ -110,6 +111,7 @@ class Extraction:
             weights_sha256=self._weights.sha256,
             transform=self._transform.as_json(),
             origin="extracted",
+            network_sha256=network_sha256(made.backbone),
         )
 
     def run(

@@ -23,6 +23,8 @@ def parts_of(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the attributes of each network, in the order of the vectors; of one network, its own."""
     columns = {name: str(attributes.get(name, "")).split(BETWEEN) for name in _NAMES}
     count = len(columns["backbone"])
+    if not attributes.get("network_sha256"):
+        columns["network_sha256"] = [""] * count
     if count == 1:
         return [dict(attributes)]
     try:
@@ -67,6 +69,8 @@ def joined(tables: Sequence[FeatureTable], names: Sequence[str]) -> FeatureTable
             raise FeaturesError(what, where=name, todo="Extract both from the same pictures.")
     features = side_by_side([table.features[some] for table, some in zip(tables, rows, strict=True)])
     attributes = {name: BETWEEN.join(str(table.attributes.get(name, "")) for table in tables) for name in _NAMES}
+    if not any(table.attributes.get("network_sha256") for table in tables):
+        del attributes["network_sha256"]
     attributes["transform"] = canonical_json(
         [json.loads(table.attributes.get("transform") or "{}") for table in tables]
     )

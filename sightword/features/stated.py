@@ -8,6 +8,7 @@ from typing import Any
 from sightword.errors import FeaturesError
 from sightword.features.backbones import find_backbone
 from sightword.features.identity import transform_of
+from sightword.features.networks.files import network_sha256
 from sightword.features.packaged import SHA256
 from sightword.features.settings import PACKAGE, RANDOM, FeaturesSettings
 from sightword.features.utilisation import skeleton
@@ -42,4 +43,5 @@ def stated(settings: FeaturesSettings, resized: dict[str, Any], dimension: int, 
         "weights_sha256": settings.weights_sha256 or packaged,
         "transform": transform_of(settings, resized, backbone.own).as_json(),
         "precision": settings.precision,
+        "network_sha256": network_sha256(backbone.name),
     }

@@ -46,7 +46,7 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[np.floating], Arrays]:
     try:
         arrays = readers.get(kind, _hdf5)(path)
     except _DAMAGED as error:
-        what, expected = f"is not a whole {kind} file of arrays ({short(first_line(error))})", "numbers and texts only"
+        what, expected = f"is not a whole {kind} file of arrays ({unread(error)})", "numbers and texts only"
         raise FileFormatError(what, where=path, expected=expected) from None
     tables = {name: array for name, array in arrays.items() if array.ndim == 2}
     rows = {name: array for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind == "f"}
@@ -55,9 +55,15 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[np.floating], Arrays]:
     chosen = next((name for name in _NAMED if name in tables), next(iter(tables), None) if len(tables) == 1 else None)
     if chosen is None:
         expected = f"one array of floats (pictures, features), or one called {' or '.join(_NAMED)}"
+        expected += ", or a vector for each id, all of one length"
         raise FeaturesError(f"has {_described(arrays)}", where=path, expected=expected)
     columns = {name: array for name, array in arrays.items() if array.ndim == 1 and _may_be_ids(array)}
     return check(tables[chosen], f"{path}, {chosen}"), columns
+
+
+def unread(error: Exception) -> str:
+    """Return why a file was not read; torch's own words would advise to run the code in it."""
+    return "damaged, or with code that is not run" if isinstance(error, UnpicklingError) else short(first_line(error))
 
 
 def check(vectors: npt.NDArray[Any], where: object) -> npt.NDArray[np.floating]:

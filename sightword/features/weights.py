@@ -24,6 +24,7 @@ from sightword.features.backbones import build
 from sightword.features.networks.network import Backbone, Library
 from sightword.features.packaged import SHA256, packaged_weights
 from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
+from sightword.features.vectors import unread
 from sightword.io.files import Pathish, sha256_file
 from sightword.machine import expanded
 from sightword.messages import and_more, first_line
@@ -197,7 +198,7 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
-        what = f"holds no weights that can be read safely ({first_line(error)})"
+        what = f"holds no weights that can be read safely ({unread(error)})"
         raise WeightsError(what, where=path, expected="safetensors, or a state dict of plain tensors") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise WeightsError("is not a state dict", where=path, expected="names with tensors and nothing else")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightword.errors import FeaturesError, SearchError
 from sightword.features.identity import Transform
+from sightword.features.networks.files import network_sha256
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.features.tables.origin import random_weights
 
@@ -50,10 +51,15 @@ class NamedNetwork:
 
     @property
     def backbone(self) -> Backbone:
-        """The backbone; FeaturesError if it is unknown."""
+        """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features."""
         from sightword.features.backbones import find_backbone  # loads torchvision
 
-        return find_backbone(str(self.attributes["backbone"]), str(self.attributes["feature_point"]))
+        name = str(self.attributes["backbone"])
+        if (wanted := self.attributes.get("network_sha256")) and (found := network_sha256(name)) != wanted:
+            what = f"has the sha256 {found}, and the features were made with another" if found else "is not here"
+            todo = "Run it in the project's folder; after a change, run the stage features and all after it again."
+            raise SearchError(f"the network's file {what}", where=name, expected=f"the sha256 {wanted}", todo=todo)
+        return find_backbone(name, str(self.attributes["feature_point"]))
 
     @property
     def weights_name(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightword import machine
 from sightword.errors import SearchError
+from sightword.io.files import sha256_file
 
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
@@ -36,7 +37,8 @@ def open_search(
         encoder: the name, the address or the folder of an encoder.
         features: the features of the pictures, unless ``collection`` is given.
         captions: the captions of the pictures; None without.
-        weights: the file of the image network's weights; None: the file in ``weights_folder``, if it is there.
+        weights: the file of the image network's weights, or a folder in place of ``weights_folder``; of several
+            networks, the file is of the one with its sha256. None: the file in ``weights_folder``, if it is there.
         weights_folder: a folder of such files, by the names that features have for them.
         collection: a folder of picture files to search.
         split: search only this split.
@@ -56,7 +58,9 @@ def open_search(
     if space is None:
         folder = find_encoder(encoder)
     require_encoder(folder)
-    if weights is not None and not weights.is_file():
+    weights_folder = weights if weights and weights.is_dir() else weights_folder
+    own_weights = None if weights is weights_folder else weights
+    if own_weights and not own_weights.is_file():
         raise SearchError("there is no such file of weights", where=weights)
     found: tuple[FeatureTable, CaptionTable | None] | None = None
     sources: list[Source] | None = None
@@ -78,15 +82,24 @@ def open_search(
     from sightword.search.searcher import Searcher
     from sightword.search.uploads import UploadedPictures
 
-    def file_of(attributes: Mapping[str, Any]) -> Path | None:
-        name = str(attributes.get("weights", ""))
-        file = weights_folder / name
-        return weights or (file if file.is_file() else None)
-
     def files_of(attributes: Mapping[str, Any]) -> list[Path | None]:
         parts = parts_of(attributes)
-        named = [len(parts) == 1 or is_weights_file(str(part.get("weights", ""))) for part in parts]
-        return [file_of(part) if one else None for part, one in zip(parts, named, strict=True)]
+        if own_weights and len(parts) == 1:
+            return [own_weights]
+        given = sha256_file(own_weights) if own_weights else ""
+        hashes = [str(part.get("weights_sha256", "")) for part in parts]
+        if own_weights and given not in hashes:
+            what, todo = (
+                f"has the sha256 {given}, and none of the networks' weights has",
+                "Give the file of one of them.",
+            )
+            raise SearchError(what, where=own_weights, expected=" or ".join(filter(None, hashes)), todo=todo)
+        names = [str(part.get("weights", "")) for part in parts]
+        files = [weights_folder / name if is_weights_file(name) else None for name in names]
+        return [
+            own_weights if own_weights and sha256 == given else file if file and file.is_file() else None
+            for file, sha256 in zip(files, hashes, strict=True)
+        ]
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
     model = open_with_pictures(folder if space is None else encoder, device=device)

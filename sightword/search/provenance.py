@@ -32,7 +32,11 @@ def _network(attributes: Mapping[str, Any]) -> str:
 
 def difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """Describe the features of the training where they may be of another kind than these; empty otherwise."""
-    parts = [key for key in ("backbone", "feature_point", "weights_sha256") if trained.get(key) != here.get(key)]
+    parts = [
+        key
+        for key in ("backbone", "feature_point", "weights_sha256", "network_sha256")
+        if trained.get(key) != here.get(key)
+    ]
     if not trained.get("backbone") and not here.get("backbone"):
         parts = ["origin"] if trained.get("origin") != here.get("origin") else []
     elif _transform(trained) != _transform(here):
@@ -44,7 +48,12 @@ def difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
         return f"an unknown network ({names[0]}): scores mean nothing if these ({names[1]}) are of another one"
     if names[0] != names[1]:
         return f"another kind ({names[0]}) than these ({names[1]}): scores may mean nothing"
-    words = {"feature_point": "points of the network", "transform": "crops or normalisation", "origin": "contents"}
+    words = {
+        "feature_point": "points of the network",
+        "transform": "crops or normalisation",
+        "network_sha256": "files of the network",
+        "origin": "contents",
+    }
     others = ", ".join(words.get(part, "weights") for part in parts)
     return f"another kind ({names[0]}, but other {others}): scores may mean nothing"
 

@@ -54,6 +54,7 @@ def test_pictures_are_found_behind_a_link_and_in_a_tar_and_may_be_absent(folder:
             shutil.make_archive("tar/photos", "tar", folder / "Images")
         values = look(place).values
         found[name] = values["pictures"], values.get("require_pictures", True)
+    assert look(Path("none")).words[1] == "No picture has a file here: its features must come precomputed."
     assert found == {
         "linked": ("linked/photos", True), "tar": ("tar/photos.tar", True), "none": ("none/images", False),
     }  # fmt: skip

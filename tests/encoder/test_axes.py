@@ -54,6 +54,9 @@ def test_pack_with_axes_writes_the_shorter_encoder_and_its_card(tmp_path, monkey
     card = Path("short/README.md").read_text()
     assert "It turns a sentence into 3 numbers." in card
     assert "The trained vector keeps 3 of 5 axes" in card
+    assert cli.main(["pack", "short", "shorter", "--axes", "2", "--captions", "captions.txt"]) == 0
+    card = Path("shorter/README.md").read_text()
+    assert (card.count("## Axes"), card.count("keeps 2 of 5 axes")) == (1, 1)
     assert cli.main(["pack", "mine", "other", "--axes", "3"]) == 1
     assert "captions.parquet: does not exist. Name the training captions with --captions" in capsys.readouterr().err
     assert not Path("other").exists()

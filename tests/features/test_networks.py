@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Callable
@@ -15,10 +16,16 @@ from safetensors.torch import save_file
 from torch import nn
 
 from sightword import extract
-from sightword.errors import FeaturesError, SetupError, WeightsError
+from sightword.errors import FeaturesError, SearchError, SetupError, WeightsError
 from sightword.features.backbones import find_backbone
+from sightword.features.extraction import Extraction
+from sightword.features.joined import joined, parts_of
+from sightword.features.networks.files import network_sha256
+from sightword.features.settings import FeaturesSettings
+from sightword.features.tables.table import read_features, write_features
 from sightword.features.vision import torchvision
 from sightword.features.weights import Weights
+from sightword.search.network import NamedNetwork
 
 RESIZE = {"resize": 72, "interpolation": "bicubic"}
 
@@ -194,6 +201,30 @@ def test_a_network_of_ones_own_gives_its_numbers_and_a_changed_one_another_key(p
     assert one.identity != two.identity  # the key of the store
     with pytest.raises(WeightsError, match=r"no such weights .* expected package, a file"):
         Weights(find_backbone("own_network_one:network"), "random")
+
+
+def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_network_three.py").write_text(OWN.format(seed=1))
+    settings = FeaturesSettings(backbone="own_network_three:network", weights="package")
+    resized = {"resize": 64, "interpolation": "lanczos", "exif": False}
+    origin = Extraction(settings, resized, device=torch.device("cpu"), store=None).origin
+    assert origin.network_sha256 == hashlib.sha256(OWN.format(seed=1).encode()).hexdigest()
+    write_features("f.h5", ["a"], [""], 4, [(np.arange(1), np.ones((1, 4), np.float32))], origin)
+    attributes = read_features("f.h5").attributes
+    assert NamedNetwork(attributes).backbone.feature_point == "four means"
+    both = joined([read_features("f.h5")] * 2, ["f.h5", "f.h5"]).attributes
+    assert [one["network_sha256"] for one in parts_of(both)] == [origin.network_sha256] * 2
+    (tmp_path / "own_network_three.py").write_text(OWN.format(seed=2))
+    with pytest.raises(SearchError, match=r"own_network_three:network: the network's file has the sha256 \w+, and the"):
+        _ = NamedNetwork(attributes).backbone
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/config.json").write_text("{}")
+    before = network_sha256("transformers:folder")
+    (tmp_path / "folder/config.json").write_text("[]")
+    assert len({before, network_sha256("transformers:folder"), ""}) == 3
+    assert [network_sha256(name) for name in ("resnet18", "transformers:owner/name", "json:loads")] == [""] * 3
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import warnings
 
 import h5py
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from checkout import Checkout
 from hypothesis import example
 from hypothesis import given as given_values
 from hypothesis import strategies as st
@@ -281,3 +284,22 @@ def test_stated_features_name_their_network_and_search_makes_them_again(tmp_path
 @pytest.mark.parametrize("weights", ["random:7", "V1 + random:7", "random:7 + V1"])
 def test_random_weights_of_one_of_several_networks_are_told(weights) -> None:
     assert describe({"backbone": "a + b", "weights": weights}).endswith("random weights: for demonstration")
+
+
+@pytest.mark.full
+def test_the_stage_runs_with_two_networks_and_their_files_are_joined(tmp_path, small_run) -> None:
+    project = small_run.copy(tmp_path / "clone", tmp_path / "store", Checkout)
+    made, raw = project.folder / "data/features/features.h5", project.folder / "data/raw/features"
+    shutil.copy(made, raw / "one.h5")
+    random = {"features__weights": "random", "features__weights_sha256": "", "features__backbone": "squeezenet1_1"}
+    project.change("params.yaml", **random)
+    project.run("dvc", "repro", "features")
+    shutil.copy(made, raw / "two.h5")
+    project.change("params.yaml", features__source="precomputed", features__precomputed=["one.h5", "two.h5"])
+    project.run("dvc", "repro", "train")
+    one, two, both = (read_features(path) for path in (raw / "one.h5", raw / "two.h5", made))
+    assert both.image_ids == one.image_ids == two.image_ids
+    scaled = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in (one.features, two.features)]
+    np.testing.assert_allclose(both.features, np.hstack(scaled), rtol=1e-6, atol=1e-7)
+    notes = json.loads((project.folder / "metrics/train.json").read_text())
+    assert notes["features"].startswith("shufflenet_v2_x0_5 + squeezenet1_1, ")

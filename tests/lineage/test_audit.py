@@ -11,6 +11,7 @@ from visible_text import check_text
 
 from pipeline.experiments.baseline import find_baseline
 from sightword.errors import LineageError
+from sightword.features.networks.files import network_sha256
 
 KEY = "metrics/third.json:test.r10"
 
@@ -98,6 +99,21 @@ def test_each_change_in_the_workspace_is_seen_where_it_is(project):
     (project.folder / "data/first/same.txt").write_text("never")
     out = audited(project, KEY)["stages"][-1]["outs"][0]
     assert (out["state"], out["differing"]) == ("changed since", ["same.txt"])
+
+
+def test_an_edited_file_of_a_network_is_seen_by_what_its_features_say(project):
+    project.write("own_network.py", "def network(): ...\n")
+    sha256 = network_sha256("own_network:network", project.folder)
+    made = f"{{'backbone': 'own_network:network', 'network_sha256': '{sha256}'}}"
+    more = f"import h5py\nwith h5py.File('data/first/f.h5', 'w') as file:\n    file.attrs.update({made})\n"
+    project.write("stages/first.py", (project.folder / "stages/first.py").read_text() + more)
+    project.do("dvc", "repro", "-q")
+    assert states(audited(project, KEY))["first"] == "ok"
+    project.write("own_network.py", "def network(): pass\n")
+    first = audited(project, KEY)["stages"][-1]
+    assert first["state"] == "changed since"
+    (reason,) = first["reasons"]
+    assert reason.startswith("the file of the network own_network:network, which DVC does not see, is another one now")
 
 
 def test_a_metric_edited_by_hand_is_no_longer_what_the_stage_wrote(project):

@@ -113,7 +113,7 @@ def test_several_networks_give_their_features_side_by_side(world, folder, tmp_pa
     table = world.table()
     rows = table.rows(ids)
     tables = {
-        "one": (table.features[rows], Origin(**{key: one[key] for key in vars(origin)})),
+        "one": (table.features[rows], Origin(**{key: one.get(key, "") for key in vars(origin)})),
         "other": (other, origin),
     }
     for name, (values, of) in tables.items():

@@ -96,7 +96,7 @@ def test_weights_of_a_file_are_found_in_the_project(world, tmp_path, monkeypatch
     folder.mkdir(parents=True)
     save_file(Weights(find_backbone(BACKBONE), "random", seed=SEED).load().state_dict(), folder / "net.safetensors")
     table = world.table()
-    known = {name: str(table.attributes[name]) for name in Origin.__dataclass_fields__}
+    known = {name: str(table.attributes.get(name, "")) for name in Origin.__dataclass_fields__}
     trained = Origin(
         **known | {"weights": "net.safetensors", "weights_sha256": sha256_file(folder / "net.safetensors")}
     )
@@ -116,6 +116,14 @@ def test_weights_of_a_file_are_found_in_the_project(world, tmp_path, monkeypatch
     capsys.readouterr()
     assert main(of_folder) == 0
     assert "new.png" in capsys.readouterr().out
+    twice = {name: f"{value} + {value}" for name, value in known_to.notes["features"].items() if name in known}
+    twice["transform"] = f"[{trained.transform}, {trained.transform}]"
+    twice["weights_sha256"] = f"{trained.weights_sha256} + {'0' * 64}"
+    known_to.notes["features"] |= twice
+    known_to.save("joined")
+    assert main(["search", "joined", "--collection", ".", "a", "--weights", "f.h5"]) == 1
+    told = f"f.h5: has the sha256 {sha256_file('f.h5')}, and none of the networks' weights has; expected"
+    assert f"{told} {trained.weights_sha256} or 0000" in capsys.readouterr().err
     (folder / "net.safetensors").unlink()
     for one in ([*command, "--picture", "new.png"], of_folder):
         capsys.readouterr()

@@ -10,7 +10,7 @@ from sightword.messages import plural
 DEMONSTRATION = "random weights: for demonstration"
 BETWEEN = " + "
 """What stands between the values of several networks in an attribute."""
-_IDENTITY = ("backbone", "feature_point", "weights_sha256", "transform")
+_IDENTITY = ("backbone", "feature_point", "weights_sha256", "network_sha256", "transform")
 
 
 def random_weights(attributes: Mapping[str, Any]) -> bool:

@@ -44,9 +44,12 @@ class Origin:
     precision: str
     origin: str
     """``extracted``, or ``precomputed`` and the file with its sha256."""
+    network_sha256: str = ""
+    """Of :func:`sightword.features.networks.files.network_sha256`; an attribute only if there is one."""
 
 
-_TYPES = {"schema": int, **dict.fromkeys(Origin.__dataclass_fields__, str), "rows": int, "complete": bool}
+_STATED = [name for name in Origin.__dataclass_fields__ if name != "network_sha256"]
+_TYPES = {"schema": int, **dict.fromkeys(_STATED, str), "rows": int, "complete": bool}
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,8 @@ def write_features(
         _write_strings(file, "sha256", list(map(str.encode, sha256)), SHA256_LENGTH, path)
         if lost:
             _write_strings(file, _REJECTED, lost, longest, path)
-        file.attrs.update({"schema": SCHEMA, **asdict(origin), "rows": count, "complete": True})
+        stated = {name: value for name, value in asdict(origin).items() if value or name in _STATED}
+        file.attrs.update({"schema": SCHEMA, **stated, "rows": count, "complete": True})
         if zero_rows:
             file.attrs["zero_rows"] = zero_rows
 
