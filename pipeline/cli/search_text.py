@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import bisect
+import itertools
 import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from unicodedata import category, east_asian_width
 
 if TYPE_CHECKING:
     from sightword.search.catalogue import Caption
@@ -104,11 +107,29 @@ def _print_line(start: str, text: str, end: str = "") -> None:
     """Print a line, whose text is cut at the width of a terminal, and not elsewhere."""
     text = _plain(text)
     if sys.stdout.isatty():
-        room = max(shutil.get_terminal_size().columns, _NARROWEST) - len(start) - len(end) - 3
-        text = text if len(text) <= room + 1 else f"{text[: max(room, 0)]}…"
+        text = cut(text, max(shutil.get_terminal_size().columns, _NARROWEST) - len(start) - len(end) - 2)
     print(f"{start}  {text}{end}".rstrip())
 
 
 def _plain(text: str) -> str:
-    """Replace control characters, which could move the cursor of a terminal, by spaces."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    """Replace control characters, which could move the cursor of a terminal, by spaces; letters keep their joiners."""
+    from sightword.captions.units import is_mark
+
+    return "".join(character if character.isprintable() or is_mark(character) else " " for character in text)
+
+
+def cut(text: str, room: int) -> str:
+    """Return a text within so many columns of a terminal, of which a cut text ends in ``…``.
+
+    A letter of Chinese, Japanese or Korean and an emoji take two columns. A letter keeps its marks, and joined signs
+    stay together.
+    """
+    from sightword.captions.units import is_mark
+
+    widths = [0 if category(one) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(one) in "WF") for one in text]
+    if sum(widths) <= room:
+        return text
+    end = bisect.bisect_right(list(itertools.accumulate(widths)), max(room - 1, 0))
+    while end and (is_mark(text[end]) or text[end - 1] == "\N{ZERO WIDTH JOINER}"):
+        end -= 1
+    return f"{text[:end]}…"

@@ -13,12 +13,13 @@ NOUN: dict[Unit, str] = {"character": "character", "word": "word", "treebank": "
 """The noun for a token of each unit, for messages."""
 
 _PLAIN_WORD = re.compile(r"\w+|[^\w\s]")
-_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+"""Signs that show nothing, and tell how the letters beside them are written."""
 
 
 def is_mark(character: str) -> bool:
     """Return whether a character belongs to the letter before it: a combining mark, or a joiner of letters."""
-    return unicodedata.category(character)[0] == "M" or character in _JOINERS
+    return unicodedata.category(character)[0] == "M" or character in JOINERS
 
 
 @functools.cache

@@ -15,7 +15,7 @@ CAPTIONS = ("picture", "rank", "caption", "score", "own")
 """Columns of a table of captions; ``own`` is 1 for a caption of the picture, else 0."""
 BETWEEN = " | "
 """Separates the captions of a picture in a cell."""
-_BEFORE = re.compile(r"\s+(?=[.,;:!?](?:\s|$)|n't\b|'(?:s|m|d|re|ve|ll)\b)")
+_BEFORE = re.compile(r"[ \t]+(?=[.,;:!?](?:\s|$)|n't\b|'(?:s|m|d|re|ve|ll)\b)")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SUM = "This encoder was not trained for an order: the sum of the embeddings, at length 1, stands for the maximum."
 

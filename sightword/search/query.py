@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 
 from sightword.captions.normalise import FULL_STOPS
-from sightword.captions.units import NOUN, Unit, split
+from sightword.captions.units import JOINERS, NOUN, Unit, is_mark, split
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
 from sightword.messages import QUOTED, and_more, short
 
 LONGEST = 1000
 """Characters of a query. Captions have about 50; a recurrent network reads one after another."""
+_INVISIBLE = ("Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp")
+"""The categories of characters that show nothing by themselves."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,22 @@ class Query:
 def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Query:
     """Return a typed sentence as a query for an encoder with this vocabulary; messages call the sentence ``name``.
 
+    Where the captions that the encoder learned from have letters and accents in another Unicode form than the sentence,
+    the query has theirs.
+
     Raises:
         SearchError: the text is empty, too long, not UTF-8, or all its characters (or words) are unknown.
     """
     text = check_text(text, name)
     known = set(vocabulary.tokens)
-    tokens = dict.fromkeys(token for token in split(_normalised(text, vocabulary), vocabulary.unit) if token.strip())
+    tokens = _tokens(text, vocabulary)
     unknown = tuple(token for token in tokens if token not in known)
+    for form in ("NFC", "NFD") if unknown else ():
+        other = unicodedata.normalize(form, text)
+        found = _tokens(other, vocabulary)
+        left = tuple(token for token in found if token not in known)
+        if set(left) < set(unknown):
+            text, tokens, unknown = other, found, left
     if len(unknown) == len(tokens):
         raise SearchError(
             f"no {NOUN[vocabulary.unit]} of {name} is known to this encoder: {_listed(unknown)}",
@@ -62,11 +74,17 @@ def check_text(text: str, name: str = "the query") -> str:
         what = f"{name} is not valid UTF-8 (character {error.start + 1})"
         raise SearchError(what, expected="text in UTF-8") from None
     text = text.strip()
-    if not text:
+    if all(unicodedata.category(character) in _INVISIBLE for character in text):
         raise SearchError(f"{name} is empty", expected='a sentence, such as "a dog runs"')
     if len(text) > LONGEST:
         raise SearchError(f"{name} has {len(text):,} characters", expected=f"a sentence of at most {LONGEST:,}")
     return text
+
+
+def _tokens(text: str, vocabulary: Vocabulary) -> dict[str, None]:
+    """Return the tokens of a text without white space and joiners, each once, in order."""
+    tokens = split(_normalised(text, vocabulary), vocabulary.unit)
+    return dict.fromkeys(token for token in tokens if token.strip() and token not in JOINERS)
 
 
 def _normalised(text: str, vocabulary: Vocabulary) -> str:
@@ -80,4 +98,5 @@ def _normalised(text: str, vocabulary: Vocabulary) -> str:
 def _listed(tokens: tuple[str, ...]) -> str:
     # A token that would move the cursor of a terminal is escaped.
     readable = (token if token.isprintable() else token.encode("unicode_escape").decode() for token in tokens)
-    return and_more((f"“{short(token, QUOTED - 2)}”" for token in readable), 8)
+    marked = (f"◌{token}" if is_mark(token[0]) else token for token in readable)
+    return and_more((f"“{short(token, QUOTED - 2)}”" for token in marked), 8)

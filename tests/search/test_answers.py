@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from unicodedata import category, east_asian_width, normalize
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pipeline.cli.search_text import cut
 from sightword.search.answers import as_csv, shown
 
 
@@ -20,10 +24,38 @@ from sightword.search.answers import as_csv, shown
         ("untouched, as typed.", "untouched, as typed."),
         ("an 'apple' on a table", "an 'apple' on a table"),
         ("", ""),
+        ("Un chien !\nIl court\N{NO-BREAK SPACE}!", "Un chien!\nIl court\N{NO-BREAK SPACE}!"),
     ],
 )
 def test_a_caption_is_shown_without_the_spaces_of_a_tokeniser(caption, read):
     assert shown(caption) == read
+
+
+JOINED = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}"
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "read"),
+    [
+        ("a dog runs", 10, "a dog runs"),
+        ("a dog runs", 9, "a dog ru…"),
+        ("两只狗在雪地里奔跑", 18, "两只狗在雪地里奔跑"),
+        ("两只狗在雪地里奔跑", 17, "两只狗在雪地里奔…"),
+        (normalize("NFD", "éééé"), 3, normalize("NFD", "éé") + "…"),
+        (f"a{JOINED}b", 5, "a…"),
+        (f"a{JOINED}b", 6, f"a{JOINED}b"),
+        ("दौड़ रहे", 3, "दौ…"),
+    ],
+)
+def test_a_line_is_cut_at_its_columns_between_letters(text, room, read):
+    assert cut(text, room) == read
+
+
+@given(st.text(), st.integers(1, 30))
+def test_a_cut_line_fits_and_is_the_begin_of_the_text(text, room):
+    found = cut(text, room)
+    assert text.startswith(found.removesuffix("…") if found != text else text)
+    assert sum(1 + (east_asian_width(one) in "WF") for one in found if category(one) not in ("Mn", "Me", "Cf")) <= room
 
 
 def test_cells_come_back_as_they_were_but_for_formulas():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import SearchError
-from sightword.search.query import LONGEST, check_query
+from sightword.search.query import LONGEST, Query, check_query
 
 CHARACTERS = Vocabulary.build(["a dog runs ."], normalise=Normalisation(case="lower", full_stop="add"))
 WORDS = Vocabulary.build(["a dog runs ."], unit="word")
@@ -20,6 +22,7 @@ WORDS = Vocabulary.build(["a dog runs ."], unit="word")
     [
         ("", "empty"),
         (" \t\n", "empty"),
+        ("\N{ZERO WIDTH JOINER}\N{SOFT HYPHEN}", "empty"),
         ("a" * 100_000, "100,000 characters"),
         ("a" * (LONGEST + 1), "1,001 characters"),
         ("a \udcff", r"UTF-8 \(character 3\)"),
@@ -48,6 +51,20 @@ def test_unknown_words_and_letters_are_told_once():
     assert check_query("a dog", WORDS).note == ""
     with pytest.raises(SearchError, match="no word of the query is known to this encoder: “cats”"):
         check_query("cats", WORDS)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_query_in_another_unicode_form_than_the_captions_is_read_in_theirs(form):
+    vocabulary = Vocabulary.build([normalize(form, "über Żółć tiếng हिन्दी 한국어 .")])
+    text = "über tiếng 한국"
+    for typed in ("NFC", "NFD"):
+        assert check_query(normalize(typed, text), vocabulary) == Query(normalize(form, text))
+
+
+def test_an_unknown_mark_is_told_with_a_letter_to_stand_on():
+    assert (
+        check_query("a dog\N{COMBINING DIAERESIS}", CHARACTERS).note == "The character “◌̈” is unknown to this encoder."
+    )
 
 
 @given(st.text(max_size=60), st.sampled_from([CHARACTERS, WORDS]))
