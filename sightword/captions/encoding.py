@@ -28,7 +28,7 @@ def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[Ca
 
 def with_ids(table: CaptionTable, vocabulary: Vocabulary) -> CaptionTable:
     """Return the captions with the ids of a vocabulary; CaptionsError if one is empty after normalisation."""
-    ids = [np.array(vocabulary.encode(text), dtype=np.int32) for text in table.texts]
+    ids = [row.astype(np.int32) for row in vocabulary.rows(table.texts)]
     empty = next((row for row, own in enumerate(ids) if not len(own)), None)
     if empty is not None:
         what = f"the caption {quote(table.texts[empty])} is empty after normalisation"

@@ -6,10 +6,13 @@ In the published code the digit 0 shares its id with padding; here no token does
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.units import NOUN, UNITS, Unit, is_token, join, split
@@ -71,6 +74,24 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text's tokens after normalisation; an unknown token gets 1."""
         return [self._ids.get(token, UNKNOWN) for token in split(self.normalise(text), self.unit)]
+
+    @cached_property
+    def _id_of_code(self) -> npt.NDArray[np.int64]:
+        """The id of each code point up to the first behind the largest token's, which stands for all others."""
+        codes = np.array([ord(token) for token in self.tokens])
+        found = np.full(codes.max() + 2, UNKNOWN, np.int64)
+        found[codes] = np.arange(_FIRST, len(self))
+        return found
+
+    def rows(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
+        """Return the ids of each text as :meth:`encode` does; those of characters are looked up together."""
+        if self.unit != "character":
+            return [np.array(self.encode(text), np.int64) for text in texts]
+        normalised = [self.normalise(text) for text in texts]
+        codes = np.frombuffer("".join(normalised).encode("utf-32-le", "surrogatepass"), "<u4")
+        ids = self._id_of_code[np.minimum(codes, len(self._id_of_code) - 1)]
+        ends = np.cumsum([len(text) for text in normalised], dtype=np.int64).tolist()
+        return [ids[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of ids, without padding and with U+FFFD for unknown tokens.

@@ -49,21 +49,21 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
     Raises:
         EncoderError: a text has more than ``most`` tokens.
     """
-    ids_of: dict[str, npt.NDArray[np.int64]] = {}
-    strange = []
-    for place, text in enumerate(texts):
-        if text not in ids_of:
-            ids_of[text] = ids = np.asarray(vocabulary.encode(text), np.int64)
-            if len(ids) > most:
-                more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
-                raise EncoderError(
-                    f"sentence {place} has {len(ids):,} tokens", expected=f"at most {most:,}", todo=f"Cut it{more}."
-                )
-            if (ids == UNKNOWN).all():
-                strange.append(place)
-    first = short(ascii(texts[strange[0]])) if strange else ""
+    different = list(dict.fromkeys(texts))
+    rows = vocabulary.rows(different)
+    long = next((place for place, ids in enumerate(rows) if len(ids) > most), None)
+    if long is not None:
+        more = f", or give max_length, which may be {LONGEST:,} and takes long" if most < LONGEST else ""
+        what = f"sentence {texts.index(different[long])} has {len(rows[long]):,} tokens"
+        raise EncoderError(what, expected=f"at most {most:,}", todo=f"Cut it{more}.")
+    lengths = np.array([len(ids) for ids in rows], np.int64)
+    known = np.append(0, np.cumsum(np.concatenate(rows or [np.empty(0, np.int64)]) != UNKNOWN))  # up to each token
+    ends = np.cumsum(lengths)
+    strange = np.flatnonzero(known[ends] == known[ends - lengths])
+    first = short(ascii(different[strange[0]])) if len(strange) else ""
     what = f"%d of %d sentences have no {NOUN[vocabulary.unit]} that the encoder knows (the first: %s)"
-    warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(ids_of), first)
+    warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(different), first)
+    ids_of = dict(zip(different, rows, strict=True))
     return [ids_of[text] for text in texts]
 
 

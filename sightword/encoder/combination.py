@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -195,7 +196,7 @@ class Combination:
         """Embed with every network by ``embed``, and return the combined vectors (N, D)."""
         vectors = [embed(part) if isinstance(part, Part) else part.combined(embed) for part in self.parts]
         if self.combine == "sum":
-            total: Floats = np.add.reduce(vectors, axis=0, dtype=np.float32)
+            total = functools.reduce(np.add, vectors)
             return unit_rows(total) if self.renormalise else total
         if self.renormalise:
             pairs = zip(vectors, self.lengths, strict=True)

@@ -331,7 +331,8 @@ class SentenceEncoder(Combination):
         for space, module in heads.items():
             values = mapped(module, vectors, self.device)
             values = unit_rows(values) if unit else values
-            found[space] = values[places[0]] if isinstance(sentences, str) else values[places]
+            values = values if len(values) == len(places) else values[places]
+            found[space] = values[0] if isinstance(sentences, str) else values
         return found
 
     def _sides(self, captions: object, images: object) -> tuple[torch.Tensor, torch.Tensor]:

@@ -98,7 +98,7 @@ def _check(encoder: SentenceEncoder) -> None:
 
 def _largest_difference(place: Path, encoder: SentenceEncoder) -> float:
     sentences = _made_up(encoder)
-    ids, lengths = pad([np.asarray(encoder.vocabulary.encode(text), np.int64) for text in sentences])
+    ids, lengths = pad(encoder.vocabulary.rows(sentences))
     pairs = [(run(place / CAPTIONS, ids=ids.numpy(), lengths=lengths.numpy()), encoder.encode(sentences))]
     if encoder.features_width:
         features = np.random.default_rng(0).normal(size=(7, encoder.features_width)).astype(np.float32)

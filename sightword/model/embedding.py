@@ -78,7 +78,7 @@ def embed_captions(
             with torch.inference_mode():
                 for part in batches:
                     work(part)
-    return found[places_of]
+    return found if len(found) == len(places_of) else found[places_of]
 
 
 @functools.cache  # once in a process

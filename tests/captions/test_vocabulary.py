@@ -34,6 +34,17 @@ def test_ids_are_dense_sorted_and_never_padding(known: list[str], text: str) -> 
         assert number != PAD
 
 
+@given(
+    texts,
+    st.lists(st.text(st.characters(exclude_categories=())), max_size=5),
+    st.sampled_from(["character", "word", "treebank"]),
+)
+def test_rows_are_the_ids_of_each_text(known: list[str], others: list[str], unit: Any) -> None:
+    vocabulary = Vocabulary.build(["a", *known], normalise=Normalisation(whitespace="collapse"), unit=unit)
+    rows = vocabulary.rows([*known, *others])
+    assert [row.tolist() for row in rows] == [vocabulary.encode(text) for text in [*known, *others]]
+
+
 @given(texts)
 def test_a_saved_vocabulary_is_read_back_unchanged(known: list[str]) -> None:
     vocabulary = Vocabulary.build(known, normalise=Normalisation(case="lower", full_stop="add"))

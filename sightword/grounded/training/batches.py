@@ -107,7 +107,7 @@ def described(pairs: Pairs, most: int, vocabulary: Vocabulary | None = None) -> 
     if vocabulary is None:
         ids = [pairs.ids[row] for row in kept]
     else:
-        ids = [np.asarray(vocabulary.encode(pairs.texts[row]), np.int64) for row in kept]
+        ids = vocabulary.rows([pairs.texts[row] for row in kept])
     found = Described.of(ids, picture_of.astype(np.int64), pairs.features[pictures])
     return replace(found, left_out=len(pairs.ids) - len(kept))
 
