@@ -9,17 +9,12 @@ the gradient of the weights is one large product after the last step. Gates, the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch.backends import mkldnn
-from torch.nn import functional as F
 
-Product = Callable[[torch.Tensor], torch.Tensor]
-
-ONE_DNN = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
-"""Private operators of torch, used where this torch has them."""
+from sightword.model.products import multiply, repeated_product
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -107,7 +102,7 @@ class GruPass(Pass):
 
     def gates(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the inputs' part of the gates reset, update and new: (N, 3H)."""
-        return torch.addmm(self.weights.input_bias, inputs, self.weights.input.t())
+        return multiply(inputs, self.weights.input.t(), self.weights.input_bias)
 
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
         """Compute the gradients of the gates step by step, then the gradients of all weights at once."""
@@ -144,9 +139,9 @@ class GruPass(Pass):
             by_states: the gradients of the states' part of reset, update and new, (N, 3H).
         """
         hidden = self.hidden
-        return by_inputs @ self.weights.input.roll(hidden, 0), Weights(
-            (by_inputs.t() @ inputs).roll(-hidden, 0),
-            by_states.t() @ before,
+        return multiply(by_inputs, self.weights.input.roll(hidden, 0)), Weights(
+            multiply(by_inputs.t(), inputs).roll(-hidden, 0),
+            multiply(by_states.t(), before),
             by_inputs.sum(0).roll(-hidden, 0),
             by_states.sum(0),
         )
@@ -159,7 +154,7 @@ class LstmPass(Pass):
         """Compute the gates i, f, g and o; the cell becomes ``f c + i g``, the state ``o tanh(c)``."""
         hidden, weights = self.hidden, self.weights
         bias = weights.input_bias + weights.recurrent_bias
-        gates = torch.addmm(bias, inputs, weights.input.t())  # (N, 4H): input, forget, cell, output
+        gates = multiply(inputs, weights.input.t(), bias)  # (N, 4H): input, forget, cell, output
         states = gates.new_empty(len(gates), hidden)
         cells = torch.empty_like(states) if keep else None
         state = states.new_zeros(self.rows, hidden)
@@ -206,38 +201,8 @@ class LstmPass(Pass):
             cell_back.mul_(forget)
             back.copy_(product(kept[block]))
         bias = kept.sum(0)
-        return kept @ weights.input, Weights(kept.t() @ inputs, kept.t() @ self.before(states), bias, bias)
+        by_recurrent = multiply(kept.t(), self.before(states))
+        return multiply(kept, weights.input), Weights(multiply(kept.t(), inputs), by_recurrent, bias, bias)
 
 
 PASSES: dict[str, type[Pass]] = {"gru": GruPass, "lstm": LstmPass}
-
-
-def repeated_product(weight: torch.Tensor, bias: torch.Tensor | None, rows: int) -> Product:
-    """Return the function ``lines -> lines @ weight.T + bias``, for many calls with up to ``rows`` lines.
-
-    Where oneDNN supports the type on this CPU, it lays the weights out once and not at each call.
-    """
-    if not _one_dnn(weight.dtype):
-        return lambda lines: F.linear(lines, weight, bias)
-    laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
-    linear = torch.ops.mkldnn._linear_pointwise
-    return lambda lines: linear(lines, laid_out, bias, "none", [], "")
-
-
-def single_product(lines: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Return ``lines @ weight.T``, without a gradient; oneDNN can be twice as fast in float32 as torch's own product.
-
-    Both may be transposed views.
-    """
-    if lines.device.type != "cpu" or not _one_dnn(lines.dtype):
-        return lines @ weight.t()
-    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(lines, weight, None, "none", [], "")
-    return found
-
-
-def _one_dnn(dtype: torch.dtype) -> bool:
-    """Return whether oneDNN multiplies this type here; bfloat16 needs a CPU that has it, or AVX512."""
-    there = mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch's own types lack it
-    if not there or not all(hasattr(torch.ops.mkldnn, name) for name in ONE_DNN):  # another release may lack them
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

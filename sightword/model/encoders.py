@@ -15,6 +15,7 @@ from sightword.model.inference import gru_states
 from sightword.model.ngrams import NGrams
 from sightword.model.packing import Packing
 from sightword.model.pooling import pooling
+from sightword.model.products import linear
 from sightword.model.recurrent import Recurrent
 from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.model.similarity import unit
@@ -129,7 +130,8 @@ class ImageEncoder(nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Map raw features, float (B, D), to float32 unit vectors (B, width)."""
-        return unit(self.linear(self.dropout((features - self.mean) / self.deviation)), self.similarity)
+        lines = self.dropout((features - self.mean) / self.deviation)
+        return unit(linear(lines, self.linear.weight, self.linear.bias), self.similarity)
 
 
 class Encoders(nn.Module):

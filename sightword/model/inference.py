@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from sightword.compute.threads import side_by_side
-from sightword.model.cells import Weights, repeated_product
+from sightword.model.cells import Weights
 from sightword.model.packing import Packing
+from sightword.model.products import repeated_product
 
 
 def gru_states(layers: Sequence[nn.GRU], tokens: torch.Tensor, places: torch.Tensor, packing: Packing) -> torch.Tensor:

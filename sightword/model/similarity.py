@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
+from sightword.model.products import linear
 from sightword.model.shape import ComparisonName, SimilarityName
 
 Number = TypeVar("Number", np.float32, np.float64)
@@ -53,7 +54,7 @@ def scores(captions: torch.Tensor, images: torch.Tensor, similarity: ComparisonN
             ``reversed_order``, minus E(i, c).
     """
     if similarity in ("cosine", "dot"):
-        return captions @ images.T
+        return linear(captions, images)
     if similarity == "order":
         return -order_errors(captions, images)
     return -order_errors(images, captions).T

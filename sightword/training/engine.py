@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
+from sightword.compute.memory import keep_memory
 from sightword.errors import TrainingError
 from sightword.messages import flat
 from sightword.settings import Settings
@@ -178,6 +179,7 @@ def run(
         TrainingError: a loss is not finite, or the run diverges.
         SetupError: events are wanted, and the package tensorboard is not installed.
     """
+    keep_memory()
     losses: Pending = {}
     with open_events(checkpoint.folder.name if checkpoint else None, task.section, task.settings.model_dump()) as write:
         _resume(task, losses, checkpoint, processes)

@@ -119,7 +119,7 @@ def test_bfloat16_works_where_onednn_does_not_know_it():
     """As on a processor with AVX2 only; oneDNN asks once, so it takes a process of its own."""
     code = """if True:
         import torch
-        from sightword.model.cells import repeated_product
+        from sightword.model.products import repeated_product
         weight, lines = torch.randn(96, 32).bfloat16(), torch.randn(8, 32).bfloat16()
         assert torch.equal(repeated_product(weight, None, 8)(lines), lines @ weight.t())
     """

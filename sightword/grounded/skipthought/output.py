@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from sightword.model.cells import single_product
+from sightword.model.products import single_product
 
 BYTES, ELSEWHERE = 32_000_000, 1_000_000_000
 """Bytes of the logits of a block of lines on a CPU, and elsewhere."""

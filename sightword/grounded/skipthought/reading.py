@@ -13,9 +13,10 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from sightword.compute.devices import move
-from sightword.model.cells import GruPass, Weights, single_product
+from sightword.model.cells import GruPass, Weights
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
+from sightword.model.products import single_product
 from sightword.model.recurrent import states_by_torch
 
 
