@@ -105,8 +105,8 @@ def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp
     assert stored == expected
     assert len(set(stored.values())) == 40
 
-    other = dataclasses.replace(here.identity, kernel="cpu-1-other")
+    other = dataclasses.replace(here.identity, kernel="cpu-2-other")
     with pytest.raises(
-        FeaturesError, match=r"another kind of feature \(kernel cpu-1\S*\); expected kernel cpu-1-other"
+        FeaturesError, match=r"another kind of feature \(kernel cpu-2\S*\); expected kernel cpu-2-other"
     ):
         Worker(settings, resized, store, machine, other)

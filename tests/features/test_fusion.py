@@ -11,7 +11,7 @@ import torch
 from lively_networks import difference, distance, lively, pictures
 from torch import nn
 
-from sightword.features.fusion import FusedConvolution, fuses, ready
+from sightword.features.fusion import FusedConvolution, FusedLinear, fuses, ready
 
 CPU = torch.device("cpu")
 
@@ -98,6 +98,44 @@ def test_what_cannot_be_fused_is_left_alone() -> None:
         fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)
         assert difference(plain, fast(images)) < 1e-5
     assert any(isinstance(module, FusedConvolution) for module in fast.modules())
+
+
+class Residual(nn.Module):
+    """A sum whose summand nothing reads ``again``, a later addition does, or the convolution itself does."""
+
+    def __init__(self, again: str) -> None:
+        super().__init__()
+        self.one, self.two, self.three = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))
+        self.again = again
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        first = torch.relu(self.one(images))
+        total = torch.relu(self.two(first if self.again == "itself" else self.three(first)) + first)
+        return total + first if self.again == "later" else total
+
+
+@pytest.mark.parametrize("again", ["", "later", "itself"])
+def test_a_residual_is_overwritten_where_nothing_reads_it_again(again) -> None:
+    torch.manual_seed(0)
+    network, images = Residual(again).eval(), torch.randn(2, 4, 8, 8)
+    with torch.inference_mode():
+        plain = network(images)
+        fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)
+        assert difference(plain, fast(images)) < 1e-5
+    assert fast.get_submodule("two").overwrites is not bool(again)
+
+
+def test_linear_layers_are_computed_by_onednn() -> None:
+    """Also for rows that are not contiguous, and where other code reads the weight, as Swin does."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(5, 7), nn.GELU(), nn.Linear(7, 3, bias=False)).eval()
+    rows = torch.randn(5, 2, 4).permute(1, 2, 0)
+    with torch.inference_mode():
+        fast = ready(copy.deepcopy(network), precision="fp32", device=CPU)
+        assert difference(network(rows), fast(rows)) < 1e-6
+        read = nn.functional.linear(rows, fast.get_submodule("0").weight)
+        assert torch.equal(read, nn.functional.linear(rows, network[0].weight))
+    assert sum(isinstance(module, FusedLinear) for module in fast.modules()) == 2
 
 
 class Untraceable(nn.Module):
