@@ -48,7 +48,7 @@ def _sample(settings: CorpusSettings) -> Corpus:
     with atomic_folder(FOLDER) as folder:
         (folder / PICTURES.name).mkdir()
         corpus = seal(make_sample(world, folder / PICTURES.name, progress=True), settings.seal)
-        corpus = with_beside(corpus, settings, {image.image_id for image in corpus.images})
+        corpus = with_beside(corpus, settings, corpus.images)
         write_senteval(folder / "senteval", world)
         write_tables(folder, corpus, settings.pictures)
     return corpus

@@ -6,11 +6,11 @@ A group is the captions of one picture; line n of each file of a name is of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sightword.corpus.records import Caption, Corpus, Dropped
+from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.corpus.settings import CorpusSettings, read_list
 from sightword.errors import CorpusError
 from sightword.io.opening import lines
@@ -23,7 +23,7 @@ _TODO = (
 )
 
 
-def with_beside(corpus: Corpus, settings: CorpusSettings, named: Collection[str]) -> Corpus:
+def with_beside(corpus: Corpus, settings: CorpusSettings, named: Iterable[Image]) -> Corpus:
     """Return the corpus with the captions of ``corpus.beside``, without those of its own pictures.
 
     Two pictures are the same if their ids are equal, or begin with the same number: the part of a name of Flickr8k
@@ -32,7 +32,7 @@ def with_beside(corpus: Corpus, settings: CorpusSettings, named: Collection[str]
     Args:
         corpus: the corpus.
         settings: the section ``corpus``.
-        named: the ids of all pictures that the corpus names, also of those that were dropped.
+        named: all pictures that the corpus names, also those that were dropped.
 
     Raises:
         CorpusError: no file fits the pattern, files of one name have unequal numbers of lines, or nothing is left.
@@ -40,7 +40,10 @@ def with_beside(corpus: Corpus, settings: CorpusSettings, named: Collection[str]
     """
     if not settings.beside_files:
         return corpus
-    own, without = set(map(_key, named)), read_list(settings.beside_without) if settings.beside_without else ()
+    own, without = (
+        {_key(image.image_id) for image in named},
+        read_list(settings.beside_without) if settings.beside_without else (),
+    )
     found: dict[str, list[Caption]] = {}
     for caption in _read(Path(settings.beside), settings.beside_files):
         found.setdefault(caption.image_id, []).append(caption)

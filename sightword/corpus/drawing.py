@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self
 
+import numpy as np
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
+from sightword.corpus.compact import DIGEST, Rows
 from sightword.corpus.listing import Listing
-from sightword.corpus.records import Corpus, Image
+from sightword.corpus.records import ALL_SPLITS, Corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.machine import is_address
@@ -67,19 +69,19 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
     Raises:
         CorpusError: a drawn split, or training, has no picture.
     """
-    named = {image.split for image in corpus.images}
+    images, splits = corpus.images, corpus.images.split
     shares = {
         split: share
         for split, share in (("dev", settings.draw_dev), ("test", settings.draw_test))
-        if share and split not in named
+        if share and ALL_SPLITS.index(split) not in splits
     }
     if not shares:
         return corpus
-    training = [image for image in corpus.images if image.split == "train"]
-    first = _equal(training, listing) if listing else {}
-    drawn = [replace(one, split=_split(first.get(one.image_id, one.image_id), shares)) if one.split == "train" else one
-             for one in corpus.images]  # fmt: skip
-    counts = {split: sum(image.split == split for image in drawn) for split in ("train", *shares)}
+    training = np.flatnonzero(splits == ALL_SPLITS.index("train"))
+    first = _equal(corpus, training, listing) if listing else {}
+    for place in training.tolist():
+        splits[place] = ALL_SPLITS.index(_split(images.image_id(first.get(place, place)), shares))
+    counts = {split: int((splits == ALL_SPLITS.index(split)).sum()) for split in ("train", *shares)}
     if empty := [split for split, count in counts.items() if not count]:
         what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
         todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
@@ -90,7 +92,7 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
     copies = f", {plural(len(first), 'copy', 'copies')} with their originals" if first else ""
     unseen = "" if listing else "; no picture was looked at for copies"
     words = f"{told} of {len(training)} pictures drawn by a hash of their ids{copies}{unseen}"
-    return replace(corpus, images=drawn, drawing=words)
+    return replace(corpus, images=images.with_splits(splits), drawing=words)
 
 
 def _split(image_id: str, shares: Mapping[str, float]) -> str:
@@ -102,28 +104,30 @@ def _split(image_id: str, shares: Mapping[str, float]) -> str:
     return "train"
 
 
-def _equal(images: list[Image], listing: Listing) -> dict[str, str]:
+def _equal(corpus: Corpus, training: Rows, listing: Listing) -> dict[int, int]:
     """Return the first picture, by id, with the same bytes, of each picture that is not the first one.
 
     Only pictures of one size are read. Of an object elsewhere, its version stands for its bytes; members of a tar that
     lies elsewhere are not compared.
     """
-    known: Mapping[str, bytes] = getattr(listing, "digests", {})
-    by_size: dict[object, list[tuple[Image, Place]]] = {}
-    for image in images:
-        if image.path is None:
-            continue
-        place = listing.place(image.path)
-        by_size.setdefault(known.get(image.path) or _size(place), []).append((image, place))
-    alike = [pair for size, group in by_size.items() if size is not None and len(group) > 1 for pair in group]
-    found: dict[object, str] = {}
-    first = {}
-    for image, place in tqdm(alike, desc="corpus: copies", unit="picture", disable=len(alike) < SHOWN or None):
-        content = known.get(image.path or "") or _content(place)
-        original = found.setdefault(content, image.image_id)
-        if original != image.image_id:
-            first[image.image_id] = original
-    return first
+    images, content = corpus.images, np.zeros((len(training), 2), np.uint64)
+    if images.hashed:
+        content[:] = images.digests()[training]
+    sizes = np.zeros(len(training), np.int64)
+    for number in np.flatnonzero(~content.any(axis=1)).tolist():
+        image = images[training[number]]
+        size = None if image.path is None else _size(image.place or listing.place(image.path))
+        sizes[number] = 0 if size is None else hash(size) or 1
+    _, back, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero((counts[back] > 1) & (sizes != 0))
+    for number in tqdm(alike.tolist(), desc="corpus: copies", unit="picture", disable=len(alike) < SHOWN or None):
+        image = images[training[number]]
+        content[number] = np.frombuffer(_content(image.place or listing.place(str(image.path))), np.uint64)
+    order = np.lexsort((content[:, 1], content[:, 0]))
+    new = np.append(True, (content[order][1:] != content[order][:-1]).any(axis=1))
+    original = order[np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))]
+    copies = (original != order) & content[order].any(axis=1)
+    return dict(zip(training[order[copies]].tolist(), training[original[copies]].tolist(), strict=True))
 
 
 def _size(place: Place) -> object:
@@ -137,10 +141,11 @@ def _size(place: Place) -> object:
         return None  # the stage resize says why it cannot be read
 
 
-def _content(place: Place) -> object:
+def _content(place: Place) -> bytes:
+    """Return a hash of a picture's bytes, or of the version of an object; zeros if the picture cannot be read."""
     if is_address(place.path):
-        return place.part and place.part.version
+        return hashlib.sha256(str(place.part and place.part.version).encode()).digest()[:DIGEST]
     try:
-        return hashlib.sha256(reading.read(place, LARGEST)).digest()
+        return hashlib.sha256(reading.read(place, LARGEST)).digest()[:DIGEST]
     except OSError:
-        return place
+        return bytes(DIGEST)

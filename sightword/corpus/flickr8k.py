@@ -8,8 +8,9 @@ from typing import Literal
 
 from pydantic import field_validator
 
+from sightword.corpus.cleaning import refuse_other_forms
 from sightword.corpus.listing import Listing
-from sightword.corpus.records import Caption, Image, check_path, refuse_other_forms
+from sightword.corpus.records import Caption, Image, check_path
 from sightword.corpus.settings import CorpusSettings, check_list, read_list
 from sightword.errors import CorpusError
 from sightword.io.names import Names

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
 from sightword.corpus.arrow_files import Piece, column, count_without, opened, pieces
 from sightword.corpus.columns import Columns, Role, find
 from sightword.corpus.listing import Listing
-from sightword.corpus.records import Caption, Image
 from sightword.corpus.rows import UNKNOWN, Records, Row
 from sightword.errors import CorpusError
 from sightword.messages import quote
@@ -49,10 +48,7 @@ class Layout:
 class Held(Listing):
     """Pictures whose bytes are in tables, and what the tables say of them."""
 
-    images: list[Image] = field(default_factory=list, compare=False)
-    captions: list[Caption] = field(default_factory=list, compare=False)
-    digests: Mapping[str, bytes] = field(default_factory=dict, compare=False)
-    """The hash of each picture's bytes, if they were read."""
+    records: Records = field(default_factory=Records, compare=False)
 
 
 def layout(file: Path, given: Mapping[Role, str]) -> Layout:
@@ -115,78 +111,53 @@ def held(folder: Path, files: Sequence[tuple[Path, Layout, str]], *, hashed: boo
     """
     named = all(one.columns.name or one.path for _, one, _ in files)
     hashed = hashed or not named or any(count_without(file, str(one.data)) != 0 for file, one, _ in files)
-    made = _Collected()
+    records = _collected(files, hashed=hashed) or _collected(files, hashed=True)
+    if records is None or not records.images.has_place(np.arange(len(records.images))).any():
+        todo = "Write the data set with its pictures in it, or with the names of files."
+        raise CorpusError("holds no picture: the bytes of all rows are missing", where=files[0][0], todo=todo)
+    return Held(folder, frozenset(), records=records)
+
+
+def _collected(files: Sequence[tuple[Path, Layout, str]], *, hashed: bool) -> Records | None:
+    """Return the records of all files; None if rows without hashes have no names, or share a name."""
+    records = Records(placed=True, hashed=hashed)
     with tqdm(desc="corpus", unit="row", disable=None if hashed else True, mininterval=1) as bar:
         for file, one, split in files:
             for piece in pieces(file, _wanted(one, data=hashed), _AT_A_TIME[hashed]):
-                if not made.add(file, one, split, piece, hashed=hashed):
-                    return held(folder, files, hashed=True)
+                if not _add(records, file, one, split, piece):
+                    return None
                 bar.update(piece.rows)
-    if not made.index:
-        raise CorpusError("holds no picture: the bytes of all rows are missing", where=files[0][0], todo=_TODO)
-    records = made.records
-    return Held(folder, frozenset(made.index), images=records.images, captions=records.captions,
-                digests=made.digests, places=_Places(made))  # fmt: skip
+    code, first = records.images.groups
+    if not hashed:
+        return records if len(code) == len(first) else None
+    digests = records.images.digests()
+    real = np.flatnonzero(digests.any(axis=1))
+    numbers, at = np.unique(code[real], return_index=True)
+    original = np.zeros(len(first), np.int64)
+    original[numbers] = real[at]
+    other = real[(digests[real] != digests[original[code[real]]]).any(axis=1)]
+    if len(other):
+        image = records.images[other[0]]
+        what = f"the picture {quote(image.image_id)} has other bytes than in an earlier row"
+        todo = "Name a column in which each picture has a name of its own, such as corpus.columns: {name: id}."
+        raise CorpusError(what, where=image.where, todo=todo)
+    return records
 
 
-class _Collected:
-    """The rows so far, and the place of each picture with bytes, by its number in ``index``."""
-
-    def __init__(self) -> None:
-        self.records = Records()
-        self.index: dict[str, int] = {}
-        self.digests: dict[str, bytes] = {}
-        self.sources: list[tuple[str, str]] = []
-        """Path and column of each file."""
-        self.files, self.rows, self.offsets, self.lengths = array("L"), array("Q"), array("q"), array("q")
-
-    def add(self, file: Path, found: Layout, split: str, piece: Piece, *, hashed: bool) -> bool:
-        """Add a piece of a file; return whether its rows have names, each its own, or the bytes of the pictures."""
-        source = str(file), str(found.data)
-        if source not in self.sources[-1:]:
-            self.sources.append(source)
-        digests = [_digest(one) for one in column(piece.batch, source[1])] if hashed else [None] * piece.rows
-        spans = piece.spans(source[1]) if piece.base is not None else [(-1, -1)] * piece.rows
-        names = _names(piece, found, digests)
-        for place, row in enumerate(_rows(file, found, piece, names)):
-            digest = digests[place]
-            if not hashed and (not row.name or row.name in self.index):
-                return False
-            if not row.name:
-                raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_TODO)
-            self.records.add(row, split)
-            if digest and self.digests.setdefault(row.name, digest) != digest:
-                what = f"the picture {quote(row.name)} has other bytes than in an earlier row"
-                todo = "Name a column in which each picture has a name of its own, such as corpus.columns: {name: id}."
-                raise CorpusError(what, where=row.where, todo=todo)
-            if row.name not in self.index and (digest or not hashed):
-                self.index[row.name] = len(self.rows)
-                self.files.append(len(self.sources) - 1)
-                self.rows.append(piece.start + place)
-                self.offsets.append(spans[place][0])
-                self.lengths.append(spans[place][1])
-        return True
-
-
-class _Places(Mapping[str, Place]):
-    """The place of each picture, made when it is asked for, since a million of them would take 300 MB."""
-
-    def __init__(self, made: _Collected) -> None:
-        self._index, self._sources, self._files = made.index, made.sources, made.files
-        self._rows, self._offsets, self._lengths = made.rows, made.offsets, made.lengths
-
-    def __getitem__(self, name: str) -> Place:
-        number = self._index[name]
-        path, data = self._sources[self._files[number]]
-        if self._offsets[number] >= 0:
-            return Place(path, Part(self._offsets[number], self._lengths[number]))
-        return Place(path, Part(row=self._rows[number], column=data))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._index)
-
-    def __len__(self) -> int:
-        return len(self._index)
+def _add(records: Records, file: Path, found: Layout, split: str, piece: Piece) -> bool:
+    """Add a piece of a file; return whether its rows have names, or the bytes of the pictures."""
+    path, data, hashed = str(file), str(found.data), records.images.hashed
+    digests = [_digest(one) for one in column(piece.batch, data)] if hashed else [None] * piece.rows
+    spans = piece.spans(data) if piece.base is not None else None
+    for at, row in enumerate(_rows(file, found, piece, _names(piece, found, digests))):
+        digest = digests[at]
+        if not row.name and not hashed:
+            return False
+        if not row.name:
+            raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_TODO)
+        part = Part(*spans[at]) if spans else Part(row=piece.start + at, column=data)
+        records.add(row, split, Place(path, part) if digest or not hashed else None, digest)
+    return True
 
 
 def _wanted(found: Layout, *, data: bool = False) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sightword.corpus.beside import with_beside
+from sightword.corpus.cleaning import clean
 from sightword.corpus.drawing import Drawn, draw
-from sightword.corpus.records import Corpus, clean
+from sightword.corpus.records import Corpus
 from sightword.corpus.sealing import seal
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
@@ -26,4 +27,4 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     corpus = clean(images, captions, listing, require_pictures=settings.require_pictures)
     if isinstance(settings, Drawn):
         corpus = draw(corpus, settings, listing)
-    return with_beside(seal(corpus, settings.seal), settings, {image.image_id for image in images})
+    return with_beside(seal(corpus, settings.seal), settings, images)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sightword.corpus.records import Caption, Image, check_path, split_name
+from sightword.corpus.compact import Captions, Pictures
+from sightword.corpus.records import Image, check_path, split_name
+from sightword.places.place import Place
 
 UNKNOWN = "und"
 """The code of a language that a table leaves open, as in BCP 47."""
@@ -25,16 +27,13 @@ class Row(NamedTuple):
 class Records:
     """The pictures and captions of the rows so far; a picture has one row or several."""
 
-    def __init__(self) -> None:
-        self.captions: list[Caption] = []
-        self._images: dict[tuple[str, str | None], Image] = {}
+    def __init__(self, *, placed: bool = False, hashed: bool = False) -> None:
+        """Make a list without rows; ``placed`` and ``hashed`` are those of :class:`Pictures`."""
+        self.images = Pictures(placed=placed, hashed=hashed, rows_of_table=True)
+        self.captions = Captions(self.images)
+        self._last: tuple[str, str | None] | None = None
 
-    @property
-    def images(self) -> list[Image]:
-        """The pictures; one with two splits has two records."""
-        return [*self._images.values()]
-
-    def add(self, row: Row, split: str) -> None:
+    def add(self, row: Row, split: str, place: Place | None = None, digest: bytes | None = None) -> None:
         """Add a row; ``split`` is that of rows that name none.
 
         Equal captions within a row are records of their own; an equal caption in another row is a repeated record.
@@ -43,11 +42,12 @@ class Records:
             CorpusError: the name is no plain path, or the split is unknown.
         """
         own = split if row.split is None else split_name(row.split, row.where)
-        image = self._images.get((row.name, own))
-        if image is None:
+        if self.images.placed or (row.name, own) != self._last:
             name = check_path(row.name, row.where)
-            image = self._images[name, own] = Image(name, name, own, row.where)
-        for place, text in enumerate(row.captions):
-            before = row.captions[:place].count(text)
+            self.images.add(Image(name, name, own, row.where, place), digest)
+            self._last = name, own
+        picture = len(self.images) - 1
+        for number, text in enumerate(row.captions):
+            before = row.captions[:number].count(text)
             key = f"{text}#{before}" if before else text
-            self.captions.append(Caption(image.image_id, key, text, row.where, row.language))
+            self.captions.add(picture, key, text, row.where, row.language)

@@ -7,9 +7,12 @@ The tables have the captions of these pictures under their own split, and the re
 from __future__ import annotations
 
 import hashlib
+import heapq
 from dataclasses import replace
 
-from sightword.corpus.records import SEALED, Corpus
+import numpy as np
+
+from sightword.corpus.records import ALL_SPLITS, SEALED, Corpus
 from sightword.errors import CorpusError
 
 SALT = "sightword sealed split 1\n"
@@ -25,15 +28,16 @@ def seal(corpus: Corpus, count: int) -> Corpus:
     Raises:
         CorpusError: no training picture would be left.
     """
-    training = [image.image_id for image in corpus.images if image.split == "train"]
     if not count:
         return corpus
+    splits = corpus.images.split
+    training = np.flatnonzero(splits == ALL_SPLITS.index("train"))
     if count >= len(training):
         what, expected = f"corpus.seal is {count}", f"fewer than the {len(training)} training pictures"
         raise CorpusError(what, expected=expected, todo="Lower corpus.seal.")
-    drawn = set(sorted(training, key=_digest)[:count])
-    images = [replace(one, split=SEALED) if one.image_id in drawn else one for one in corpus.images]
-    return replace(corpus, images=images)
+    drawn = heapq.nsmallest(count, training.tolist(), key=lambda place: _digest(corpus.images.image_id(place)))
+    splits[drawn] = ALL_SPLITS.index(SEALED)
+    return replace(corpus, images=corpus.images.with_splits(splits))
 
 
 def _digest(image_id: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -135,7 +135,7 @@ class CorpusSettings(Settings):
 
         return list_pictures(self.pictures, required=self.require_pictures)
 
-    def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+    def read(self, listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
         """Read the pictures and captions of the corpus.
 
         Args:

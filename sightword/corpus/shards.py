@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from sightword import machine
 from sightword.cluster.processes import ordered_map
+from sightword.corpus.compact import Captions, Pictures
 from sightword.corpus.drawing import Drawn
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
 from sightword.corpus.records import Caption, Image, split_name
@@ -48,8 +49,9 @@ class Content:
 class ShardListing(Listing):
     """The pictures of all shards, and what stands beside them."""
 
-    shards: Mapping[str, Content] = field(default_factory=dict)
-    """The content of each shard, by its name."""
+    captions: Captions = field(default_factory=lambda: Captions(Pictures(placed=True)), compare=False)
+    endings: frozenset[str] = frozenset()
+    """The endings of all files."""
 
 
 class Shards(Drawn):
@@ -91,31 +93,34 @@ class Shards(Drawn):
         workers = machine.current().workers if len(shards) > 1 else 0
         found = ordered_map(functools.partial(read_shard, settings=self), shards.values(), workers=workers)
         bar = tqdm(found, total=len(shards), desc="corpus", unit="shard", disable=None)
-        contents = {name.removesuffix(".tar"): content for name, content in zip(shards, bar, strict=True)}
-        places: dict[str, Place] = {}
+        captions = Captions(Pictures(placed=True))
         damaged: dict[str, str] = {}
-        for shard, content in contents.items():
-            places |= {f"{shard}/{key}.{ending}": place for key, (ending, place) in content.pictures.items()}
+        endings: set[str] = set()
+        for name, content in zip(shards, bar, strict=True):
+            shard = name.removesuffix(".tar")
+            self._add(captions, shard, content)
             damaged |= {f"{shard}/{name}".replace("/.tar", ".tar"): why for name, why in content.damaged.items()}
-        return ShardListing(Path(self.pictures), frozenset(places), places=places, damaged=damaged, shards=contents)
+            endings |= content.endings
+        return ShardListing(Path(self.pictures), frozenset(), damaged=damaged, captions=captions,
+                            endings=frozenset(endings))  # fmt: skip
 
-    def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+    def _add(self, captions: Captions, shard: str, content: Content) -> None:
+        """Add the pictures and captions of a shard."""
+        own = _split_of(shard)
+        for key in dict.fromkeys([*content.pictures, *content.captions]):  # failed downloads have no picture
+            image_id, (ending, place) = f"{shard}/{key}", content.pictures.get(key, ("jpg", None))
+            split = content.splits.get(key) if self.split_key else own or "train"
+            captions.pictures.add(Image(image_id, f"{image_id}.{ending}", split, f"{shard}.tar", place))
+            for at, text in enumerate(content.captions.get(key, [])):
+                captions.add(len(captions.pictures) - 1, str(at), text, f"{shard}.tar", "")
+
+    def read(self, listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
         """Return pictures and captions; CorpusError if no shard has captions of the kind."""
         assert isinstance(listing, ShardListing), "shards list themselves"
-        images: list[Image] = []
-        captions: list[Caption] = []
-        for shard, content in listing.shards.items():
-            own = _split_of(shard)
-            for key in dict.fromkeys([*content.pictures, *content.captions]):  # failed downloads have no picture
-                image_id, ending = f"{shard}/{key}", content.pictures.get(key, ("jpg", None))[0]
-                split = content.splits.get(key) if self.split_key else own or "train"
-                images.append(Image(image_id, f"{image_id}.{ending}", split, f"{shard}.tar"))
-                texts = content.captions.get(key, [])
-                captions += [Caption(image_id, str(at), text, f"{shard}.tar") for at, text in enumerate(texts)]
+        images, captions = listing.captions.pictures, listing.captions
         if not images or not captions:
-            endings = sorted(set().union(*(content.endings for content in listing.shards.values())))
             what = f"the shards hold no {'captions in ' + self.caption if images else 'pictures'}"
-            what += f"; the files in them end in {and_more(endings, 10) or 'nothing'}"
+            what += f"; the files in them end in {and_more(sorted(listing.endings), 10) or 'nothing'}"
             raise CorpusError(
                 what, where=self.pictures, expected="corpus.caption of another kind, such as json:KEY", todo=_TODO
             )

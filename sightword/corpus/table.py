@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -101,7 +102,7 @@ class Listed(Drawn):
                 return parquet.held(self.folder, [*zip(files, layouts, splits, strict=True)], hashed=drawn)
         return super().listing()
 
-    def read(self, listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+    def read(self, listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
         """Read the tables.
 
         Raises:
@@ -111,7 +112,7 @@ class Listed(Drawn):
         from sightword.corpus import parquet
 
         if isinstance(listing, parquet.Held):
-            return listing.images, listing.captions
+            return listing.records.images, listing.records.captions
         names = self.files()
         records = Records()
         for number, name in enumerate(names):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from sightword.corpus.records import BESIDE, Corpus, Image
-from sightword.io.files import Pathish, write_table
+from sightword.corpus.compact import Rows
+from sightword.corpus.records import ALL_SPLITS, BESIDE, Corpus
+from sightword.io.files import GROUP, Pathish, write_groups, write_table
 from sightword.messages import and_more, plural
 from sightword.places.place import PARTS, Part, Place
 
@@ -26,6 +30,7 @@ DRAWING = "drawing"
 LOST = ("no picture file", "unknown picture", "name is not UTF-8", "damaged")
 """Reasons for which a picture or a caption was dropped since a name leads nowhere, or to damage."""
 DRAWN = pa.schema([(name, pa.string()) for name in ("image_id", "attribute")])
+_AT_A_TIME = 1 << 16
 _TEXTS = ("column", "version")
 PARTS_OF_FILES = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in PARTS])
 
@@ -40,49 +45,77 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         pictures: the folder of pictures, which begins the path of each loose file. If a picture is no loose file, the
             table of pictures has the columns :data:`PARTS_OF_FILES` too.
     """
-    split = {image.image_id: image.split for image in corpus.images}
-    numbers: Counter[str] = Counter()
-    counted, written = [], [*corpus.captions, *corpus.beside]
-    for caption in written:
-        counted.append(numbers[caption.image_id])
-        numbers[caption.image_id] += 1
-    own = [caption.image_id for caption in written]
-    captions: list[Sequence[object]] = [
-        own,
-        counted,
-        [split[caption.image_id] for caption in corpus.captions] + [BESIDE] * len(corpus.beside),
-        [caption.text for caption in written],
-    ]
-    texts = CAPTIONS
-    if any(caption.language for caption in corpus.captions):
-        captions.append([caption.language for caption in written])
+    folder, texts = Path(folder), CAPTIONS
+    if any(corpus.captions.languages):
         texts = CAPTIONS.append(pa.field("language", pa.string()))
-    found = [_place(image, corpus, pictures) for image in corpus.images]
-    ids, splits = [image.image_id for image in corpus.images], [image.split for image in corpus.images]
-    # By columns: a million rows as mappings would take a gigabyte.
-    images: list[Sequence[object]] = [ids, [place and place.path for place in found], splits, corpus.positions]
-    columns = IMAGES
-    if corpus.places:
-        parts = [(place and place.part) or Part() for place in found]
-        images += map(list, zip(*parts, strict=True))
-        columns = pa.schema([*IMAGES, *PARTS_OF_FILES])
+    columns = pa.schema([*IMAGES, *PARTS_OF_FILES]) if corpus.places or corpus.images.placed else IMAGES
     if corpus.drawing:
         columns = columns.with_metadata({DRAWING: corpus.drawing})
-    tables: dict[str, tuple[Sequence[Sequence[object]], pa.Schema]] = {
-        "images": (images, columns),
-        "captions": (captions, texts),
-        "dropped": ([[getattr(row, name) for row in corpus.dropped] for name in DROPPED.names], DROPPED),
-        "drawn": ([[row[place] for row in corpus.drawn] for place in range(len(DRAWN))], DRAWN),
-    }
-    for name, (values, schema) in tables.items():
-        arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
-        write_table(Path(folder) / f"{name}.parquet", pa.Table.from_arrays(arrays, schema=schema))
+    some = functools.partial(_images, corpus, columns, pictures)
+    write_groups(folder / "images.parquet", columns, _grouped(some, len(corpus.images)))
+    owner = corpus.captions.owners(corpus.images)
+    starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+    number = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
+    own, beside = len(owner), _beside(corpus, texts)
+
+    def captions(start: int, stop: int) -> pa.Table:
+        found = _captions(corpus, texts, owner, number, start, min(stop, own))
+        return pa.concat_tables([found, beside.slice(max(0, start - own), max(0, stop - own) - max(0, start - own))])
+
+    write_groups(folder / "captions.parquet", texts, _grouped(captions, own + len(beside)))
+    dropped = [[getattr(row, name) for row in corpus.dropped] for name in DROPPED.names]
+    write_table(folder / "dropped.parquet", _table(dropped, DROPPED))
+    write_table(folder / "drawn.parquet", _table([[row[at] for row in corpus.drawn] for at in range(2)], DRAWN))
 
 
-def _place(image: Image, corpus: Corpus, pictures: str) -> Place | None:
-    if image.path is None:
-        return None
-    return corpus.places.get(image.path) or Place(f"{pictures}/{image.path}")
+def _table(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    arrays = [
+        values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+        for values, kind in zip(columns, schema.types, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _grouped(some: Callable[[int, int], pa.Table], count: int) -> Iterator[pa.Table]:
+    """Yield the rows of a table by groups; ``some`` makes those from a number to another."""
+    for start in range(0, count, GROUP):
+        stop = min(start + GROUP, count)
+        parts = [some(first, min(first + _AT_A_TIME, stop)) for first in range(start, stop, _AT_A_TIME)]
+        yield pa.concat_tables(parts).combine_chunks()
+
+
+def _images(corpus: Corpus, schema: pa.Schema, pictures: str, start: int, stop: int) -> pa.Table:
+    columns: list[list[Any]] = [[] for _ in schema]
+    for at, image in enumerate(corpus.images[start:stop], start):
+        place = corpus.place(image) or (image.path and Place(f"{pictures}/{image.path}")) or None
+        values = image.image_id, place and place.path, image.split, corpus.positions[at]
+        parts = ((place and place.part) or Part()) if len(schema) > len(values) else ()
+        for column, value in zip(columns, (*values, *parts), strict=True):
+            column.append(value)
+    return _table(columns, schema)
+
+
+def _captions(corpus: Corpus, schema: pa.Schema, owner: Rows, number: Rows, start: int, stop: int) -> pa.Table:
+    """Return some captions of the corpus: with the place and number of each one's picture."""
+    some, names = owner[start:stop], pa.array(ALL_SPLITS)
+    columns = [
+        corpus.images.ids_of(some),
+        pa.array(number[start:stop]),
+        names.take(pa.array(corpus.images.split[some])),
+        corpus.captions.texts_of(start, stop),
+        *([corpus.captions.languages_of(start, stop)] if len(schema) > len(CAPTIONS) else []),
+    ]
+    return _table(columns, schema)
+
+
+def _beside(corpus: Corpus, schema: pa.Schema) -> pa.Table:
+    """Return the captions of other pictures."""
+    numbers: Counter[str] = Counter()
+    rows: list[tuple[object, ...]] = []
+    for one in corpus.beside:
+        rows.append((one.image_id, numbers[one.image_id], BESIDE, one.text, one.language))
+        numbers[one.image_id] += 1
+    return _table([[row[at] for row in rows] for at in range(len(schema))], schema)
 
 
 def report(name: str, corpus: Corpus) -> None:
@@ -100,7 +133,7 @@ def report(name: str, corpus: Corpus) -> None:
         log.info("%s: %s", name, corpus.drawing)
     if empty := [split for split, count in counts.items() if count == 0]:
         log.warning("%s: no pictures in the split %s", name, ", ".join(empty))
-    without = sum(image.path is None for image in corpus.images)
+    without = corpus.images.without_file()
     log.info(
         "%s: %d pictures (%s), %d captions%s%s",
         *(name, len(corpus.images), ", ".join(f"{count} {split}" for split, count in counts.items())),

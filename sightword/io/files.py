@@ -29,6 +29,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of the system when nothing more can be written: no space, a quota, a limit of the file's size."""
 
 
+GROUP = 1 << 20
+"""The rows of a row group of a Parquet file: pyarrow's default."""
+
+
 def sync(path: Path) -> None:
     """Write a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -249,6 +253,21 @@ def write_table(path: Pathish, table: pa.Table) -> None:
 
     with atomic_file(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_statistics=False)
+
+
+def write_groups(path: Pathish, schema: pa.Schema, groups: Iterable[pa.Table]) -> None:
+    """Write a Parquet file whose tables come one by one.
+
+    The bytes are those of :func:`write_table` if each table but the last has :data:`GROUP` rows.
+    """
+    import pyarrow.parquet as pq
+
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=False) as writer,
+    ):
+        for table in groups:
+            writer.write_table(table)
 
 
 def read_table(

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from sightword.corpus.cleaning import clean
 from sightword.corpus.listing import Listing, list_pictures
-from sightword.corpus.records import Caption, Image, check_path, clean, split_name
+from sightword.corpus.records import Caption, Image, check_path, split_name
 from sightword.corpus.settings import CorpusSettings
 from sightword.corpus.tables import report, write_tables
 from sightword.errors import CorpusError

@@ -53,7 +53,7 @@ def corpus_of(folder: Path, **settings: object) -> Corpus:
 
 
 def bytes_of(corpus: Corpus) -> dict[str, bytes]:
-    return {image.image_id: read(corpus.places[str(image.path)], LIMIT) for image in corpus.images}
+    return {image.image_id: read(image.place, LIMIT) for image in corpus.images}
 
 
 def dropped(corpus: Corpus) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from sightword.corpus.compact import Captions, Pictures
 from sightword.corpus.records import SPLITS, Caption, Corpus, Image
 from sightword.corpus.sample.drawing import draw_scene
 from sightword.corpus.sample.grammar import attributes, captions
@@ -36,4 +37,5 @@ def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corp
         texts += [Caption(name, str(key), text) for key, text in enumerate(own)]
     by_id = sorted(range(len(images)), key=lambda place: images[place].image_id)
     captioned = sorted(texts, key=lambda text: text.image_id)
-    return Corpus([images[place] for place in by_id], by_id, captioned, drawn=sorted(drawn))
+    named = Pictures.of(images[place] for place in by_id)
+    return Corpus(named, by_id, Captions.of(captioned, named), drawn=sorted(drawn))
