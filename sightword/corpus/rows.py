@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from sightword.corpus.compact import Captions, Pictures
 from sightword.corpus.records import Image, check_path, split_name
+from sightword.errors import CorpusError
+from sightword.messages import quote
 from sightword.places.place import Place
 
 UNKNOWN = "und"
 """The code of a language that a table leaves open, as in BCP 47."""
+_CODE = re.compile(r"[^\W\d_]+([-_]\w+)*")
 
 
 class Row(NamedTuple):
@@ -39,8 +43,12 @@ class Records:
         Equal captions within a row are records of their own; an equal caption in another row is a repeated record.
 
         Raises:
-            CorpusError: the name is no plain path, or the split is unknown.
+            CorpusError: the name is no plain path, the split is unknown, or the language is not one code.
         """
+        if row.language and not _CODE.fullmatch(row.language):
+            what = f"the language {quote(row.language)} is not one code"
+            todo = "Give captions in several languages a row each."
+            raise CorpusError(what, where=row.where, expected="a code such as de", todo=todo)
         own = split if row.split is None else split_name(row.split, row.where)
         if self.images.placed or (row.name, own) != self._last:
             name = check_path(row.name, row.where)
@@ -50,4 +58,4 @@ class Records:
         for number, text in enumerate(row.captions):
             before = row.captions[:number].count(text)
             key = f"{text}#{before}" if before else text
-            self.captions.add(picture, key, text, row.where, row.language)
+            self.captions.add(picture, key, text, row.where, row.language.lower())

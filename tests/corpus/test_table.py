@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -95,6 +96,15 @@ def test_a_file_for_each_split_is_of_the_split_in_its_name(tmp_path: Path) -> No
     assert len(read(tmp_path, file="captions_*.csv", columns={"image": "photo", "caption": "alt"}).images) == 3
     with pytest.raises(CorpusError, match=r"has no column 'foto' \(it has: photo, alt\)\. Correct corpus\.columns"):
         read(tmp_path, file="captions_*.csv", columns={"image": "foto"})
+
+
+@pytest.mark.parametrize("mixed", ["de, en", "de/en", "en de", "de;en", "?"])
+def test_a_cell_of_several_languages_is_refused_and_capitals_are_none(tmp_path: Path, mixed: str) -> None:
+    frame().assign(language=["en", "DE", "EN", "de", "De", "pt-BR"]).to_csv(tmp_path / "rows.csv", index=False)
+    assert {one.language for one in read(tmp_path, file="rows.csv").captions} == {"en", "de", "pt-br"}
+    frame().assign(language=["en", "en", "en", mixed, "en", "en"]).to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(CorpusError, match=rf"rows.csv, line 5: the language '{re.escape(mixed)}' is not one code"):
+        read(tmp_path, file="rows.csv")
 
 
 def test_a_column_of_languages_gives_the_language_of_each_caption(tmp_path: Path) -> None:

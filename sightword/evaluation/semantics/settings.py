@@ -76,7 +76,7 @@ class SemanticsSettings(Settings):
 
 def languages_of(name: str) -> tuple[str, str] | None:
     """Return the languages of the first and of the second sentences of ``STSBenchmark-de`` or ``STSBenchmark-en-de``;
-    None for another task, ValueError for an unknown language.
+    None for another task, ValueError for an unknown language, and for the same one twice.
     """
     codes = name.removeprefix("STSBenchmark-").split("-", 1)
     if not name.startswith("STSBenchmark-"):
@@ -84,6 +84,8 @@ def languages_of(name: str) -> tuple[str, str] | None:
     if unknown := [code for code in codes if code not in LANGUAGES]:
         known = ", ".join(LANGUAGES)
         raise ValueError(f"STS Benchmark is not there in the language {quote(unknown[0])}; expected one of {known}")
+    if len(codes) > 1 and codes[0] == codes[1]:
+        raise ValueError(f"{name} has one language; the task is called STSBenchmark-{codes[0]}")
     return codes[0], codes[-1]
 
 

@@ -61,6 +61,13 @@ def test_rows_that_differ_between_languages_are_refused(data, text, said):
         read_task("STSBenchmark-en-zh", data)
 
 
+def test_one_language_twice_is_refused_with_the_right_name():
+    with pytest.raises(
+        ValidationError, match="STSBenchmark-de-de has one language; the task is called STSBenchmark-de"
+    ):
+        SemanticsSettings(tasks=["STSBenchmark-de-de"])
+
+
 @pytest.mark.parametrize("name", ["STSBenchmark-xx", "STSBenchmark-en-xx", "STSBenchmark-en-de-xx"])
 def test_an_unknown_language_is_refused_with_the_known_ones(name, data):
     said = "STS Benchmark is not there in the language '(de-)?xx'; expected one of en, de, fr"
