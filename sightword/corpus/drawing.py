@@ -83,9 +83,9 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
         what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
         todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
         if corpus.dropped:
-            first = corpus.dropped[0]
-            what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(first.item)}: {first.reason}"
-            what += f", {first.detail})" if first.detail else ")"
+            lost = corpus.dropped[0]
+            what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(lost.item)}: {lost.reason}"
+            what += f", {lost.detail})" if lost.detail else ")"
         raise CorpusError(what, where=settings.path, todo=todo)
     told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
     copies = f", {plural(len(first), 'copy', 'copies')} with their originals" if first else ""
