@@ -240,6 +240,7 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
     said = capsys.readouterr().out
     assert said.startswith("3 pictures (1 train, 1 dev, 1 test), 3 captions.\n")
     assert "demo is now a project, on data/raw/own, a link to photos/captions.csv;" in said
+    assert said.endswith("sightword fetch senteval weights && dvc repro\n")
     corpus = params_file.load(Path("demo/params.yaml"))["corpus"].model_dump()
     wanted = {"path": "data/raw/own", "pictures": "data/raw/own/images", "file": "captions.csv"}
     assert {key: corpus[key] for key in wanted} == wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self
@@ -18,7 +17,7 @@ from sightword.corpus.records import ALL_SPLITS, Corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.machine import is_address
-from sightword.messages import plural
+from sightword.messages import plural, quote
 from sightword.places import reading
 from sightword.places.place import Place
 
@@ -85,8 +84,10 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
     if empty := [split for split, count in counts.items() if not count]:
         what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
         todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
-        if lost := Counter(row.reason for row in corpus.dropped):
-            what += f" ({', '.join(f'{count} {reason}' for reason, count in lost.most_common())} are left out)"
+        if corpus.dropped:
+            lost = corpus.dropped[0]
+            what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(lost.item)}: {lost.reason}"
+            what += f", {lost.detail})" if lost.detail else ")"
         raise CorpusError(what, where=settings.path, todo=todo)
     told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
     copies = f", {plural(len(first), 'copy', 'copies')} with their originals" if first else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -105,7 +106,9 @@ def _pt(path: Path) -> Arrays:
     """Return the tensors, and lists of texts, of what ``torch.save`` wrote; nothing in the file is executed."""
     import torch
 
-    found = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings():  # torch warns before it refuses
+        warnings.simplefilter("ignore")
+        found = torch.load(path, map_location="cpu", weights_only=True)
     return _plain(found if isinstance(found, Mapping) else {"features": found})
 
 

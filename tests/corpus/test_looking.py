@@ -80,6 +80,19 @@ def test_shards_with_their_tables_are_shards_and_captions_in_json_are_found(fold
     assert (values["format"], values["pictures"], values["caption"]) == ("shards", "own", "json:text")
 
 
+def test_a_draw_that_leaves_a_split_empty_names_the_place_and_what_was_left_out(folder: Path) -> None:
+    Path("few").mkdir()
+    (folder / "Images/0.txt").write_text("Caption 0")
+    shutil.make_archive("few/0", "tar", folder / "Images")
+    whole = Path("few/0.tar").read_bytes()
+    Path("few/0.tar").write_bytes(whole[: whole.index(b"0.txt") + 1100])
+    message = (
+        r"few: no picture of 1 is drawn for dev and test \(1 record left out, such as '0\.tar': damaged, ends early"
+    )
+    with pytest.raises(CorpusError, match=message):
+        look(Path("few"))
+
+
 def test_what_datasets_writes_beside_its_arrow_files_is_not_karpathys(folder: Path) -> None:
     for name in ("dataset_dict.json", "dataset_info.json"):
         (folder / name).write_text('{"splits": ["train"]}')

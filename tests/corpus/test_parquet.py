@@ -146,7 +146,7 @@ def test_a_row_without_bytes_is_dropped_with_its_name(tmp_path: Path) -> None:
     ("columns", "message"),
     [
         ({"image": pa.array([picture("a")], PICTURE), "label": [3]},
-         r"no column caption \(it has: image struct<bytes: binary, path: string>, label int64\)\. .*{caption: label}"),
+         r"no column caption \(it has: image struct<bytes: binary, path: string>, label int64\)\..*{caption: label}"),
         ({"image": [3.5], "text": ["A ."]}, "'image' has the type double; expected the pictures' bytes, a struct"),
         ({"image": [b"x"], "text": [3.5]}, "the column 'text' has the type double; expected texts or lists of texts"),
         ({"image": [b"x"], "text": ["A ."], "split": [1]}, "the column 'split' has the type int64; expected texts"),
