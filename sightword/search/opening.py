@@ -75,9 +75,7 @@ def open_search(
     from sightword.encoder.by_name import open_with_pictures
     from sightword.features.joined import parts_of
     from sightword.features.settings import is_weights_file
-    from sightword.search.collection import PictureFolder
     from sightword.search.embeddings import KeptEmbeddings, kind_of
-    from sightword.search.joined_folder import JoinedFolder
     from sightword.search.network import NamedNetwork
     from sightword.search.searcher import Searcher
     from sightword.search.uploads import UploadedPictures
@@ -105,6 +103,9 @@ def open_search(
     model = open_with_pictures(folder if space is None else encoder, device=device)
     searcher: Searcher
     if found is None:
+        from sightword.search.collection import PictureFolder
+        from sightword.search.joined_folder import JoinedFolder
+
         trained = model.notes.get("features") or {}
         networks = [NamedNetwork(*pair) for pair in zip(parts_of(trained), files_of(trained), strict=True)]
         places = collection or features

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,13 @@ from sightword.features.tables.origin import DEMONSTRATION, random_weights
 from sightword.features.tables.table import FeatureTable
 from sightword.model.shape import ComparisonName
 from sightword.search.catalogue import Caption, Catalogue, build
-from sightword.search.collection import PictureFolder, Piece
 from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
 from sightword.search.provenance import check_width, difference
 from sightword.search.query import Query, check_query
 from sightword.search.weak import SENTENCES, WeakMatches, readable
+
+if TYPE_CHECKING:
+    from sightword.search.collection import PictureFolder, Piece  # loads torchvision
 
 MOST = 1000
 """Largest number of answers to a query."""
@@ -96,9 +98,9 @@ class Searcher:
     ) -> None:
         self.encoder, self._kept, self._threads = encoder, kept, threads
         self.attributes = pictures.attributes
-        self.folder = pictures if isinstance(pictures, PictureFolder) else None
+        self.folder = None if isinstance(pictures, FeatureTable) else pictures
         """The folder of the pictures; None for a table."""
-        ids = [] if isinstance(pictures, PictureFolder) else pictures.image_ids
+        ids = pictures.image_ids if isinstance(pictures, FeatureTable) else []
         self.catalogue: Catalogue = build(ids, captions, split)
         self.files: dict[str, str] = {}
         """The sha256 of the pictures' files, by id; empty where they are not known."""
@@ -112,7 +114,7 @@ class Searcher:
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
         self.problem = ""
         """The error that :func:`sightword.search.reading.keep_reading` met last, until something is read again."""
-        if isinstance(pictures, PictureFolder):
+        if not isinstance(pictures, FeatureTable):
             check_width(encoder, pictures.dimension, self.attributes, where)
             return
         if not ids:
