@@ -40,7 +40,7 @@ def run(arguments: Sequence[str], here: Machine, *, verbose: bool = False) -> No
     Raises:
         SetupError: this machine has too few cores or GPUs.
         SightwordError: a rank failed; the error's text is the rank's.
-        KeyboardInterrupt: after Ctrl-C.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM.
         SystemExit: after another signal, or an unexpected error whose traceback is on standard error.
     """
     # torch takes three seconds, and only this function needs it.
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str], here: Machine, *, verbose: bool = False) -> No
         try:
             elastic_launch(config, sys.executable)("-m", "stages", *arguments)
         except SignalException as error:
-            if error.sigval == signal.SIGINT:
+            if error.sigval in (signal.SIGINT, signal.SIGTERM):
                 raise KeyboardInterrupt from None
             sys.exit(128 + error.sigval)
         except ChildFailedError as error:

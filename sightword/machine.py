@@ -56,6 +56,8 @@ class Machine:
     """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features or ranks."""
     ray_gpus: float = 0.0
     """``SIGHTWORD_RAY_GPUS``: the GPUs of such a worker, such as 1 or 0.25; 0 computes on CPUs."""
+    ray_workers: int = 256
+    """``SIGHTWORD_RAY_WORKERS``: the most such workers that a run asks a cluster for."""
 
     @property
     def local_store(self) -> Path:
@@ -113,6 +115,7 @@ def current() -> Machine:
         engine=engine,
         ray_cpus=_count("SIGHTWORD_RAY_CPUS", 1, least=1),
         ray_gpus=_share("SIGHTWORD_RAY_GPUS"),
+        ray_workers=_count("SIGHTWORD_RAY_WORKERS", 256, least=1),
     )
 
 

@@ -56,7 +56,7 @@ Cleanup = Callable[[], object]
 def main() -> None:
     """Run one stage; under DVC the facts of the run are kept (:mod:`pipeline.lineage.facts`).
 
-    Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 interrupted.
+    Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments, 130 interrupted, also by SIGTERM.
     """
     try:
         pipeline, stage_name, stage, arguments = _arguments()
@@ -68,8 +68,10 @@ def main() -> None:
     _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     leave_pandas()
     place = machine.place()
-    if place.ranks > 1:
-        _become_rank(place)
+    if place.rank:
+        logging.disable()
+    # The launcher ends ranks by SIGTERM, and every process and the launcher pass Ctrl-C on.
+    signal.signal(signal.SIGINT if place.ranks > 1 else signal.SIGTERM, _interrupt)
     try:
         if why := machine.give_home():
             log.warning("%s: caches are in %s; set XDG_CACHE_HOME or SIGHTWORD_STORE", why, machine.caches())
@@ -196,16 +198,10 @@ class _Lines(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-def _become_rank(place: machine.Place) -> None:
-    """Let the first rank alone log, and Ctrl-C, which every process and the launcher pass on, interrupt once."""
-
-    def interrupt(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, interrupt)
-    if place.rank:
-        logging.disable()
+def _interrupt(number: int, _: object) -> None:
+    """Interrupt the work, as Ctrl-C does, once."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _fail(name: str, error: SightwordError, *, debug: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import io
 import logging
 import os
 import secrets
@@ -13,7 +14,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from sightword.cluster.nodes import Requirements
 from sightword.cluster.processes import OrderedMap
@@ -62,10 +63,11 @@ def opened(machine: Machine) -> Iterator[Cluster]:
             cpus = max(machine.workers, machine.ray_cpus)
             options |= {"num_cpus": cpus, "object_store_memory": OBJECTS, "_temp_dir": folder}
             options |= {"include_dashboard": False}
+        stack.enter_context(contextlib.redirect_stdout(_Said()))
         _connect(ray, address or "local", options)
         stack.callback(ray.shutdown)
         stack.enter_context(_interrupted_by_sigterm())
-        yield Cluster(ray, address)
+        yield Cluster(ray, address, machine.ray_workers)
 
 
 @contextlib.contextmanager
@@ -81,7 +83,6 @@ def opened_map(machine: Machine, paths: Sequence[str | None]) -> Iterator[Ordere
         return
     with opened(machine) as cluster:
         requirements = Requirements.here(there)
-        cluster.check(requirements, Size())
         log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
         yield functools.partial(cluster.ordered_map, requirements=requirements)
 
@@ -102,6 +103,15 @@ def _interrupted_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class _Said(io.TextIOBase):
+    """Logs what Ray prints, such as that a task is tried again: the workers' own lines tell of lost workers."""
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            log.debug("%s", text.rstrip())
+        return len(text)
 
 
 def _imported() -> Any:
@@ -134,17 +144,38 @@ def _check_answer(address: str) -> None:
 
 
 def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
-    try:
-        ray.init(address=address, **options)
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        if address == "local":
-            raise SetupError(f"Ray cannot be started on this machine ({first_line(error)})") from None
-        if "ersion mismatch" in str(error):
-            lines = [line.strip() for line in str(error).splitlines() if ": " in line and "ersion" not in line]
-            what = f"the cluster has another version of Ray or Python ({'; '.join(lines)})"
-            todo = "Install the same versions on all nodes, and start Ray there again."
-            raise SetupError(what, where=f"RAY_ADDRESS={address}", todo=todo) from None
-        raise _silent(address, first_line(error)) from None
+    with _standard_error() as said:
+        try:
+            ray.init(address=address, **options)
+            return
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            failure, where = error, f"RAY_ADDRESS={address}"
+        said.seek(0)
+        refused = b"InvalidAuthToken" in said.read()
+    if address == "local":
+        raise SetupError(f"Ray cannot be started on this machine ({first_line(failure)})")
+    if refused:
+        todo = "Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or the file ~/.ray/auth_token) to that of the cluster."
+        raise SetupError("the cluster refuses the token of this process", where=where, todo=todo)
+    if "ersion mismatch" in str(failure):
+        lines = [line.strip() for line in str(failure).splitlines() if ": " in line and "ersion" not in line]
+        what = f"the cluster has another version of Ray or Python ({'; '.join(lines)})"
+        todo = "Install the same versions on all nodes, and start Ray there again."
+        raise SetupError(what, where=where, todo=todo)
+    raise _silent(address, first_line(failure))
+
+
+@contextlib.contextmanager
+def _standard_error() -> Iterator[BinaryIO]:
+    """Yield a file that takes standard error: Ray's C++ alone knows that a token is wrong, and says so each second."""
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield file
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _silent(address: str, why: object) -> SetupError:

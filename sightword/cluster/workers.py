@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,13 +21,11 @@ Result = TypeVar("Result")
 LOOK = 5.0
 """Seconds between two looks at the nodes, which come and go."""
 TRIES = 4
-"""Attempts per piece of work before giving up."""
-JOINING = 60.0
-"""The longest wait for the first node, in seconds: nodes may have been started just now."""
-FREE = 5.0
-"""The wait for a free worker, in seconds, after which a message tells of the other jobs."""
-CHECKED = 60.0
-"""The longest wait for a node to check its requirements, in seconds."""
+"""Starts of a worker, and attempts of a task, before giving up."""
+FREE = 2.0
+"""Seconds in which work that has just ended may leave the cluster."""
+AGAIN = 60.0
+"""Seconds between two messages of what a run waits for."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +39,18 @@ class Size:
         words = plural(self.cpus, "CPU")
         return f"{words} and {plural(f'{self.gpus:g}', 'GPU')}" if self.gpus else words
 
-    def fit(self, node: dict[str, Any]) -> int:
-        """Return how many such workers a node takes."""
-        resources = node["Resources"]
+    def fit(self, resources: Mapping[str, float]) -> int:
+        """Return how many such workers these CPUs and GPUs take."""
         count = int(resources.get("CPU", 0) // self.cpus)
         return min(count, int(resources.get("GPU", 0) / self.gpus + 1e-6)) if self.gpus else count
 
 
 class Cluster:
-    """An open cluster; ``address`` is empty for a local one."""
+    """An open cluster; ``address`` is empty for a local one; another one is asked for ``most`` workers at most."""
 
-    def __init__(self, ray: Any, address: str) -> None:
-        self.ray, self.address = ray, address
-        self._looked = float("-inf")
+    def __init__(self, ray: Any, address: str, most: int) -> None:
+        self.ray, self.address, self._most = ray, address, most
+        self._looked = self._told = float("-inf")
         self._nodes: list[dict[str, Any]] = []
 
     def __str__(self) -> str:
@@ -65,47 +61,54 @@ class Cluster:
         now = time.monotonic()
         if now > self._looked + LOOK:
             self._looked, self._nodes = now, [node for node in self.ray.nodes() if node["Alive"]]
-        return sum(size.fit(node) for node in self._nodes)
+        return sum(size.fit(node["Resources"]) for node in self._nodes)
 
-    def check(self, requirements: Requirements, size: Size) -> None:
-        """Check each node that takes workers of this size.
+    def asked(self, size: Size, count: int) -> int:
+        """Return how many workers to ask for: one a piece of work; of a local cluster, no more than it takes."""
+        return min(count, self._most if self.address else self.slots(size))
+
+    def first(self, references: list[Any], size: Size, *, begun: bool) -> list[Any]:
+        """Wait for a look's time, and return the first reference that is ready; tell what the run waits for.
+
+        Args:
+            references: at least one.
+            size: the workers.
+            begun: whether a worker of this run has started.
+        """
+        ready: list[Any] = self.ray.wait(references, num_returns=1, timeout=LOOK)[0]
+        if not (ready or (begun and self.slots(size))):
+            self._tell(size)
+        return ready
+
+    def tell_if_busy(self, size: Size) -> None:
+        """Log what other work holds, before this run has workers: Ray itself waits in silence.
 
         Raises:
-            SetupError: no node takes such workers, or a node lacks a requirement.
+            SetupError: this machine, as a local cluster, takes no such worker.
         """
-        end = time.monotonic() + JOINING
-        while not self.slots(size) and time.monotonic() < end:
-            time.sleep(1)
-        if not self.slots(size):
-            todo = "Add such a node, or set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS."
-            raise SetupError(f"no node has {size} for a worker", where=self, todo=todo)
-        affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
-        task, asked = self.ray.remote(_check), {}
-        for node in self._nodes:
-            if size.fit(node):
-                here = affinity(node["NodeID"], soft=False)
-                asked[task.options(num_cpus=0, scheduling_strategy=here).remote(requirements)] = node
-        ready, silent = self.ray.wait([*asked], num_returns=len(asked), timeout=CHECKED)
-        kinds = sorted({self.result(one) for one in ready})
-        if silent:
-            what = f"the node {asked[silent[0]]['NodeManagerAddress']} does not answer after {CHECKED:.0f} s"
-            raise SetupError(what, where=self, todo="`ray status` shows the nodes; remove it from the cluster.")
-        if len(kinds) > 1:
-            log.warning("%s has several kinds of processors, which may differ in the last digits: %s", self, kinds)
-        self._tell_of_others(size)
-
-    def _tell_of_others(self, size: Size) -> None:
-        """Log that other jobs hold what a worker needs, before this run has workers: Ray itself waits in silence."""
-        end = time.monotonic() + FREE
-        while not size.fit({"Resources": self.ray.available_resources()}):
+        self._told, end = time.monotonic(), time.monotonic() + FREE
+        while not size.fit(self.ray.available_resources()):
             if time.monotonic() > end:
-                room = plural(self.slots(size), "worker")
-                what = "other jobs hold what a worker needs (%s), and this run waits until they end or leave some"
-                log.warning(
-                    f"%s: {what}. Without them there is room for %s; `ray status` shows them.", self, size, room
-                )
-                return
+                self._told = float("-inf")
+                return self._tell(size)
             time.sleep(0.2)
+        return None
+
+    def _tell(self, size: Size) -> None:
+        if time.monotonic() < self._told + AGAIN:
+            return
+        self._told = time.monotonic()
+        if self.slots(size):
+            total, free = self.ray.cluster_resources(), self.ray.available_resources()
+            kinds = ("CPU", "GPU") if size.gpus else ("CPU",)
+            held = (f"{total.get(kind, 0) - free.get(kind, 0):g} of {total.get(kind, 0):g} {kind}s" for kind in kinds)
+            what = f"for {size}, since work of others holds {' and '.join(held)}"
+        elif self.address:
+            what = f"for a node with {size}"
+        else:
+            todo = "Set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS to less."
+            raise SetupError(f"has no {size} for a worker", where=self, todo=todo)
+        log.warning("%s: waiting %s; `ray status` shows nodes and demands", self, what)
 
     def ordered_map(
         self, function: Callable[[Item], Result], items: Iterable[Item], *, chunk: int = 1, requirements: Requirements
@@ -124,12 +127,22 @@ class Cluster:
             SetupError: a node lacks a requirement, or workers died with the same items again and again.
             Exception: ``function`` raised it.
         """
+        self.tell_if_busy(Size())
         task = self.ray.remote(_apply).options(num_cpus=1, max_retries=TRIES - 1)
-        shared = self.ray.put(requirements)
+        shared, begun = self.ray.put(requirements), False
 
         def submit(part: list[Item]) -> Callable[[], list[Result]]:
             running = task.remote(shared, function, part)
-            return lambda: self.result(running)
+
+            def results() -> list[Result]:
+                nonlocal begun
+                while not self.first([running], Size(), begun=begun):
+                    pass
+                begun = True
+                found: list[Result] = self.result(running)
+                return found
+
+            return results
 
         yield from in_order(submit, items, chunk=chunk, ahead=lambda: AHEAD * self.slots(Size()))
 
@@ -144,14 +157,10 @@ class Cluster:
 
 
 def lost(error: Exception) -> SetupError:
-    """Return the error for work with which workers died each time."""
-    what = f"{TRIES} workers died with the same work, the last of them so: {first_line(error)}"
+    """Return the error for a worker, or a task's workers, lost each time."""
+    what = f"a worker was lost {TRIES} times, the last time so: {first_line(error)}"
     todo = "Perhaps memory ran out: start fewer workers (SIGHTWORD_WORKERS; on a cluster, SIGHTWORD_RAY_CPUS)."
     return SetupError(what, todo=todo)
-
-
-def _check(requirements: Requirements) -> str:
-    return requirements.check()
 
 
 def _apply(requirements: Requirements, function: Callable[[Item], Result], items: list[Item]) -> list[Result]:

@@ -91,10 +91,11 @@ class Distribution:
         with _probe(self.store, extraction.identity) as probe, opened(self.machine) as cluster:
             paths = sorted({job.selection.group.path for job in jobs})
             requirements = Requirements.here(paths, probe)
-            cluster.check(requirements, self.size)
             log.info("features: %s, with room for %s", cluster, plural(cluster.slots(self.size), "worker"))
             pieces = Pieces(jobs)
-            actors = Actors[list[Job], Clock](cluster, make, pieces, size=self.size, requirements=requirements)
+            actors = Actors[list[Job], Clock](
+                cluster, make, pieces, count=len(jobs), size=self.size, requirements=requirements
+            )
             clock = extraction.clock
             total = Clock()
             for done in actors.run():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from ray_nodes import Project, finish, segments
-from small_disk import on_a_disk
+from small_disk import apart, on_a_disk
 
 from sightword import machine
 from sightword.cluster.opening import opened
@@ -134,17 +134,6 @@ def test_an_address_that_is_silent(project, tmp_path) -> None:
     assert last.startswith(f"features: RAY_ADDRESS={address}: ")
 
 
-@pytest.mark.full
-def test_no_node_is_large_enough(project, nodes, tmp_path) -> None:
-    script = "import runpy; from sightword.cluster import workers; workers.JOINING = 1; "
-    script += "from sightword.features import extraction; extraction._kernel = lambda *_: 'of a GPU'; "
-    done = run_changed(script, project, tmp_path / "store", {**nodes.variables, "SIGHTWORD_RAY_GPUS": "0.5"})
-    assert total(done.stderr) == (
-        f"features: Ray at {nodes.address}: no node has 1 CPU and 0.5 GPUs for a worker. "
-        "Add such a node, or set SIGHTWORD_RAY_CPUS and SIGHTWORD_RAY_GPUS."
-    )
-
-
 HOLDER = """
 import os, time, ray
 ray.init(address=os.environ["RAY_ADDRESS"], logging_level="ERROR", log_to_driver=False)
@@ -165,12 +154,11 @@ def test_other_jobs_that_hold_all_cpus_are_told_and_waited_for(project, nodes, e
             assert holder.stdout.readline() == "held\n"
             run = project.start("features", store=tmp_path / "store", **RAY, **nodes.variables)
             assert run.stderr is not None
-            said = next((line for line in run.stderr if "other jobs" in line), "")
+            said = next((line for line in run.stderr if "waiting" in line), "")
         finally:
             holder.kill()
     finish(run)
-    assert said.startswith(f"Ray at {nodes.address}: other jobs hold what a worker needs (1 CPU), and this run waits")
-    assert "room for 2 workers" in said
+    assert said.startswith(f"Ray at {nodes.address}: waiting for 1 CPU, since work of others holds 2 of 2 CPUs; ")
     assert project.taken() == expected
 
 
@@ -187,6 +175,22 @@ def test_without_the_extra(repository, tmp_path) -> None:
     assert done.stderr == (
         "resize: the engine ray: Ray is not installed. Install the extra: pip install 'sightword[ray]'.\n"
     )
+
+
+OWN_COPY = 'cp -r "$0" "$1" && mount --bind "$1" "$0" && shift && exec "$@"'
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_a_node_with_a_copy_of_its_own_computes_the_same_bytes(project, nodes, expected, tmp_path) -> None:
+    """The node that is added stays, as the only one with four CPUs."""
+    resized = str(project.folder / "data/resized")
+    nodes.add(*apart(), "sh", "-c", OWN_COPY, resized, str(tmp_path / "copy"), cpus=4)
+    variables = {**RAY, **nodes.variables, "SIGHTWORD_RAY_CPUS": "4"}
+    said = project.run("features", store=tmp_path / "store", **variables)
+    assert f"{PICTURES} computed" in total(said)
+    assert (tmp_path / "copy/shard-00.parquet").stat().st_ino != (Path(resized) / "shard-00.parquet").stat().st_ino
+    assert project.taken() == expected
 
 
 @pytest.mark.full

@@ -15,19 +15,51 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 from blocks import blocks
-from ray_nodes import RAY, Project, kill, wait_for
+from ray_nodes import RAY, Project, kill
 
 SCHEMA = "1.37"
 PICTURES = 60
-GROUPS = {
-    "headGroupSpec": {"rayStartParams", "template"},
-    "workerGroupSpecs": {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"},
+GROUP = {
+    "groupName": {"type": "string"},
+    **{key: {"type": "integer", "minimum": 0} for key in ("replicas", "minReplicas", "maxReplicas")},
+    "rayStartParams": {"type": "object", "additionalProperties": {"type": "string"}},
+    "template": {"type": "object"},
 }
-"""The fields of ray.io/v1 RayCluster that the manifest has, as its definition in KubeRay names them."""
+CLUSTER = {
+    "rayVersion": {"type": "string"},
+    "enableInTreeAutoscaling": {"type": "boolean"},
+    "autoscalerOptions": ("idleTimeoutSeconds", {"idleTimeoutSeconds": {"type": "integer"}}),
+    "authOptions": ("mode", {"mode": {"enum": ["disabled", "token"]}}),
+    "headGroupSpec": ("rayStartParams template", {name: GROUP[name] for name in ("rayStartParams", "template")}),
+    "workerGroupSpecs": [("groupName minReplicas maxReplicas rayStartParams template", GROUP)],
+}
+JOB = {
+    "entrypoint": {"type": "string"},
+    **{key: {"type": "number"} for key in ("entrypointNumCpus", "entrypointNumGpus")},
+    **{key: {"type": "integer"} for key in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")},
+    "submissionMode": {"enum": ["K8sJobMode", "HTTPMode", "InteractiveMode"]},
+    "shutdownAfterJobFinishes": {"type": "boolean"},
+    "rayClusterSpec": ("headGroupSpec", CLUSTER),
+}
+"""Fields of ray.io/v1 RayJob by name, with those that are required, as its definition in KubeRay has them."""
+
+
+def schema(fields: Any) -> dict[str, Any]:
+    """The JSON schema of fields, which takes no other field."""
+    if isinstance(fields, list):
+        return {"type": "array", "items": schema(fields[0])}
+    if isinstance(fields, dict):
+        return fields
+    required, named = fields
+    properties = {name: schema(field) for name, field in named.items()}
+    return {
+        "type": "object", "required": required.split(), "properties": properties, "additionalProperties": False
+    }  # fmt: skip
 
 
 def documents(repository: Path, name: str) -> list[dict[str, Any]]:
@@ -37,8 +69,9 @@ def documents(repository: Path, name: str) -> list[dict[str, Any]]:
 def templates(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The templates of pods in a document."""
     spec = document["spec"]
-    if document["kind"] == "RayCluster":
-        return [spec["headGroupSpec"]["template"], *(group["template"] for group in spec["workerGroupSpecs"])]
+    if document["kind"] == "RayJob":
+        groups = spec["rayClusterSpec"]
+        return [groups["headGroupSpec"]["template"], *(group["template"] for group in groups["workerGroupSpecs"])]
     return [spec["template"]] if "template" in spec else [document] if document["kind"] == "Pod" else []
 
 
@@ -50,7 +83,7 @@ def command(document: dict[str, Any]) -> str:
     return str(text)
 
 
-@pytest.mark.parametrize("name", ["project", "parts", "ray", "kuberay"])
+@pytest.mark.parametrize("name", ["project", "parts", "rayjob"])
 def test_manifests_fit_the_schema(repository, name) -> None:
     for document in documents(repository, name):
         if document["apiVersion"] != "ray.io/v1":
@@ -68,18 +101,24 @@ def test_the_schema_refuses_a_wrong_field(repository) -> None:
         kubernetes_validate.validate(job, SCHEMA, strict=True)
 
 
-def test_the_cluster_of_kuberay_has_known_fields_and_the_pinned_ray(repository) -> None:
-    (cluster,) = documents(repository, "kuberay")
-    assert cluster["kind"] == "RayCluster"
-    assert cluster["spec"].keys() == {"rayVersion", "authOptions", *GROUPS}
-    pinned = re.search(r"^ray==(.*)$", (repository / "constraints.txt").read_text(), re.MULTILINE)
-    assert pinned is not None
-    assert cluster["spec"]["rayVersion"] == pinned[1]
-    for group, fields in ((cluster["spec"]["headGroupSpec"], GROUPS["headGroupSpec"]), *(
-        (group, GROUPS["workerGroupSpecs"]) for group in cluster["spec"]["workerGroupSpecs"]
-    )):  # fmt: skip
-        assert group.keys() == fields
-        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+def test_the_job_of_kuberay_has_known_fields_the_pinned_ray_and_workers_that_fit(repository) -> None:
+    (job,) = documents(repository, "rayjob")
+    jsonschema.validate(job["spec"], schema(("rayClusterSpec", JOB)))
+    cluster = job["spec"]["rayClusterSpec"]
+    pins = (repository / "constraints.txt").read_text() + (repository / "docs/lab.md").read_text()
+    assert set(re.findall(r"^ray==(.*)$|ray\[default\]==([\d.]+)", pins, re.MULTILINE)) == {
+        (cluster["rayVersion"], ""),
+        ("", cluster["rayVersion"]),
+    }
+    (head, *_) = templates(job)
+    variables = {one["name"]: one["value"] for one in head["spec"]["containers"][0]["env"]}
+    for group in cluster["workerGroupSpecs"]:
+        assert int(group["rayStartParams"]["num-cpus"]) >= int(variables["SIGHTWORD_RAY_CPUS"])
+        (container,) = group["template"]["spec"]["containers"]
+        resources = container["resources"]
+        assert str(resources["requests"]["cpu"]) == group["rayStartParams"]["num-cpus"]
+        gpus = str(resources.get("limits", {}).get("nvidia.com/gpu", ""))
+        assert gpus == group["rayStartParams"].get("num-gpus", "")
 
 
 def test_pods_ask_for_what_the_page_makes(repository) -> None:
@@ -92,7 +131,7 @@ def test_pods_ask_for_what_the_page_makes(repository) -> None:
     }
     images = set(re.findall(r"^docker push (\S+)$", page, re.MULTILINE))
     pods = [pod for name in names for document in documents(repository, name) for pod in templates(document)]
-    assert len(pods) == 6
+    assert len(pods) == 5
     for pod in pods:
         (container,) = pod["spec"]["containers"]
         assert {source["secretRef"]["name"] for source in container["envFrom"]} <= made
@@ -143,7 +182,7 @@ class Shell:
 
     def start(self, text: str, **variables: str) -> subprocess.Popen[bytes]:
         """Type commands in a session of their own; names and ports are those of this machine."""
-        text = re.sub(r"(?<!\$)\b(?:sightword-)?head:", "127.0.0.1:", text).replace("6379", self.port)
+        text = re.sub(r"(?<!\$)\bhead:", "127.0.0.1:", text).replace("6379", self.port)
         with (self.store.parent / "said").open("ab") as said:
             begun = subprocess.Popen(
                 ["bash", "-e", "-c", text], cwd=self.project.folder, env=self.environment | variables,
@@ -202,22 +241,6 @@ def test_slurm_with_ray(repository, project, expected, shell) -> None:
     shell.run(script, SLURM_JOB_NODELIST="nodes", SLURM_JOB_NUM_NODES="2")
     assert project.taken() == expected
     assert f"features: Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
-
-
-@pytest.mark.full
-def test_kubernetes_with_ray(repository, project, expected, shell) -> None:
-    service, head, workers = documents(repository, "ray")
-    assert f"{service['metadata']['name']}:6379" in command(workers)
-    assert head["spec"]["template"]["metadata"]["labels"] == service["spec"]["selector"]
-    variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
-    (container,) = head["spec"]["template"]["spec"]["containers"]
-    said = {one["name"]: one["value"] for one in container["env"] if one["name"] != "PYTHONPATH"}
-    address = said.pop("RAY_ADDRESS").replace("sightword-head:6379", f"127.0.0.1:{shell.port}")
-    job = shell.start(command(head), **variables, **said, RAY_ADDRESS=address)
-    wait_for(lambda: "Ray runtime started" in shell.said(), 100, job)
-    shell.start(command(workers), **variables)
-    assert job.wait(timeout=300) == 0, shell.said()
-    assert project.taken() == expected
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from stage_here import run_here
@@ -105,21 +106,23 @@ def test_a_run_whose_parameters_change_meanwhile_fails(repository, project, monk
     assert ("captions: captions.case changed while the stage ran" in done.stderr) == bool(code)
 
 
-def test_after_ctrl_c_the_outputs_of_the_last_run_are_back(repository, project, monkeypatch):
+def test_after_sigterm_the_outputs_of_the_last_run_are_back(repository, project, monkeypatch):
     (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
     (project / "dvc.lock").write_text("schema: '2.0'\nstages: {captions: {cmd: x}}\n")
     restored = []
 
     def interrupted(_):
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(9)
 
     monkeypatch.setattr("stages.captions.work", interrupted)
     monkeypatch.setattr("pipeline.lineage.restoration.restore", lambda *given: restored.append(given) or True)
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         done = run_here(repository, project, "captions", DVC_STAGE="captions")
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     assert done.returncode == 130
     assert done.stderr.splitlines() == [
         "captions: interrupted",

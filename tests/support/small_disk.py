@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 
 
-def _apart() -> list[str] | None:
-    """A command that runs another with mounts of its own, where that is permitted."""
-    if not shutil.which("unshare") or not shutil.which("mount"):
-        return None
-    for command in (["unshare", "-m"], ["unshare", "-rm"]):
+def apart() -> list[str]:
+    """The beginning of a command that runs the rest with mounts of its own; else the test is skipped."""
+    able = shutil.which("unshare") and shutil.which("mount")
+    for command in (["unshare", "-m"], ["unshare", "-rm"]) if able else ():
         tried = subprocess.run(
             [*command, "mount", "-t", "tmpfs", "tmpfs", "/tmp"], check=False, capture_output=True, timeout=20
         )
         if tried.returncode == 0:
             return command
-    return None
+    pytest.skip("mounts of its own are not permitted here (unshare -m as root, or unshare -rm)")
 
 
 def on_a_disk(disk: Path, size: int) -> list[str]:
@@ -29,11 +28,8 @@ def on_a_disk(disk: Path, size: int) -> list[str]:
 
     The test is skipped where no file system can be mounted.
     """
-    command = _apart()
-    if command is None:
-        pytest.skip("a small file system of its own is not permitted here (unshare -m as root, or unshare -rm)")
     mount = f'mount -t tmpfs -o size={size} tmpfs "$1" && shift && exec "$@"'
-    return [*command, "sh", "-c", mount, "sh", str(disk)]
+    return [*apart(), "sh", "-c", mount, "sh", str(disk)]
 
 
 def run_on_a_disk(repository: Path, disk: Path, size: int, script: str, *arguments: str) -> None:

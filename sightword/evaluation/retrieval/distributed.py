@@ -73,7 +73,6 @@ def ranker(
         return
     size = Size(machine.ray_cpus, machine.ray_gpus)
     with opened(machine) as cluster:
-        cluster.check(Requirements.here([]), size)
         log.info("retrieval: %s, with room for %s", cluster, plural(cluster.slots(size), "worker"))
         yield functools.partial(_rank_on_cluster, cluster, machine, folder)
 
@@ -98,11 +97,12 @@ def _rank_on_cluster(
     parts = Parts(scoring, top)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".scoring-", suffix=".tmp") as name:
         requirements = Requirements.here(write_scoring(Path(name), scoring))
-        cluster.check(requirements, size)
         here = replace(machine, device=there.type, threads=machine.ray_cpus)
         make = functools.partial(Worker, Path(name), similarity, top, here)
         pieces = ((rows, parts.least()) for rows in cuts)  # each is made when a worker has room
-        actors = Actors[Piece, PartialRanks](cluster, make, pieces, size=size, requirements=requirements)
+        actors = Actors[Piece, PartialRanks](
+            cluster, make, pieces, count=len(cuts), size=size, requirements=requirements
+        )
         across = -(-pictures // side)
         total = across * -(-len(caption_embeddings) // side)
         with tqdm(total=total, desc="scoring", unit="tile", disable=None) as bar:

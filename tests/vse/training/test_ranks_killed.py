@@ -119,15 +119,16 @@ def test_two_average_the_weights_of_one(project, repository, begin) -> None:
     assert not all(torch.allclose(current[name], value, rtol=1e-2, atol=1e-3) for name, value in one.items())
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_ctrl_c_ends_all(project, begin, whole) -> None:
+@pytest.mark.parametrize(
+    "send",
+    [lambda pid: os.killpg(pid, signal.SIGINT), lambda pid: os.kill(pid, signal.SIGTERM)],
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_interruption_ends_all(project, begin, send) -> None:
     process = begin(2)
     wait_for(1, process, project)
     ranks = ranks_of(process)
-    if whole:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    else:
-        process.send_signal(signal.SIGINT)
+    send(process.pid)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.splitlines()[-1] == "train: interrupted"
