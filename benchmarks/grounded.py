@@ -2,12 +2,14 @@
 
 Text: a step of SkipThought at 2,048 states over words of 620 numbers, 20,000 words, batches of 128 triples, with Adam
 and a clipped gradient. The published way (Bordes et al. 2019): sentences padded to 30 words, the logits of all places,
-autograd through PyTorch's GRU, float32. Ours: what the stage skipthought does. The sentences are those of the books
-where they are at hand, else drawn with the same lengths.
+autograd through PyTorch's GRU, float32. Today's plain way: sentences padded to the batch's longest, the logits of real
+words alone, fused Adam; in bfloat16 by autocast. Ours: what the stage skipthought does. The sentences are those of the
+books where they are at hand, else drawn with the same lengths. Seconds are the processor's.
 
 Structural measures: ``benchmarks/structure.py`` in a process of its own.
 
 The last line is JSON: text_ratio and text_bf16_ratio (predicted words a second, times the published way),
+text_plain_ratio and text_plain_bf16_ratio (times the plain way of the same precision),
 loss_difference (the largest relative difference of a batch's loss, float32), output_mb (the most memory of the
 output layer's loss besides its gradients), and structure_ratio, structure_difference and structure_mb of vectors of 512
 numbers, with _2048 at the end of 2,048 numbers (not with --quick).
@@ -41,6 +43,7 @@ from torch.nn.utils import clip_grad_norm_
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import has_bfloat16_units
+from sightword.compute.memory import keep_memory
 from sightword.features.utilisation import peak_flops
 from sightword.grounded.skipthought.batches import batches
 from sightword.grounded.skipthought.network import SkipThought
@@ -63,10 +66,11 @@ PER_MILLE = (
 
 
 class Published(nn.Module):
-    """SkipThought as it was published: padded sentences, and the logits of all places."""
+    """SkipThought as it was published: padded sentences, and the logits of all places; or the ``plain`` way."""
 
-    def __init__(self, ours: SkipThought) -> None:
+    def __init__(self, ours: SkipThought, *, plain: bool = False) -> None:
         super().__init__()
+        self.plain = plain
         settings = ours.settings
         self.embedding = nn.Embedding.from_pretrained(
             ours.captions.embedding.weight.detach().clone(), freeze=False, padding_idx=0
@@ -82,15 +86,23 @@ class Published(nn.Module):
 
     def loss(self, text: Text, middles: NDArray[np.int64]) -> torch.Tensor:
         ids, lengths = padded(text, middles)
+        if self.plain:
+            ids = ids[:, : int(lengths.max())]
         states = self.layers["encoder"](self.embedding(ids))[0]
         vectors = states[torch.arange(len(ids)), lengths - 1]
         total = torch.zeros(())
         for name, step in (("previous", -1), ("next", 1)):
             targets, lengths = padded(text, middles + step)
+            if self.plain:
+                targets = targets[:, : int(lengths.max())]
             before = F.pad(targets[:, :-1], (1, 0))  # a zero vector first
             states = self.layers[name](self.embedding(before), vectors[None])[0]
+            mask = torch.arange(targets.shape[1]) < lengths[:, None]
+            if self.plain:
+                logits = self.output(states[mask]).float()
+                total = total + F.cross_entropy(logits, targets[mask], reduction="sum") / (len(targets) * PLACES)
+                continue
             losses = F.cross_entropy(self.output(states).flatten(0, 1), targets.flatten(), reduction="none")
-            mask = torch.arange(PLACES) < lengths[:, None]
             total = total + (losses * mask.flatten()).mean()
         return total
 
@@ -133,14 +145,17 @@ def text_of(data: Path) -> Text:
     )
 
 
-def published_step(run: TextTask, device: torch.device = CPU) -> Callable[[NDArray[np.int64]], float]:
-    """Return a step of the published way from the weights of a run: it trains on a batch, and returns the loss."""
+def published_step(
+    run: TextTask, device: torch.device = CPU, *, plain: bool = False
+) -> Callable[[NDArray[np.int64]], float]:
+    """Return a step of the published or the plain way from the weights of a run: it trains, and returns the loss."""
     assert isinstance(run.network, SkipThought)
-    network, settings = Published(run.network).to(device), run.settings
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate)
+    network, settings = Published(run.network, plain=plain).to(device), run.settings
+    optimiser = torch.optim.Adam(network.parameters(), lr=settings.rate, fused=plain)
 
     def step(middles: NDArray[np.int64]) -> float:
-        loss = network.loss(run.text, middles)
+        with torch.autocast("cpu", torch.bfloat16, enabled=plain and settings.precision == "bf16"):
+            loss = network.loss(run.text, middles)
         optimiser.zero_grad()
         loss.backward()
         clip_grad_norm_(network.parameters(), settings.clip)
@@ -194,10 +209,12 @@ def status(name: str) -> float:
 def compare_text(text: Text, *, steps: int) -> dict[str, float | None]:
     """All sides in turn on each batch, so that they share a busy machine alike: medians of ratios of a batch."""
     sides: dict[str, Callable[[NDArray[np.int64]], float]] = {}
-    for side in ("published", "fp32", *(["bf16"] if has_bfloat16_units() else [])):
-        settings = SkipthoughtSettings(precision="bf16" if side == "bf16" else "fp32")
+    keep_memory()  # as the stage does
+    for side in ("published", "plain", "fp32", *(["plain bf16", "bf16"] if has_bfloat16_units() else [])):
+        settings = SkipthoughtSettings(precision="bf16" if side.endswith("bf16") else "fp32")
         run = TextTask(settings, text, CPU)
-        sides[side] = (published_step if side == "published" else our_step)(run)
+        own = side in ("fp32", "bf16")
+        sides[side] = our_step(run) if own else published_step(run, plain=side.startswith("plain"))
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     shares: dict[str, list[float]] = {side: [] for side in sides}
     apart = []
@@ -205,23 +222,29 @@ def compare_text(text: Text, *, steps: int) -> dict[str, float | None]:
         losses = {}
         words = sum(map(len, text.rows(np.concatenate([middles - 1, middles + 1]))))
         for side, step in sides.items():
-            started = time.perf_counter()
+            started = time.process_time()
             losses[side] = step(middles)
-            seconds[side].append(time.perf_counter() - started)
+            seconds[side].append(time.process_time() - started)
             shares[side].append(operations(text, middles, settings) / seconds[side][-1])
             rate = words / seconds[side][-1]
-            print(f"batch {number + 1}: {side:9} {seconds[side][-1]:6.2f} s, {rate:6.0f} predicted words/s", flush=True)
+            print(
+                f"batch {number + 1}: {side:10} {seconds[side][-1]:6.2f} s, {rate:6.0f} predicted words/s", flush=True
+            )
         apart.append(abs(losses["published"] - losses["fp32"]) / abs(losses["published"]))
-    for side in list(sides)[1:]:
+    for side in ("fp32", "bf16")[: len(sides) // 2]:
         peak, rate = peak_flops("bf16" if side == "bf16" else "fp32", CPU), statistics.median(shares[side])
         print(f"{side}: {rate / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, {rate / peak:.2f} of the peak")
 
-    def ratio(side: str) -> float:
-        return round(statistics.median(np.divide(seconds["published"], seconds[side]).tolist()), 2)
+    def ratio(side: str, peer: str) -> float | None:
+        if side not in sides:
+            return None
+        return round(statistics.median(np.divide(seconds[peer], seconds[side]).tolist()), 2)
 
     return {
-        "text_ratio": ratio("fp32"),
-        "text_bf16_ratio": ratio("bf16") if "bf16" in sides else None,
+        "text_ratio": ratio("fp32", "published"),
+        "text_bf16_ratio": ratio("bf16", "published"),
+        "text_plain_ratio": ratio("fp32", "plain"),
+        "text_plain_bf16_ratio": ratio("bf16", "plain bf16"),
         "loss_difference": max(apart),
     }
 
