@@ -52,6 +52,8 @@ class Machine:
     engine: str = "local"
     """``SIGHTWORD_ENGINE``: where pictures are resized, features computed and many captions ranked: ``local`` (this
     machine) or ``ray``."""
+    inference: str = "torch"
+    """``SIGHTWORD_INFERENCE``: what computes features on a CPU: ``torch`` or ``openvino``."""
     ray_cpus: int = 1
     """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features or ranks."""
     ray_gpus: float = 0.0
@@ -104,6 +106,9 @@ def current() -> Machine:
     engine = os.environ.get("SIGHTWORD_ENGINE") or "local"
     if engine not in ("local", "ray"):
         raise SetupError(f"SIGHTWORD_ENGINE={engine}: no such engine", expected="local or ray")
+    inference = os.environ.get("SIGHTWORD_INFERENCE") or "torch"
+    if inference not in ("torch", "openvino"):
+        raise SetupError(f"SIGHTWORD_INFERENCE={inference}: no such engine", expected="torch or openvino")
     return Machine(
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
@@ -113,6 +118,7 @@ def current() -> Machine:
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
         ranks=_count("SIGHTWORD_RANKS", 1, least=1),
         engine=engine,
+        inference=inference,
         ray_cpus=_count("SIGHTWORD_RAY_CPUS", 1, least=1),
         ray_gpus=_share("SIGHTWORD_RAY_GPUS"),
         ray_workers=_count("SIGHTWORD_RAY_WORKERS", 256, least=1),

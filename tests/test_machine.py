@@ -38,6 +38,7 @@ def test_a_worker_of_ray_has_gpus_or_a_fraction_of_one(monkeypatch, text, number
     ("name", "text", "message"),
     [
         ("SIGHTWORD_ENGINE", "spark", "SIGHTWORD_ENGINE=spark: no such engine; expected local or ray"),
+        ("SIGHTWORD_INFERENCE", "onnx", "SIGHTWORD_INFERENCE=onnx: no such engine; expected torch or openvino"),
         ("SIGHTWORD_WORKERS", "²", "SIGHTWORD_WORKERS=²: not a usable number; expected a whole number of at least 0"),
         ("SIGHTWORD_RAY_CPUS", "0", "SIGHTWORD_RAY_CPUS=0: not a usable number; expected a whole number of at least 1"),
         ("SIGHTWORD_RAY_GPUS", "1.5", "SIGHTWORD_RAY_GPUS=1.5: not a usable number; expected a fraction such as 0.25"),

@@ -150,7 +150,9 @@ class Worker:
     ) -> None:
         device = devices.use(machine)
         self._threads = machine.threads
-        self._extraction = Extraction(settings, read_transform(resized), device=device, store=Store(store))
+        self._extraction = Extraction(
+            settings, read_transform(resized), device=device, store=Store(store), inference=machine.inference
+        )
         own = self._extraction.identity
         if own != identity:
             names = [name for name in vars(own) if getattr(own, name) != getattr(identity, name)]

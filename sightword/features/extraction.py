@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from sightword import machine
 from sightword.errors import SetupError, StoreError
+from sightword.features import openvino
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
@@ -58,6 +60,7 @@ class Extraction:
         resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
         store: the store of features; None keeps nothing.
         measure: before much work, measure the machine's peak.
+        inference: what computes on a CPU; None for the engine of ``SIGHTWORD_INFERENCE``.
 
     Raises:
         FeaturesError: the backbone is unknown.
@@ -72,8 +75,10 @@ class Extraction:
         device: torch.device,
         store: Store | None,
         measure: bool = False,
+        inference: str | None = None,
     ) -> None:
         backbone = find_backbone(settings.backbone, settings.feature_point)
+        self._inference = inference or machine.current().inference
         self._settings, self._device, self._store, self._measure = settings, device, store, measure
         self._transform = transform_of(settings, resized, backbone.own)
         _tell(backbone, self._transform)
@@ -90,7 +95,7 @@ class Extraction:
             transform=self._transform,
             weights_sha256=self._weights.identity,
             precision=settings.precision,
-            kernel=_kernel(device, settings.precision),
+            kernel=_kernel(device, settings.precision, self._inference),
         )
 
     @functools.cached_property
@@ -198,6 +203,7 @@ class Extraction:
                 precision=self._settings.precision,
                 device=self._device,
                 threads=torch.get_num_threads(),
+                inference=self._inference,
             )
         return self._extractor
 
@@ -230,8 +236,11 @@ def _tell(backbone: Backbone, transform: Transform) -> None:
             log.info("features: %s was trained with %s %s; these pictures have %s", backbone.name, name, own, here)
 
 
-def _kernel(device: torch.device, precision: Precision) -> str:
+def _kernel(device: torch.device, precision: Precision, inference: str) -> str:
     """Return the kernels of a device, as the keys of features name them."""
+    if device.type == "cpu" and inference == "openvino":
+        openvino.check(precision)
+        return KERNELS["openvino"]
     kernel = KERNELS[device.type]
     if device.type == "cpu":
         return kernel if fuses(precision) else f"{kernel}-plain"

@@ -24,6 +24,7 @@ from sightword.features.crops import CROPS, cut, normalise, positions
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
+from sightword.features.openvino import OpenVinoNetwork
 from sightword.features.settings import Precision
 from sightword.images.encoding import Pixels
 
@@ -64,7 +65,8 @@ class Extractor:
     """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
 
     On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
-    thread waits for another. The times are added to ``clock``.
+    thread waits for another. ``inference`` is an engine of :attr:`sightword.machine.Machine.inference`. The times are
+    added to ``clock``.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Extractor:
         precision: Precision,
         device: torch.device,
         threads: int = 1,
+        inference: str = "torch",
     ) -> None:
         self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
         self.clock = Clock()
@@ -85,10 +88,14 @@ class Extractor:
         self._mean, self._std = (
             torch.tensor(values, dtype=torch.float32, device=device) for values in (transform.mean, transform.std)
         )
-        self._network: nn.Module = ready(network, precision=precision, device=device)
+        shape = (self._pictures * self._count, transform.crop, transform.crop, 3)
+        if inference == "openvino" and device.type == "cpu":
+            self._network: nn.Module = OpenVinoNetwork(network, shape, precision, self._threads)
+        else:
+            self._network = ready(network, precision=precision, device=device)
         self._free: SimpleQueue[_Buffer] = SimpleQueue()
         for _ in range(self._threads):
-            self._free.put(_Buffer((self._pictures * self._count, transform.crop, transform.crop, 3), device))
+            self._free.put(_Buffer(shape, device))
         with _exactly(), devices.threads(1):
             self._compute([])  # lays the weights out before several threads use them
 

@@ -1,0 +1,88 @@
+"""Runs a network in OpenVINO on a CPU, which the extra ``openvino`` brings."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import nn
+
+from sightword.errors import SetupError
+from sightword.features.settings import Precision
+
+_WHERE = "SIGHTWORD_INFERENCE=openvino"
+
+
+def check(precision: Precision) -> None:
+    """Raise SetupError unless OpenVINO is installed and computes in this precision on this CPU."""
+    if find_spec("openvino") is None:
+        todo = "Install the extra: pip install 'sightword[openvino]'."
+        raise SetupError("openvino is not installed", where=_WHERE, todo=todo)
+    import openvino
+
+    if precision == "bf16" and "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        what = "OpenVINO has no bfloat16 on this CPU"
+        raise SetupError(what, where=_WHERE, todo="Set features.precision to fp32, or leave the variable out.")
+
+
+class OpenVinoNetwork(nn.Module):
+    """A network as OpenVINO compiled it, for calls of one shape; each of ``threads`` threads has a stream of its own.
+
+    With ``bf16`` all layers compute in bfloat16, the first one too.
+
+    Args:
+        network: takes crops (B, 3, H, W) and returns (B, D).
+        shape: the shape of a call's crops, (B, H, W, 3).
+        precision: of the computation; the numbers that leave it are float32.
+        threads: the most threads that call the network at the same time.
+
+    Raises:
+        SetupError: OpenVINO cannot convert the network.
+    """
+
+    def __init__(self, network: nn.Module, shape: tuple[int, ...], precision: Precision, threads: int) -> None:
+        super().__init__()
+        import openvino
+        from openvino import preprocess
+
+        model = _converted(network, torch.zeros(shape).permute(0, 3, 1, 2).contiguous())
+        steps = preprocess.PrePostProcessor(model)
+        steps.input(0).tensor().set_element_type(openvino.Type.f32).set_layout(openvino.Layout("NHWC")).set_shape(shape)
+        steps.input(0).model().set_layout(openvino.Layout("NCHW"))
+        self._compiled = openvino.Core().compile_model(
+            steps.build(),
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
+                "INFERENCE_NUM_THREADS": threads,
+                "NUM_STREAMS": threads,  # a picture is computed in one thread, so that their number changes no bit
+                "ENABLE_CPU_PINNING": False,
+            },
+        )
+        self._own = threading.local()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return features (B, D) of images (B, 3, H, W), channels last in memory."""
+        if not hasattr(self._own, "request"):
+            self._own.request = self._compiled.create_infer_request()
+        pixels = images.permute(0, 2, 3, 1).contiguous().numpy()
+        return torch.from_numpy(self._own.request.infer({0: pixels}, share_inputs=True)[0])
+
+
+def _converted(network: nn.Module, crops: torch.Tensor) -> Any:
+    """Return a network as OpenVINO's graph; its own ``convert_model`` would report the use to its makers."""
+    from openvino.frontend import FrontEndManager
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # torch warns of what a trace keeps as a constant: the shape is one
+            reader = FrontEndManager().load_by_framework("pytorch")
+            traced = TorchScriptPythonDecoder(network.eval(), example_input=crops)  # OpenVINO holds no reference
+            return reader.convert(reader.load(traced))
+    except Exception as error:  # OpenVINO's and torch's converters raise what they like
+        what = f"OpenVINO cannot convert the network ({type(error).__name__})"
+        raise SetupError(what, where=_WHERE, todo="Leave the variable out: torch computes every network.") from error

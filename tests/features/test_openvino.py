@@ -1,0 +1,84 @@
+"""OpenVINO computes torch's features, under a key of its own."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sightword.compute import devices
+from sightword.compute.devices import has_bfloat16_units
+from sightword.errors import SetupError
+from sightword.features import openvino
+from sightword.features.api import extract
+from sightword.features.extraction import Extraction
+from sightword.features.settings import FeaturesSettings
+from sightword.images.settings import ResizeSettings
+
+SMALL = {"backbone": "shufflenet_v2_x0_5", "weights": "random", "weights_seed": 1, "crop": 64, "resize": 72}
+
+
+@pytest.fixture
+def paths(tmp_path, monkeypatch) -> list[Path]:
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    rng, found = np.random.default_rng(0), [tmp_path / f"{number}.png" for number in range(4)]
+    for path in found:
+        Image.fromarray(rng.integers(0, 256, (80, 90, 3), np.uint8)).save(path)
+    return found
+
+
+def engine(monkeypatch, name: str) -> None:
+    monkeypatch.setenv("SIGHTWORD_INFERENCE", name)
+
+
+def test_features_in_float32_are_torchs_for_any_number_of_threads(paths, monkeypatch) -> None:
+    expected = extract(paths, **SMALL)
+    engine(monkeypatch, "openvino")
+    found = []
+    for threads in (1, 3):
+        with devices.threads(threads):
+            found.append(extract(paths, **SMALL))
+    assert np.array_equal(*found)
+    apart = np.abs(expected - expected[0]).max(1)[1:].min()  # the control: other pictures have other features
+    assert np.abs(found[0] - expected).max() < 1e-4 * np.abs(expected).max()
+    assert np.abs(found[0] - expected).max() < 1e-2 * apart
+
+
+@pytest.mark.skipif(not has_bfloat16_units(), reason="needs bfloat16 units")
+def test_features_in_bfloat16_are_near_those_in_float32(paths, monkeypatch) -> None:
+    exact = extract(paths, **SMALL)
+    engine(monkeypatch, "openvino")
+    half = extract(paths, precision="bf16", **SMALL)
+    cosines = (exact * half).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(half, axis=1)
+    assert not np.array_equal(exact, half)
+    assert cosines.min() > 0.999
+
+
+def test_the_store_keeps_features_of_the_engines_apart() -> None:
+    settings, cpu = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random"), torch.device("cpu")
+    kinds = [
+        Extraction(settings, ResizeSettings().transform, device=cpu, store=None, inference=name).identity
+        for name in ("openvino", "torch")
+    ]
+    assert kinds[0].kernel == "openvino-1"
+    assert kinds[0].key("") != kinds[1].key("")
+
+
+def test_without_the_package_the_extra_is_named(paths, monkeypatch) -> None:
+    monkeypatch.setattr(openvino, "find_spec", lambda name: None if name == "openvino" else find_spec(name))
+    engine(monkeypatch, "openvino")
+    with pytest.raises(SetupError, match=r"openvino is not installed.*pip install 'sightword\[openvino\]'"):
+        extract(paths, **SMALL)
+
+
+def test_a_network_that_cannot_be_converted_is_refused() -> None:
+    class Odd(torch.nn.Module):
+        def forward(self, crops: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvals(crops[:, :, 0, :3].unsqueeze(0)).real
+
+    with pytest.raises(SetupError, match="OpenVINO cannot convert the network"):
+        openvino.OpenVinoNetwork(Odd(), (1, 8, 8, 3), "fp32", 1)
