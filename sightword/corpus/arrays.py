@@ -43,6 +43,8 @@ class Texts:
 
     def take(self, rows: Rows) -> pa.Array:
         """Return the texts of some rows, in one array."""
+        if not len(rows):
+            return pa.array([], pa.large_string())
         order = np.argsort(rows // _CHUNK, kind="stable")
         chunks, starts = np.unique(rows[order] // _CHUNK, return_index=True)
         every = self.chunks()
@@ -52,7 +54,7 @@ class Texts:
         ]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        return pa.concat_arrays(parts).take(pa.array(back)) if parts else pa.array([], pa.large_string())
+        return pa.concat_arrays(parts).take(pa.array(back))
 
 
 def _exact(texts: Sequence[str | None]) -> pa.Array:
