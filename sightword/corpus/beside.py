@@ -6,11 +6,14 @@ A group is the captions of one picture; line n of each file of a name is of the 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sightword.corpus.records import Caption, Corpus, Dropped, Image
+import numpy as np
+
+from sightword.corpus.records import ALL_SPLITS, Caption, Corpus, Dropped, Image
 from sightword.corpus.settings import CorpusSettings, read_list
 from sightword.errors import CorpusError
 from sightword.io.opening import lines
@@ -18,6 +21,7 @@ from sightword.messages import plural
 
 _NUMBERED = re.compile(r"(?P<name>.+?)\.\d+(?P<rest>\..+)")
 _PICTURE = re.compile(r"\d+(?=[._])")
+_WORD = re.compile(r"\w+")
 _TODO = (
     "Correct corpus.beside or corpus.beside_files; `sightword params --explain corpus.beside_files` tells the names."
 )
@@ -25,6 +29,8 @@ _TODO = (
 
 def with_beside(corpus: Corpus, settings: CorpusSettings, named: Iterable[Image]) -> Corpus:
     """Return the corpus with the captions of ``corpus.beside``, without those of its own pictures.
+
+    A caption with the words of a caption of dev, test or the sealed split is left out too, whatever its picture.
 
     Two pictures are the same if their ids are equal, or begin with the same number: the part of a name of Flickr8k
     before ``_`` is the picture's name in Flickr30k and Multi30k.
@@ -47,16 +53,35 @@ def with_beside(corpus: Corpus, settings: CorpusSettings, named: Iterable[Image]
     found: dict[str, list[Caption]] = {}
     for caption in _read(Path(settings.beside), settings.beside_files):
         found.setdefault(caption.image_id, []).append(caption)
-    dropped = []
+    dropped: list[Dropped] = []
+    held_out = _held_out(corpus) if found else set()
     for picture in list(found):
         if (known := _key(picture) in own) or picture in without:
             reason = "beside, and in the corpus" if known else f"beside, and in {settings.beside_without}"
             dropped.append(Dropped("picture", picture, reason, plural(len(found.pop(picture)), "caption")))
+    for picture in list(found):
+        same = [caption for caption in found[picture] if _words(caption.text) in held_out]
+        dropped += [Dropped("caption", f"{one.image_id}#{one.key}", "beside, and held out", one.text) for one in same]
+        found[picture] = [caption for caption in found[picture] if caption not in same]
+        if not found[picture]:
+            del found[picture]
     if not found:
-        what = f"no caption is left ({plural(len(dropped), 'picture')} dropped)"
+        what = f"no caption is left ({plural(len(dropped), 'record')} dropped)"
         raise CorpusError(what, where=settings.beside, todo=_TODO)
     beside = [caption for picture in sorted(found) for caption in found[picture]]
     return replace(corpus, beside=beside, dropped=sorted([*corpus.dropped, *dropped]))
+
+
+def _held_out(corpus: Corpus) -> set[str]:
+    """Return the words of the captions that training must not see."""
+    splits = corpus.images.split[corpus.captions.owners(corpus.images)]
+    places = np.flatnonzero(splits != ALL_SPLITS.index("train"))
+    return {_words(corpus.captions[place].text) for place in places.tolist()} - {""}
+
+
+def _words(text: str) -> str:
+    """Return the words of a text in folded case, with one space between them."""
+    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _key(picture: str) -> str:

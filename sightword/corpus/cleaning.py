@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from sightword.corpus.compact import Captions, Pictures, Rows
+from sightword.corpus.arrays import Rows
+from sightword.corpus.compact import Captions, Pictures
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.errors import CorpusError
@@ -220,7 +221,7 @@ def _spelled_twice(pictures: Pictures) -> list[int]:
 
 def _owners(captions: Captions, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Return the number of the picture's id for each caption; -1 for an unknown picture."""
-    picture = np.asarray(captions.picture, np.int32)
+    picture: npt.NDArray[np.int32] = captions.picture.array()
     if not len(code):
         return np.full(len(picture), -1, np.int32)
     return np.where(picture < 0, np.int32(-1), code[np.maximum(picture, 0)])
@@ -234,7 +235,7 @@ def _distinct_captions(captions: Captions, owner: npt.NDArray[np.int32], dropped
     who = owner.astype(np.int64)
     strangers = np.flatnonzero(owner < 0)
     who[strangers] = [hash(captions[row].image_id) for row in strangers.tolist()]
-    mixed = who.view(np.uint64) * _MIXED ^ np.asarray(captions.hashes, np.int64).view(np.uint64)
+    mixed = who.view(np.uint64) * _MIXED ^ captions.hashes.array().view(np.uint64)
     order = np.argsort(mixed, kind="stable")
     alike = np.flatnonzero(mixed[order][1:] == mixed[order][:-1])
     repeated = np.unique(np.concatenate([order[alike], order[alike + 1]])).tolist()

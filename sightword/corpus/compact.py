@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import operator
-import re
-from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self, TypeVar, overload
@@ -15,79 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sightword.corpus.arrays import Numbers, Rows, Texts, Wheres
 from sightword.corpus.records import ALL_SPLITS, Caption, Image
 from sightword.places.place import Part, Place
 
 Record = TypeVar("Record")
-Rows = npt.NDArray[np.int64]
 
 DIGEST = 16
 """The bytes of a picture's hash that are kept."""
-_CHUNK = 1 << 14
 _AT_A_TIME = 1 << 20
-_NUMBER = re.compile(r"(?<!\d)(?:[1-9]\d{0,8})$")
-
-
-class Texts:
-    """Texts or None, in Arrow arrays of equal lengths."""
-
-    def __init__(self) -> None:
-        self._full: list[pa.Array] = []
-        self._last: list[str | None] = []
-
-    def __len__(self) -> int:
-        return len(self._full) * _CHUNK + len(self._last)
-
-    def __getitem__(self, row: int) -> str | None:
-        chunk, place = divmod(int(row), _CHUNK)
-        return self._last[place] if chunk == len(self._full) else self._full[chunk][place].as_py()
-
-    def append(self, text: str | None) -> None:
-        """Add a text."""
-        self._last.append(text)
-        if len(self._last) == _CHUNK:
-            self._full.append(pa.array(self._last, pa.large_string()))
-            self._last = []
-
-    def chunks(self) -> list[pa.Array]:
-        """Return all texts."""
-        return [*self._full, pa.array(self._last, pa.large_string())]
-
-    def take(self, rows: Rows) -> pa.Array:
-        """Return the texts of some rows, in one array."""
-        order = np.argsort(rows // _CHUNK, kind="stable")
-        chunks, starts = np.unique(rows[order] // _CHUNK, return_index=True)
-        every = self.chunks()
-        parts = [
-            every[chunk].take(pa.array(rows[part] % _CHUNK))
-            for chunk, part in zip(chunks, np.split(order, starts[1:]), strict=True)
-        ]
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return pa.concat_arrays(parts).take(pa.array(back)) if parts else pa.array([], pa.large_string())
-
-
-class Wheres:
-    """Places of records in files, such as ``all.csv, line 7``: a number, and which of some texts stands before it."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, int] = {}
-        self._known: list[str] = []
-        self._text, self._number = array("i"), array("i")
-
-    def append(self, where: str) -> None:
-        """Add a place."""
-        found = _NUMBER.search(where)
-        text = where[: found.start()] if found else where
-        known = self._texts.setdefault(text, len(self._known))
-        if known == len(self._known):
-            self._known.append(text)
-        self._text.append(known)
-        self._number.append(int(found[0]) if found else -1)
-
-    def __getitem__(self, row: int) -> str:
-        number = self._number[row]
-        return self._known[self._text[row]] + ("" if number < 0 else str(number))
 
 
 class _Records(Sequence[Record]):
@@ -120,9 +54,9 @@ class Pictures(_Records[Image]):
         self.placed, self.hashed, self.rows_of_table = placed, hashed, rows_of_table
         self.ids, self.paths, self.wheres = Texts(), Texts(), Wheres()
         self.rows: Rows | None = None
-        self._published, self._splits = array("b"), np.zeros(0, np.int8)
+        self._published, self._splits = Numbers(np.int8), np.zeros(0, np.int8)
         self._sources: list[tuple[str, str | None, str | None]] = []
-        self._source, self._start, self._length = array("i"), array("q"), array("q")
+        self._source, self._start, self._length = Numbers(np.int32), Numbers(np.int64), Numbers(np.int64)
         self._digests = bytearray()
         self._files: dict[int, str | None] | None = {}
 
@@ -189,7 +123,7 @@ class Pictures(_Records[Image]):
     @property
     def split(self) -> npt.NDArray[np.int8]:
         """The split of each picture, a number in :data:`ALL_SPLITS`; -1: in none."""
-        return np.array(self._published, np.int8) if self.rows is None else self._splits.copy()
+        return self._published.array() if self.rows is None else self._splits.copy()
 
     def image_id(self, place: int) -> str:
         """Return the id of a picture."""
@@ -209,7 +143,7 @@ class Pictures(_Records[Image]):
 
     def has_place(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Return whether the pictures of some rows have places of their own."""
-        found: npt.NDArray[np.bool_] = np.asarray(self._source, np.int32)[rows] >= 0
+        found: npt.NDArray[np.bool_] = self._source.array()[rows] >= 0
         return found
 
     def digests(self) -> npt.NDArray[np.uint64]:
@@ -253,12 +187,12 @@ class Captions(_Records[Caption]):
         self.strangers: list[str] = []
         """Ids that are no pictures'."""
         self.texts, self._keys, self._wheres = Texts(), Texts(), Wheres()
-        self.picture, self.hashes = array("i"), array("q")
+        self.picture, self.hashes = Numbers(np.int32), Numbers(np.int64)
         """The row of each caption's picture, or -1 less the number of a stranger; and the hash of each key."""
-        self.blank = array("q")
+        self.blank: list[int] = []
         """The captions of only white space."""
         self.languages: list[str] = []
-        self._language = array("i")
+        self._language = Numbers(np.int32)
         self.rows: Rows | None = None
 
     @classmethod
@@ -317,7 +251,7 @@ class Captions(_Records[Caption]):
         code, first = self.pictures.groups
         place = np.zeros(len(first), np.int64)
         place[code if pictures.rows is None else code[pictures.rows]] = np.arange(len(pictures))
-        found: Rows = place[code[np.asarray(self.picture)[self._rows()]]]
+        found: Rows = place[code[self.picture.array()[self._rows()]]]
         return found
 
     def texts_of(self, start: int, stop: int) -> pa.Array:
@@ -326,7 +260,7 @@ class Captions(_Records[Caption]):
 
     def languages_of(self, start: int, stop: int) -> list[str]:
         """Return the languages of some captions."""
-        return [self.languages[number] for number in np.asarray(self._language)[self._rows()[start:stop]]]
+        return [self.languages[self._language[row]] for row in self._rows()[start:stop].tolist()]
 
     def _rows(self) -> Rows:
         return np.arange(len(self.picture)) if self.rows is None else self.rows

@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import Field, model_validator
 from tqdm import tqdm
 
-from sightword.corpus.compact import DIGEST, Rows
+from sightword.corpus.arrays import Rows
+from sightword.corpus.compact import DIGEST
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import ALL_SPLITS, Corpus
 from sightword.corpus.settings import CorpusSettings

@@ -56,7 +56,9 @@ class CorpusSettings(Settings):
     beside_files: str = ""
     """Which files in ``beside`` hold such captions, a pattern such as ``task2/*.en.gz``; empty: none. Line n of
     ``NAME.1.txt``, ``NAME.2.txt`` and so on are captions of one picture, which line n of ``NAME_images.txt``, if there,
-    names. Pictures of the corpus, of any split, are left out."""
+    names. Pictures of the corpus, of any split, are left out: names that begin with the same number before ``_`` or
+    ``.``, such as ``12_a.jpg`` and ``12.jpg``, are one picture. So are captions whose words are those of a caption of
+    dev, test or the sealed split."""
 
     beside_without: str | None = None
     """A list of names in ``sightword/corpus/lists``, such as multi30k-benchmarks, whose captions are left out of

@@ -90,6 +90,7 @@ class Shards(Drawn):
             PictureError: a shard in a bucket changed since it was listed, or the bucket cannot be read.
         """
         shards = self.shards()
+        self._check_splits([name.removesuffix(".tar") for name in shards])
         workers = machine.current().workers if len(shards) > 1 else 0
         found = ordered_map(functools.partial(read_shard, settings=self), shards.values(), workers=workers)
         bar = tqdm(found, total=len(shards), desc="corpus", unit="shard", disable=None)
@@ -125,6 +126,16 @@ class Shards(Drawn):
                 what, where=self.pictures, expected="corpus.caption of another kind, such as json:KEY", todo=_TODO
             )
         return images, captions
+
+    def _check_splits(self, shards: Sequence[str]) -> None:
+        """Raise CorpusError if some shards name a split and others do not."""
+        named = {shard: _split_of(shard) for shard in shards}
+        without = [shard for shard, split in named.items() if split is None]
+        if not self.split_key and 0 < len(without) < len(named):
+            other = next(shard for shard, split in named.items() if split)
+            what = f"{quote(f'{without[0]}.tar')} names no split, and {quote(f'{other}.tar')} does"
+            todo = "Rename the shards, such as train-00000.tar, or put them into folders named by splits."
+            raise CorpusError(what, where=self.pictures, todo=todo)
 
     def shards(self) -> dict[str, Place]:
         """Return the places of the shards, by their names below the folder of pictures, in order."""

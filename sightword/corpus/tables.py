@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sightword.corpus.compact import Rows
+from sightword.corpus.arrays import Rows
 from sightword.corpus.records import ALL_SPLITS, BESIDE, Corpus
 from sightword.io.files import GROUP, Pathish, write_groups, write_table
 from sightword.messages import and_more, plural

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tqdm import tqdm
+
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish, atomic_file
 from sightword.io.mapping import mapping
@@ -38,15 +40,17 @@ def objects(addresses: Iterable[str]) -> dict[str, Place]:
         SetupError: the package for the protocol is not installed.
     """
     found: list[tuple[str, Place, str]] = []
-    for address in (one for text in addresses for one in _numbered(text)):
-        _check(address, None)
-        before = len(found)
-        for name, listed in _below(address):
-            place = Place(_joined(address, name), Part(length=listed.size, version=listed.version or None))
-            found.append((name or address.rpartition("/")[2], place, address))
-        if len(found) == before:
-            what = "there is no object at this address"
-            raise CorpusError(what, where=address, todo="Check the address; a bucket's prefix ends at a slash.")
+    with tqdm(desc="list", unit="object", disable=None, leave=False) as bar:
+        for address in (one for text in addresses for one in _numbered(text)):
+            _check(address, None)
+            before = len(found)
+            for name, listed in _below(address):
+                place = Place(_joined(address, name), Part(length=listed.size, version=listed.version or None))
+                found.append((name or address.rpartition("/")[2], place, address))
+                bar.update()
+            if len(found) == before:
+                what = "there is no object at this address"
+                raise CorpusError(what, where=address, todo="Check the address; a bucket's prefix ends at a slash.")
     todo = "List one of the two, or a folder above both."
     return dict(sorted(mapping(found, "the name", "object", CorpusError, todo=todo).items()))
 

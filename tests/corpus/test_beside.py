@@ -63,6 +63,15 @@ def test_lines_of_files_of_one_name_are_groups_without_pictures_of_any_split(tmp
     assert [image.image_id for image in found.images] == sorted(OWN.values())
 
 
+def test_caption_with_the_words_of_dev_or_test_is_left_out_whatever_its_picture(tmp_path: Path) -> None:
+    settings(tmp_path)
+    write(tmp_path, a__1__en=["a DOG, in the  test split.", "A dog in the train split"], a__2__en=["kept", "kept too"])
+    found = read(tmp_path)
+    assert [one.text for one in found.beside] == ["kept", "A dog in the train split", "kept too"]
+    reasons = [(row.item, row.detail) for row in found.dropped if row.reason == "beside, and held out"]
+    assert reasons == [("a.en:1#a.1.en", "a DOG, in the  test split.")]
+
+
 @pytest.mark.parametrize(
     ("texts", "pattern", "message"),
     [
@@ -70,7 +79,7 @@ def test_lines_of_files_of_one_name_are_groups_without_pictures_of_any_split(tmp
         ({"a__en": ["x"]}, "*.en", r"a\.en: has no number before its ending; expected such as train\.1\.txt"),
         ({"a__1__en": ["x"], "a__2__en": ["x", "y"]}, "*.en", r"a\.2\.en: has 2 lines, and a\.1\.en has 1"),
         ({"a__1__en": ["x"], "a_images__txt": ["1", "2"]}, "*.en", r"a_images\.txt: has 2 lines, and a\.1\.en has 1"),
-        ({"a__1__en": ["x"], "a_images__txt": ["12.jpg"]}, "*.en", r"no caption is left \(1 picture dropped\)"),
+        ({"a__1__en": ["x"], "a_images__txt": ["12.jpg"]}, "*.en", r"no caption is left \(1 record dropped\)"),
     ],
 )
 def test_files_that_do_not_fit_are_one_message(tmp_path: Path, texts, pattern, message) -> None:

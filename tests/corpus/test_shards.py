@@ -178,6 +178,13 @@ def test_what_is_no_shard_is_one_message(tmp_path, name, data, message) -> None:
         corpus_of(tmp_path)
 
 
+def test_shards_with_and_without_splits_are_refused_by_name(tmp_path) -> None:
+    for name in ("00000.tar", "val-00000.tar"):
+        write(tmp_path / name, {"0.png": picture(0), "0.txt": b"Zero"})
+    with pytest.raises(CorpusError, match=r"'00000\.tar' names no split, and 'val-00000\.tar' does"):
+        corpus_of(tmp_path)
+
+
 def test_captions_of_another_kind_name_what_is_there(tmp_path) -> None:
     write(tmp_path / "s.tar", {"0.png": picture(0), "0.json": b"{}"})
     with pytest.raises(CorpusError, match="hold no captions in txt; the files in them end in json, png"):
