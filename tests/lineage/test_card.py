@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from pipeline.lineage.card import corpus, sections
+from pipeline.lineage.evidence import Evidence, Records
 from pipeline.lineage.hashing import hash_listing
+from pipeline.lineage.known_facts import KnownFacts
 from sightword.errors import EncoderError, LineageError
 
 WEIGHTS = b"weights"
@@ -102,7 +104,7 @@ def test_a_stage_that_ran_anew_since_is_told(project):
         text_of(project, "models/encoder")
 
 
-def test_the_commit_is_one_that_recorded_the_run(project):
+def test_the_commit_is_one_that_recorded_the_run(project, monkeypatch):
     def git(*words):
         name = ("-c", "user.name=t", "-c", "user.email=t@example.org")
         return subprocess.run(["git", *name, *words], cwd=project, check=True, capture_output=True, text=True).stdout
@@ -110,6 +112,10 @@ def test_the_commit_is_one_that_recorded_the_run(project):
     assert "at a commit that is not known" in text_of(project, "models/encoder")
     git("init", "-q")
     assert "in a state that no commit has recorded" in text_of(project, "models/encoder")
+    monkeypatch.setattr(KnownFacts, "of", lambda self, entry: {"commit": "abcd"})
+    monkeypatch.setattr(Records, "weigh", lambda self, entry: Evidence("run recorded in"))
+    assert "no commit has recorded, after commit `abcd`, with" in text_of(project, "models/encoder")
+    monkeypatch.undo()
     for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):  # another raw folder
         if text is not None:
             (project / path).write_text((project / path).read_text().replace("md5: aaaa.dir", text) if text else text)
