@@ -1,7 +1,7 @@
 """Decoding JPEG files beside Pillow, and features.h5 beside h5py, in processor seconds on one thread.
 
-- JPEG: `sightword.images.decode.decode`, which finds missing pieces, and Pillow alone, which does not; on the files of a
-  folder. The pixels must be equal.
+- JPEG: `sightword.images.decode.decode`, which finds missing pieces, and Pillow alone, which does not; on the files of
+  a folder. The pixels must be equal.
 - features.h5: `write_features` and `read_features`, which check and write a sha256 of the file, and h5py with its
   defaults: the same features, ids and sha256 of pictures, and the features alone.
 
