@@ -7,15 +7,21 @@ comes once.
 - ours: `SentenceEncoder.encode(sentences)`, sorted by length, 256 together;
 - bf16: the same in bfloat16; and both with one thread, where there are more;
 - one at a time: the same, called with one sentence after another;
-- published: as they come, 256 together, torch's bidirectional GRU over packed sequences, attention over padded states.
+- sorted: what a user would write today: sorted by length, 256 together, torch's bidirectional GRU over packed
+  sequences, attention over padded states; and padded: the same with a GRU over the padding, which changes embeddings;
+- published: as sorted, but 256 together as they come;
+- ngrams, static: an encoder of n-grams of characters (512 numbers), and a static embedding of word pieces of the same
+  width, as sentence-transformers' StaticEmbedding (Hugging Face's tokenizers, where they are installed, and
+  `nn.EmbeddingBag`).
 
-The sides take turns, on the same sentences; each round has others. The embeddings must agree to 1e-5, those in bfloat16
-to a cosine of 0.9999. `--device cuda` measures a GPU; `--own` leaves out the other ways.
+The sides take turns, on the same sentences; each round has others. With `--threads 1` on a CPU, seconds are those of
+the processor, and no share of the peak is told. The embeddings must agree to 1e-5, those in bfloat16 to a cosine of
+0.9999. `--device cuda` measures a GPU; `--own` leaves out the other ways.
 
-The last line is JSON: sentences_a_second of each side (medians of the rounds), ratio_one_at_a_time and ratio_published
-(times faster, medians of the rounds), ratio_bf16 and ratio_threads (of bf16 to float32, of all threads to one),
-peak_share (of a large matrix product with as many threads, for each precision), difference (the largest between
-embeddings), cosine (the least, of bf16), threads, device.
+The last line is JSON: sentences_a_second of each side (medians of the rounds), ratio_one_at_a_time, ratio_sorted,
+ratio_padded, ratio_published (times faster, medians of the rounds), ratio_static (n-grams to it), ratio_bf16 and
+ratio_threads (of bf16 to float32, of all threads to one), peak_share (of a large matrix product with as many threads,
+for each precision), difference (the largest between embeddings), cosine (the least, of bf16), threads, device.
 """
 
 from __future__ import annotations
@@ -43,6 +49,7 @@ from sightword.model.encoders import CaptionEncoder, Encoders, pad
 from sightword.model.settings import ModelSettings
 
 BATCH = 256
+WIDTH = 512
 ONE_AT_A_TIME = 8
 """One of so many sentences is encoded alone: more would take most of the time."""
 
@@ -60,11 +67,14 @@ class Published(nn.Module):
         for name, value in ours.recurrent.backward_.named_parameters():
             getattr(self.gru, f"{name}_reverse").data.copy_(value)
 
-    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor, *, packed: bool) -> torch.Tensor:
         device = self.embedding.weight.device
         embedded = self.embedding(ids.to(device))
-        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        states, _ = nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True)
+        if packed:
+            rows = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+            states, _ = nn.utils.rnn.pad_packed_sequence(self.gru(rows)[0], batch_first=True)
+        else:
+            states, _ = self.gru(embedded)
         logits = self.pooling.out(torch.tanh(self.pooling.hidden(states)))
         outside = torch.arange(states.shape[1], device=device) >= lengths.to(device)[:, None]
         weights = torch.softmax(logits.masked_fill(outside[:, :, None], float("-inf")), dim=1)
@@ -87,20 +97,48 @@ def captions(data: Path, wanted: int) -> list[str]:
 
 def timed(work: Callable[[], np.ndarray], device: torch.device) -> tuple[float, np.ndarray]:
     """Seconds, and what came out."""
-    started = time.perf_counter()
+    clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
+    started = clock()
     found = work()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - started, found
+    return clock() - started, found
 
 
-def published(network: Published, vocabulary: Vocabulary, sentences: list[str]) -> np.ndarray:
-    found = []
+def published(
+    network: Published, vocabulary: Vocabulary, sentences: list[str], *, ordered: bool = False, packed: bool = True
+) -> np.ndarray:
+    rows = [np.asarray(vocabulary.encode(text), np.int64) for text in sentences]
+    order = np.argsort([-len(row) for row in rows], kind="stable") if ordered else np.arange(len(rows))
+    found = np.empty((len(rows), 2 * network.gru.hidden_size), np.float32)
     with torch.inference_mode():
-        for start in range(0, len(sentences), BATCH):
-            rows = [np.asarray(vocabulary.encode(text), np.int64) for text in sentences[start : start + BATCH]]
-            found.append(network(*pad(rows)).cpu().numpy())
-    return np.concatenate(found)
+        for start in range(0, len(rows), BATCH):
+            part = order[start : start + BATCH]
+            found[part] = network(*pad([rows[row] for row in part]), packed=packed).cpu().numpy()
+    return found
+
+
+def static(texts: list[str]) -> Callable[[list[str]], np.ndarray] | None:
+    """The mean of the vectors of a sentence's word pieces, of length 1."""
+    try:
+        from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    except ModuleNotFoundError:
+        return None
+    os.environ["RAYON_NUM_THREADS"], os.environ["TOKENIZERS_PARALLELISM"] = "1", "false"
+    pieces = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=30_000, special_tokens=["[UNK]"], show_progress=False)
+    pieces.train_from_iterator(texts, trainer)
+    bag = nn.EmbeddingBag(30_000, WIDTH, mode="mean")
+
+    def encode(sentences: list[str]) -> np.ndarray:
+        rows = [one.ids for one in pieces.encode_batch(sentences, add_special_tokens=False)]
+        starts = torch.from_numpy(np.cumsum([0, *map(len, rows[:-1])]))
+        with torch.inference_mode():
+            vectors = bag(torch.tensor([number for row in rows for number in row]), starts)
+            return nn.functional.normalize(vectors, dim=1).numpy()
+
+    return encode
 
 
 def one_at_a_time(encoder: SentenceEncoder, sentences: list[str]) -> np.ndarray:
@@ -139,7 +177,7 @@ def main() -> None:
     encoder = SentenceEncoder(parts_of([encoders], vocabulary, settings.shape))
     network = Published(encoders.captions).to(device).eval()
     print(f"{len(texts)} different captions of {statistics.mean(map(len, texts)):.0f} characters, {each} a round")
-    published(network, vocabulary, texts[:BATCH])
+    published(network, vocabulary, texts[:BATCH], ordered=True)
     for precision in ("fp32", "bf16"):
         encoder.encode(texts[:BATCH], precision=precision)
 
@@ -156,7 +194,15 @@ def main() -> None:
         sides |= {"ours_1": (lambda: alone("fp32"), 1), "bf16_1": (lambda: alone("bf16"), 1)}
     if not arguments.own:
         sides["one_at_a_time"] = (lambda: one_at_a_time(encoder, part[::ONE_AT_A_TIME]), ONE_AT_A_TIME)
+        sides["sorted"] = (lambda: published(network, vocabulary, part, ordered=True), 1)
+        sides["padded"] = (lambda: published(network, vocabulary, part, ordered=True, packed=False), 1)
         sides["published"] = (lambda: published(network, vocabulary, part), 1)
+        if device.type == "cpu":
+            shape = ModelSettings(cell="ngrams", embedding=WIDTH).shape
+            bags = SentenceEncoder(parts_of([Encoders(len(vocabulary), 1, shape)], vocabulary, shape))
+            sides["ngrams"] = (lambda: bags.encode(part), 1)
+            if word_pieces := static(texts):
+                sides["static"] = (lambda: word_pieces(part), 1)
     rates: dict[str, list[float]] = {side: [] for side in sides}
     difference, cosine = 0.0, 1.0
     for number in range(rounds):
@@ -166,6 +212,8 @@ def main() -> None:
             seconds, found = timed(work, device)
             rates[side].append(len(found) / seconds)
             mine = found if side == "ours" else mine
+            if side in ("ngrams", "static", "padded"):
+                continue
             if side.startswith("bf16"):
                 cosine = min(cosine, float((mine * found).sum(1).min()))
             else:
@@ -183,16 +231,20 @@ def main() -> None:
 
     medians = {side: round(statistics.median(found), 1) for side, found in rates.items()}
     flops = flops_a_sentence(statistics.mean(map(len, texts)), arguments.hidden)
+    walls = device.type != "cpu" or arguments.threads > 1
     print(json.dumps({
         "sentences_a_second": medians,
         "ratio_one_at_a_time": ratio("ours", "one_at_a_time"),
+        "ratio_sorted": ratio("ours", "sorted"),
+        "ratio_padded": ratio("ours", "padded"),
         "ratio_published": ratio("ours", "published"),
+        "ratio_static": ratio("ngrams", "static"),
         "ratio_bf16": ratio("bf16", "ours"),
         "ratio_bf16_1": ratio("bf16_1", "ours_1"),
         "ratio_threads": ratio("ours", "ours_1"),
         "ratio_threads_bf16": ratio("bf16", "bf16_1"),
-        "peak_share": round(flops * medians["ours"] / peak_flops("fp32", device), 2),
-        "peak_share_bf16": round(flops * medians["bf16"] / peak_flops("bf16", device), 2),
+        "peak_share": round(flops * medians["ours"] / peak_flops("fp32", device), 2) if walls else None,
+        "peak_share_bf16": round(flops * medians["bf16"] / peak_flops("bf16", device), 2) if walls else None,
         "difference": difference,
         "cosine": cosine,
         "threads": arguments.threads,
