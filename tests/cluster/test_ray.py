@@ -158,7 +158,10 @@ def test_other_jobs_that_hold_all_cpus_are_told_and_waited_for(project, nodes, e
         finally:
             holder.kill()
     finish(run)
-    assert said.startswith(f"Ray at {nodes.address}: waiting for 1 CPU, since work of others holds 2 of 2 CPUs; ")
+    what = (
+        r": waiting for 1 CPU, since work of others holds ([12]) of \1 CPUs; "  # the second node may still be joining
+    )
+    assert re.match(re.escape(f"Ray at {nodes.address}") + what, said)
     assert project.taken() == expected
 
 
