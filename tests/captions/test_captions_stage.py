@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import encode_captions
+from sightword.captions.encoding import build_vocabulary
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.cleaning import clean
+from sightword.corpus.records import Caption, Image
 from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.io.files import write_table
@@ -164,4 +165,4 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
 def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
     table = CaptionTable(["a"], [0], ["test"], ["x"], [])
     with pytest.raises(CaptionsError, match="training captions"):
-        encode_captions(table, CaptionsSettings())
+        build_vocabulary([table], CaptionsSettings())
