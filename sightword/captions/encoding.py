@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -14,16 +15,11 @@ from sightword.errors import CaptionsError
 from sightword.messages import quote
 
 
-def encode_captions(table: CaptionTable, settings: CaptionsSettings) -> tuple[CaptionTable, Vocabulary]:
-    """Build the vocabulary from only the training captions and encode all captions.
-
-    Raises:
-        CaptionsError: the corpus has no training captions, or a caption is empty after normalisation.
-    """
+def build_vocabulary(parts: Iterable[CaptionTable], settings: CaptionsSettings) -> Vocabulary:
+    """Build the vocabulary from the training captions alone; CaptionsError if the corpus has none."""
     normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
-    train = [text for text, split in zip(table.texts, table.splits, strict=True) if split == "train"]
-    vocabulary = Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
-    return with_ids(table, vocabulary), vocabulary
+    train = (text for table in parts for text, split in zip(table.texts, table.splits, strict=True) if split == "train")
+    return Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
 
 
 def with_ids(table: CaptionTable, vocabulary: Vocabulary) -> CaptionTable:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sightword.corpus.arrays import Rows
 from sightword.corpus.records import ALL_SPLITS, BESIDE, Corpus
-from sightword.io.files import GROUP, Pathish, write_groups, write_table
+from sightword.io.files import Pathish, write_groups, write_table
 from sightword.messages import and_more, plural
 from sightword.places.place import PARTS, Part, Place
 
@@ -52,7 +52,7 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
     if corpus.drawing:
         columns = columns.with_metadata({DRAWING: corpus.drawing})
     some = functools.partial(_images, corpus, columns, pictures)
-    write_groups(folder / "images.parquet", columns, _grouped(some, len(corpus.images)))
+    write_groups(folder / "images.parquet", columns, _parts(some, len(corpus.images)))
     owner = corpus.captions.owners(corpus.images)
     starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
     number = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
@@ -62,7 +62,7 @@ def write_tables(folder: Pathish, corpus: Corpus, pictures: str) -> None:
         found = _captions(corpus, texts, owner, number, start, min(stop, own))
         return pa.concat_tables([found, beside.slice(max(0, start - own), max(0, stop - own) - max(0, start - own))])
 
-    write_groups(folder / "captions.parquet", texts, _grouped(captions, own + len(beside)))
+    write_groups(folder / "captions.parquet", texts, _parts(captions, own + len(beside)))
     dropped = [[getattr(row, name) for row in corpus.dropped] for name in DROPPED.names]
     write_table(folder / "dropped.parquet", _table(dropped, DROPPED))
     write_table(folder / "drawn.parquet", _table([[row[at] for row in corpus.drawn] for at in range(2)], DRAWN))
@@ -76,12 +76,9 @@ def _table(columns: Sequence[Any], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _grouped(some: Callable[[int, int], pa.Table], count: int) -> Iterator[pa.Table]:
-    """Yield the rows of a table by groups; ``some`` makes those from a number to another."""
-    for start in range(0, count, GROUP):
-        stop = min(start + GROUP, count)
-        parts = [some(first, min(first + _AT_A_TIME, stop)) for first in range(start, stop, _AT_A_TIME)]
-        yield pa.concat_tables(parts).combine_chunks()
+def _parts(some: Callable[[int, int], pa.Table], count: int) -> Iterator[pa.Table]:
+    """Yield the rows of a table part by part; ``some`` makes those from a number to another."""
+    return (some(start, min(start + _AT_A_TIME, count)) for start in range(0, count, _AT_A_TIME))
 
 
 def _images(corpus: Corpus, schema: pa.Schema, pictures: str, start: int, stop: int) -> pa.Table:

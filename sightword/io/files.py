@@ -255,19 +255,24 @@ def write_table(path: Pathish, table: pa.Table) -> None:
         pq.write_table(table, temporary, compression="zstd", write_statistics=False)
 
 
-def write_groups(path: Pathish, schema: pa.Schema, groups: Iterable[pa.Table]) -> None:
-    """Write a Parquet file whose tables come one by one.
-
-    The bytes are those of :func:`write_table` if each table but the last has :data:`GROUP` rows.
-    """
+def write_groups(path: Pathish, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
+    """Write a Parquet file whose rows come part by part; the bytes are those of :func:`write_table`."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with (
         atomic_file(path) as temporary,
         pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=False) as writer,
     ):
-        for table in groups:
-            writer.write_table(table)
+        some = [schema.empty_table()]
+        for part in parts:
+            some.append(part)
+            if sum(one.num_rows for one in some) >= GROUP:
+                joined = pa.concat_tables(some)
+                writer.write_table(joined.slice(0, GROUP).combine_chunks())
+                some = [joined.slice(GROUP)]
+        if any(one.num_rows for one in some) or len(some) == 1:
+            writer.write_table(pa.concat_tables(some).combine_chunks())
 
 
 def read_table(

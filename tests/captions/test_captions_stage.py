@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import encode_captions
+from sightword.captions.encoding import build_vocabulary
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.subset import subset
 from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.cleaning import clean
+from sightword.corpus.records import Caption, Image
 from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.io.files import write_table
@@ -165,7 +166,7 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
 def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
     table = CaptionTable(["a"], [0], ["test"], ["x"], [])
     with pytest.raises(CaptionsError, match="training captions"):
-        encode_captions(table, CaptionsSettings())
+        build_vocabulary([table], CaptionsSettings())
 
 
 @given(pictures=st.integers(0, 9), captions=st.integers(0, 4), more=st.integers(0, 9))
@@ -175,12 +176,12 @@ def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_
     rows = [(f"{name}.jpg", key, split) for split in ("train", "dev") for name in range(9) for key in range(4)]
     names, keys, splits = (list(column) for column in zip(*rows, strict=True))
     table = CaptionTable(names, keys, splits, [f"{row}" for row in rows], [])
-    small = subset(table, CaptionsSettings(train_pictures=pictures, train_captions=captions))
+    small = subset([table], CaptionsSettings(train_pictures=pictures, train_captions=captions))(table)
     assert small.split("dev") == table.split("dev")
     kept = small.split("train")
     assert len(set(kept.image_ids)) == (pictures or 9)
     assert kept.captions == [*range(captions or 4)] * (pictures or 9)
-    larger = subset(table, CaptionsSettings(train_pictures=pictures and max(pictures, more)))
+    larger = subset([table], CaptionsSettings(train_pictures=pictures and max(pictures, more)))(table)
     assert set(kept.texts) <= set(larger.texts)
 
 

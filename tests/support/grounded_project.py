@@ -8,7 +8,8 @@ from PIL import Image as Picture
 from stand_in import WORDS, sentences
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.cleaning import clean
+from sightword.corpus.records import Caption, Image
 from sightword.corpus.tables import write_tables
 from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder

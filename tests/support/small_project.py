@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from sightword.captions.settings import CaptionsSettings
-from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.cleaning import clean
+from sightword.corpus.records import Caption, Image
 from sightword.corpus.tables import write_tables
 from sightword.features.tables.table import Origin, write_features
 from stages import captions

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from sightword.captions.table import check_vocabulary, read_captions
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
-from sightword.corpus.records import Caption, Image, clean
+from sightword.corpus.cleaning import clean
+from sightword.corpus.records import Caption, Image
 from sightword.corpus.sample.world import load_world
 from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, CorpusError, FileFormatError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import sightword
+from sightword.corpus.cleaning import clean
 from sightword.corpus.karpathy import Karpathy
-from sightword.corpus.records import clean
 from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError, ScoringError
 from sightword.evaluation.retrieval.folds import corpus_order, fold_rows
