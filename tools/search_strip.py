@@ -1,12 +1,14 @@
-"""Draws docs/images/search.png: what the packaged encoder finds among the photographs of docs/images/photographs.
+"""Draws docs/images/search.png and search-languages.png: what the packaged encoders find among the photographs of
+docs/images/photographs.
 
 `python -m tools.search_strip` in the repository's folder searches as `sightword search flickr8k --collection` does, and
-writes the file. The queries below are all that is chosen; the pictures and their scores are the encoder's answers.
+writes the files. The queries below are all that is chosen; the pictures and their scores are the encoder's answers.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +19,14 @@ from sightword.io.files import atomic_file
 from sightword.search.opening import open_search
 from sightword.search.searcher import PictureHit
 
-ENCODER, PHOTOGRAPHS, STRIP = "flickr8k", Path("docs/images/photographs"), Path("docs/images/search.png")
-QUERIES = ("a cup of coffee on a table", "a photgrapher wiht a tripod", "a bridge at night")
-"""The second has typing errors."""
+IMAGES = Path("docs/images")
+PHOTOGRAPHS = IMAGES / "photographs"
+QUERIES = {
+    "flickr8k": ("a cup of coffee on a table", "a photgrapher wiht a tripod", "a bridge at night"),
+    "multi30k": ("a cup of coffee on a table", "eine Tasse Kaffee auf einem Tisch", "eine Brücke bei Nacht"),
+}
+"""By encoder; the second of ``flickr8k`` has typing errors."""
+STRIPS = {"flickr8k": IMAGES / "search.png", "multi30k": IMAGES / "search-languages.png"}
 BEST = 3
 """Pictures a query."""
 WIDTH, GAP, MARGIN = 1280, 8, 16
@@ -33,13 +40,13 @@ class Answer(NamedTuple):
     hits: list[PictureHit]
 
 
-def answers(encoder: str = ENCODER, weights: Path | None = None) -> list[Answer]:
+def answers(encoder: str, queries: Sequence[str], weights: Path | None = None) -> list[Answer]:
     """Search the photographs."""
     searcher, _ = open_search(
         encoder, Path(), None, weights=weights, weights_folder=Path("data/raw/features"), collection=PHOTOGRAPHS
     )
     searcher.read_pictures()
-    return [Answer(query, searcher.pictures(query, BEST).hits) for query in QUERIES]
+    return [Answer(query, searcher.pictures(query, BEST).hits) for query in queries]
 
 
 def draw(found: list[Answer]) -> Image.Image:
@@ -69,11 +76,13 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
 
 
 def main() -> None:
-    """Write the strip, with a palette, which keeps the file small."""
-    data = io.BytesIO()
-    draw(answers()).quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(data, "PNG", optimize=True)
-    with atomic_file(STRIP) as temporary:
-        temporary.write_bytes(data.getvalue())
+    """Write the strips, with a palette, which keeps the files small."""
+    for encoder, strip in STRIPS.items():
+        data = io.BytesIO()
+        drawn = draw(answers(encoder, QUERIES[encoder]))
+        drawn.quantize(256, dither=Image.Dither.FLOYDSTEINBERG).save(data, "PNG", optimize=True)
+        with atomic_file(strip) as temporary:
+            temporary.write_bytes(data.getvalue())
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
-ENCODER is an encoder that comes with Sightword (flickr8k), owner/name of the Hugging
-Face hub, an address, the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
+ENCODER is an encoder that comes with Sightword (flickr8k, multi30k), owner/name of the
+Hugging Face hub, an address, the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
 encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
@@ -67,7 +67,7 @@ def add(commands: Commands) -> None:
     """Add ``evaluate``, ``pack``, ``export`` and ``export-features``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
     evaluate.add_argument(
-        "encoder", metavar="ENCODER", help="flickr8k, a folder, a file of word vectors, or module:name"
+        "encoder", metavar="ENCODER", help="flickr8k, multi30k, a folder, a file of word vectors, or module:name"
     )
     evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
     tasks = "which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)"
@@ -84,7 +84,7 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
     evaluate.add_argument("--mteb", metavar="FOLDER", type=Path, help="write the scores as result files of MTEB")
     evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
-    folder = "flickr8k, or the folder of an encoder, such as models/encoder"
+    folder = "flickr8k, multi30k, or the folder of an encoder, such as models/encoder"
     pack = add_command(commands, "pack", PACK, _pack)
     pack.add_argument("encoder", metavar="ENCODER", help=folder)
     pack.add_argument("out", metavar="OUT", type=Path, help="a new folder")

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
-ENCODER is an encoder that comes with Sightword (flickr8k), an address of one, or the
-folder of an encoder: of the first pipeline, or with the space visual
-(models/grounded/cm-0). --collection searches a folder of photographs: features are
-computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses nothing that was
-computed. Without --collection the pictures of the project are searched. --serve shows
-the search in a browser on this machine alone, while pictures are still read.
+ENCODER is an encoder that comes with Sightword (flickr8k, or multi30k for English and
+German), an address of one, or the folder of an encoder: of the first pipeline, or with
+the space visual (models/grounded/cm-0). --collection searches a folder of photographs:
+features are computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses
+nothing that was computed. Without --collection the pictures of the project are
+searched. --serve shows the search in a browser on this machine alone, while pictures
+are still read.
 
 With QUERY, the command prints the best pictures with their scores; without QUERY, it
 reads sentences from standard input, one a line. --picture finds captions by a picture,
@@ -34,6 +35,7 @@ pictures of what several things have in common, by order-embeddings (Vendrov et 
 
   sightword search flickr8k --collection ~/Pictures --serve
   sightword search flickr8k --collection ~/Pictures "a dog runs in the snow"
+  sightword search multi30k --collection ~/Pictures "zwei Hunde im Schnee"
   sightword search models/encoder --max "a dog" "snow"
   sightword search models/encoder --picture 1000268201_693b08cb0e.jpg"""
 
@@ -50,7 +52,7 @@ _WIDE = 60  # letters of a THING in a message
 def add(commands: Commands) -> None:
     """Add ``search``."""
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
-    encoder = "flickr8k, or the folder of an encoder, such as models/encoder"
+    encoder = "flickr8k, multi30k, or the folder of an encoder, such as models/encoder"
     features = f"features of the pictures ({FEATURES})"
     collection = "a folder of photographs to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"

@@ -64,18 +64,19 @@ def sections_of(card: str) -> list[str]:
     return re.findall(r"(?m)^## (.*)$", card)
 
 
-def check_names_corpus_and_terms(card: str, name: str) -> None:
+def check_names_corpus_and_terms(card: str, name: str, corpus: str = "Flickr8k") -> None:
     fields = head_of(card)
     assert (fields["license"], fields["license_name"]) == ("other", "non-commercial-research")
     [index] = fields["model-index"]
     assert index["name"] == name
     datasets = [one["dataset"] for one in index["results"]]
-    assert [(one["type"], one["split"]) for one in datasets] == [("flickr8k", "test"), ("flickr8k", "dev")]
-    assert all(one["name"].startswith("Flickr8k, ") for one in datasets)
+    *tested, chosen = [(one["type"], one["split"]) for one in datasets]
+    assert (set(tested), chosen) == ({(corpus.lower(), "test")}, (corpus.lower(), "dev"))
+    assert all(one["name"].startswith(f"{corpus}, ") for one in datasets)
     sections = sections_of(card)
     assert sections.index("Retrieval scores") < sections.index("Scores on dev")
     assert "non-commercial research and education" in card[card.index("## Terms") :]
-    assert "- Corpus: Flickr8k." in card
+    assert f"- Corpus: {corpus}." in card
     assert "| `backbone` |  |" not in card
     for wrong in ("'own'", '"own"', "as-the-captions", "corpus's name is not", "look up those of your corpus"):
         assert wrong not in card
@@ -158,7 +159,7 @@ def test_the_name_of_the_terms(terms, name) -> None:
 def test_the_card_of_an_encoder_of_the_package(name) -> None:
     """As `sightword pack` writes it; the package's LICENSE has the same terms."""
     card = (PACKAGED / name / "README.md").read_text()
-    check_names_corpus_and_terms(card, name)
+    check_names_corpus_and_terms(card, name, name.capitalize())
     assert f'SentenceEncoder.from_pretrained("{name}")' in card
     assert "in the folder above" not in card
     assert "non-commercial research and education" in (PACKAGED / name / "LICENSE").read_text()

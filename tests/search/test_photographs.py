@@ -12,31 +12,41 @@ from tools import search_strip
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "docs/images/photographs"
 RIGHT = {
-    "a cup of coffee on a table": "coffee.jpg",
-    "a photgrapher wiht a tripod": "photographer.jpg",
-    "a bridge at night": "bridge.jpg",
+    "flickr8k": {
+        "a cup of coffee on a table": "coffee.jpg",
+        "a photgrapher wiht a tripod": "photographer.jpg",
+        "a bridge at night": "bridge.jpg",
+    },
+    "multi30k": {
+        "a cup of coffee on a table": "coffee.jpg",
+        "eine Tasse Kaffee auf einem Tisch": "coffee.jpg",
+        "eine Brücke bei Nacht": "bridge.jpg",
+    },
 }
 
 
-@pytest.fixture(scope="module")
-def found() -> Searcher:
+@pytest.fixture(scope="module", params=RIGHT)
+def found(request) -> tuple[str, Searcher]:
     searcher, _ = open_search(
-        "flickr8k", Path(), None, weights=None, weights_folder=PHOTOGRAPHS, collection=PHOTOGRAPHS
+        request.param, Path(), None, weights=None, weights_folder=PHOTOGRAPHS, collection=PHOTOGRAPHS
     )
     searcher.read_pictures()
-    return searcher
+    return request.param, searcher
 
 
 def test_sentences_find_their_photograph_first(found):
-    for query, picture in RIGHT.items():
-        answer = found.pictures(query, 3)
+    name, searcher = found
+    for query, picture in RIGHT[name].items():
+        answer = searcher.pictures(query, 3)
         assert (answer.hits[0].picture, answer.weak) == (picture, False), query
 
 
 def test_a_sentence_about_what_no_photograph_shows_is_a_weak_match(found):
-    for query in ("The stock market fell on Monday .", "Your password must have eight letters ."):
-        assert found.pictures(query, 1).weak, query
+    name, searcher = found
+    queries = ["The stock market fell on Monday .", "Your password must have eight letters ."]
+    for query in [*queries, *["Der Aktienmarkt fiel am Montag."] * (name == "multi30k")]:
+        assert searcher.pictures(query, 1).weak, query
 
 
-def test_the_strip_asks_what_finds_its_photograph():
-    assert {*RIGHT} == {*search_strip.QUERIES}
+def test_the_strips_ask_what_finds_its_photograph():
+    assert {name: tuple(queries) for name, queries in RIGHT.items()} == search_strip.QUERIES
