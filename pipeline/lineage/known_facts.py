@@ -39,8 +39,8 @@ class KnownFacts:
     def like(self, entry: Entry) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Yield the files and facts of a stage's runs with all inputs or with one of the outputs of an entry."""
         outs = hashes(entry.outs).items()
-        for path, facts in self._files.values():
-            if facts["stage"] == entry.name and (facts["entry"] == entry.key or facts["outs"].items() & outs):
+        for path, facts in self._of_stage.get(entry.name, ()):
+            if facts["entry"] == entry.key or facts["outs"].items() & outs:
                 yield path, facts
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -54,6 +54,14 @@ class KnownFacts:
 
     def __bool__(self) -> bool:
         return bool(self._files)
+
+    @functools.cached_property
+    def _of_stage(self) -> dict[str, list[tuple[Path, dict[str, Any]]]]:
+        """The files and facts of each stage's runs."""
+        found: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
+        for path, facts in self._files.values():
+            found.setdefault(facts["stage"], []).append((path, facts))
+        return found
 
     @functools.cached_property
     def _files(self) -> dict[str, tuple[Path, dict[str, Any]]]:

@@ -58,7 +58,7 @@ class Entry:
     deps: tuple[Artefact, ...]
     outs: tuple[Artefact, ...]
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         """The name of the facts of its runs: see :func:`entry_key`."""
         return entry_key(self.name, self.command, self.params, hashes(self.deps))
