@@ -4,12 +4,13 @@ The sides take turns within one process, ten crops a call. For each network and 
 ours of the same round (least, median, most), the largest difference from the plain network in float32, and the least
 cosine. ``torch`` is the plain network with channels last (and autocast), ``onnxruntime`` the graph that torch exports,
 ``openvino`` what ``SIGHTWORD_INFERENCE=openvino`` computes. Random weights do for speed; the differences tell something
-with trained ones only (``--weights``, for torchvision's networks).
+with trained ones only (``--weights``, for torchvision's networks). The last line is JSON: the costs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -57,7 +58,8 @@ def sides(make: Callable[[], nn.Module], crops: torch.Tensor, precision: str) ->
     return found | {"openvino": lambda _: compiled(last)}
 
 
-def compare(name: str, weights: str, precision: str, rounds: int) -> None:
+def compare(name: str, weights: str, precision: str, rounds: int) -> dict[str, list[float]]:
+    """Return each side's cost over ours: least, median, most."""
     backbone = find_backbone(name)
 
     def make() -> nn.Module:
@@ -77,13 +79,16 @@ def compare(name: str, weights: str, precision: str, rounds: int) -> None:
                 found[side] = work(crops).float()
             if number:
                 seconds[side].append(time.process_time() - started)
+    result = {}
     for side, times in seconds.items():
         costs = [one / ours for one, ours in zip(times, seconds["ours"], strict=True)]
         cosine = float(nn.functional.cosine_similarity(found[side], expected).min())
-        cost = f"{min(costs):.2f}-{statistics.median(costs):.2f}-{max(costs):.2f}"
+        result[side] = [round(one, 2) for one in (min(costs), statistics.median(costs), max(costs))]
+        cost = "-".join(f"{one:.2f}" for one in result[side])
         difference = float((found[side] - expected).abs().max() / expected.abs().max())
         print(f"{name:28} {precision} {side:12} {cost}  {statistics.median(times):.3f} s", end="  ")
         print(f"difference {difference:.1e} of the largest, cosine {cosine:.6f}", flush=True)
+    return result
 
 
 def main() -> None:
@@ -93,9 +98,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for name in arguments.networks:
-        for precision in ["fp32", "bf16"][: 1 + has_bfloat16_units()]:
-            compare(name, arguments.weights, precision, arguments.rounds)
+    precisions = ["fp32", "bf16"][: 1 + has_bfloat16_units()]
+    result = {
+        f"{name} {precision}": compare(name, arguments.weights, precision, arguments.rounds)
+        for name in arguments.networks
+        for precision in precisions
+    }
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

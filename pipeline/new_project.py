@@ -23,7 +23,7 @@ from pipeline.lineage.repository import git
 from pipeline.params import recipes, writing
 from pipeline.params.own import of_corpus
 from pipeline.pipelines import DVC_YAML, PARAMS, Pipeline, pipelines, shipped
-from sightword.errors import LineageError, SetupError
+from sightword.errors import LineageError, SetupError, SightwordError
 from sightword.evaluation import ledger
 from sightword.io.files import atomic_file, read_text, write_text
 from sightword.messages import and_more, guess
@@ -91,6 +91,8 @@ def create(folder: Path, source: Path | None = None) -> tuple[Path, list[str]]:
         write_text(folder / README, read_text(Path(__file__).with_suffix(".md")))
         words = [] if source is None else _link(folder, source)
     except BaseException:
+        with contextlib.suppress(LineageError, OSError):
+            git(folder, "reset", "--quiet", "--", ".")  # DVC has added files to the repository around the project
         for path in [one for one in folder.glob("*") if one.name not in held]:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         for one in made:
@@ -107,11 +109,15 @@ def _link(folder: Path, source: Path) -> list[str]:
     if folder.resolve().is_relative_to(above):
         raise SetupError("holds the new project", where=above, todo="Make the project elsewhere.")
     link.symlink_to(above)
-    git(folder, "add", "--force", "--", OWN)  # experiments see only what git or DVC tracks; DVC adds no links
     with tempfile.TemporaryDirectory() as temporary:
         inner = link / source.relative_to(above)
-        recipe, words = of_corpus(recipes.find("own", folder), inner, folder, Path(temporary) / "own.yaml")
+        try:
+            recipe, words = of_corpus(recipes.find("own", folder), inner, folder, Path(temporary) / "own.yaml")
+        except SightwordError as error:
+            error.args = (str(error).replace(OWN, str(above)),)  # the link goes with the project
+            raise
         writing.write(recipe, folder / PARAMS, folder, force=True)
+    git(folder, "add", "--force", "--", OWN)  # experiments see only what git or DVC tracks; DVC adds no links
     return words
 
 

@@ -235,6 +235,7 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
         (photos / f"images/{number}.jpg").write_bytes(b"picture")
     (photos / "captions.csv").write_text("\n".join(["image,caption,split", *rows, ""]))
     (photos / "notes.csv").write_text("a,b\n1,2\n")
+    git(tmp_path, "init", "-q")
     monkeypatch.chdir(tmp_path)
     assert main(["init", "demo", "--from", "photos/captions.csv"]) == 0
     said = capsys.readouterr().out
@@ -248,13 +249,14 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
     assert "data/raw/own" in git(tmp_path / "demo", "ls-files").splitlines()
 
     for source, what in (
-        ("photos", "photos/.*has a, b|must have one table, or tables named by splits, but has captions.csv, notes.csv"),
+        ("photos", f"sightword: {photos}: must have one table, or tables named by splits, but has captions.csv"),
         ("nowhere", "nowhere: does not exist; expected a folder with pictures and captions"),
         ("s3://bucket/photos", "`sightword list` makes a listing"),
         (".", f"{tmp_path}: holds the new project"),
     ):
         assert main(["init", "other", "--from", source]) == 1
         assert re.search(what, capsys.readouterr().err)
+        assert "other" not in git(tmp_path, "status", "--short")
     assert not Path("other").exists()
     assert len(list(photos.rglob("*"))) == 6
 

@@ -184,7 +184,8 @@ def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repositor
             link.reasons.append(f"it read {dep.path} {dep.md5[:8]}, and {since}")
     link.weights = _weights(link, here)
     then, name = link.weights.get("network_sha256"), link.weights.get("backbone", "")
-    if then and here.project and network_sha256(name, here.project) != then:
+    extracted = link.weights.get("origin") == "extracted"  # of features made elsewhere the network may be elsewhere too
+    if then and extracted and here.project and network_sha256(name, here.project) != then:
         again = f"`dvc repro --force --single-item {entry.name}`"
         link.reasons.append(f"the file of the network {name}, which DVC does not see, is another one now: {again}")
     return link

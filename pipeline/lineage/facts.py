@@ -123,6 +123,7 @@ class Recorder:
             "device": _device(),
             "threads": self._machine.threads,
             "ranks": place().ranks,
+            "inference": self._machine.inference,
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
             "uncommitted": None if uncommitted is None else uncommitted.splitlines(),

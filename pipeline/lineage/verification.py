@@ -31,9 +31,8 @@ from pipeline.pipelines import DVC_YAML, IGNORE
 from sightword.errors import LineageError
 from sightword.messages import and_more, did_you_mean
 
-_COUNTS = ("threads", "ranks")
-"""Facts of a run that change the last bits of a training run, and can be had again: ``SIGHTWORD_THREADS`` and
-``SIGHTWORD_RANKS``."""
+_SETTINGS = {"threads": 1, "ranks": 1, "inference": "torch"}
+"""Facts of a run that change last bits, and can be had again by ``SIGHTWORD_THREADS`` and so on; their defaults."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def verify(
     run = KnownFacts(facts).of(entry)
     started = time.monotonic()
     done = subprocess.run(  # noqa: S602 - the command is the lock's, and DVC runs it the same way
-        entry.command, shell=True, cwd=folder, env=_environment(folder, run, warm=warm), stdout=sys.stderr, check=False
+        entry.command, shell=True, cwd=folder, env=environment(folder, run, warm=warm), stdout=sys.stderr, check=False
     )
     seconds = time.monotonic() - started
     made = Workspace(folder, report)
@@ -205,15 +204,16 @@ def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
     return {**inside, parts[0]: _placed(inside.get(parts[0]), parts[1:], value)}
 
 
-def _environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dict[str, str]:
+def environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dict[str, str]:
+    """Return the variables of a rerun in a folder: the user's own, and the machine's settings of the first run."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("DVC_") and name != "PYTHONPATH"}
     # DVC does not put its own environment on PATH: the rerun uses the environment of this process.
     own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
     if not warm:
         own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
     if run is not None:
-        for name in _COUNTS:
-            own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, 1)))
+        for name, default in _SETTINGS.items():
+            own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
     return own
 
 
@@ -239,8 +239,8 @@ def _remarks(run: dict[str, Any] | None) -> list[str]:
     others = [f"{name} {then} then, {packages.get(name)} now"
               for name, then in run["packages"].items() if packages.get(name) != then]  # fmt: skip
     found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
-    counts = [(name, str(run.get(name, 1))) for name in _COUNTS]
-    now = [(name, then, os.environ.get(f"SIGHTWORD_{name.upper()}", then)) for name, then in counts]
+    settings = [(name, str(run.get(name, default))) for name, default in _SETTINGS.items()]
+    now = [(name, then, os.environ.get(f"SIGHTWORD_{name.upper()}", then)) for name, then in settings]
     for name, then, here in (("processor", run["processor"], processor()), *now):
         found += [f"{name}: {then} then, {here} now"] if then != here else []
     return found + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -16,14 +18,20 @@ from sightword.features.settings import Precision
 _WHERE = "SIGHTWORD_INFERENCE=openvino"
 
 
+def _imported() -> Any:
+    """Import OpenVINO without its reports: each import would tell a server of the use, and write to ``~/intel``."""
+    sys.modules.setdefault("openvino_telemetry", ModuleType("openvino_telemetry"))  # OpenVINO takes its own stub then
+    import openvino
+
+    return openvino
+
+
 def check(precision: Precision) -> None:
     """Raise SetupError unless OpenVINO is installed and computes in this precision on this CPU."""
     if find_spec("openvino") is None:
         todo = "Install the extra: pip install 'sightword[openvino]'."
         raise SetupError("openvino is not installed", where=_WHERE, todo=todo)
-    import openvino
-
-    if precision == "bf16" and "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+    if precision == "bf16" and "BF16" not in _imported().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         what = "OpenVINO has no bfloat16 on this CPU"
         raise SetupError(what, where=_WHERE, todo="Set features.precision to fp32, or leave the variable out.")
 
@@ -45,11 +53,9 @@ class OpenVinoNetwork(nn.Module):
 
     def __init__(self, network: nn.Module, shape: tuple[int, ...], precision: Precision, threads: int) -> None:
         super().__init__()
-        import openvino
-        from openvino import preprocess
-
-        model = _converted(network, torch.zeros(shape).permute(0, 3, 1, 2).contiguous())
-        steps = preprocess.PrePostProcessor(model)
+        openvino = _imported()
+        model = _converted(openvino, network, torch.zeros(shape).permute(0, 3, 1, 2).contiguous())
+        steps = openvino.preprocess.PrePostProcessor(model)
         steps.input(0).tensor().set_element_type(openvino.Type.f32).set_layout(openvino.Layout("NHWC")).set_shape(shape)
         steps.input(0).model().set_layout(openvino.Layout("NCHW"))
         self._compiled = openvino.Core().compile_model(
@@ -72,17 +78,11 @@ class OpenVinoNetwork(nn.Module):
         return torch.from_numpy(self._own.request.infer({0: pixels}, share_inputs=True)[0])
 
 
-def _converted(network: nn.Module, crops: torch.Tensor) -> Any:
-    """Return a network as OpenVINO's graph; its own ``convert_model`` would report the use to its makers."""
-    from openvino.frontend import FrontEndManager
-    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
-
+def _converted(openvino: Any, network: nn.Module, crops: torch.Tensor) -> Any:
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # torch warns of what a trace keeps as a constant: the shape is one
-            reader = FrontEndManager().load_by_framework("pytorch")
-            traced = TorchScriptPythonDecoder(network.eval(), example_input=crops)  # OpenVINO holds no reference
-            return reader.convert(reader.load(traced))
+            return openvino.convert_model(network.eval(), example_input=crops)
     except Exception as error:  # OpenVINO's and torch's converters raise what they like
         what = f"OpenVINO cannot convert the network ({type(error).__name__})"
         raise SetupError(what, where=_WHERE, todo="Leave the variable out: torch computes every network.") from error

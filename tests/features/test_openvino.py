@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -66,6 +67,12 @@ def test_the_store_keeps_features_of_the_engines_apart() -> None:
     ]
     assert kinds[0].kernel == "openvino-1"
     assert kinds[0].key("") != kinds[1].key("")
+
+
+def test_openvino_reports_nothing_to_its_makers() -> None:
+    openvino.OpenVinoNetwork(torch.nn.Flatten(), (1, 8, 8, 3), "fp32", 1)
+    reports = sys.modules["openvino.tools.ovc.telemetry_utils"].tm
+    assert reports.__name__ == "openvino.tools.ovc.telemetry_stub"
 
 
 def test_without_the_package_the_extra_is_named(paths, monkeypatch) -> None:

@@ -104,7 +104,7 @@ def test_each_change_in_the_workspace_is_seen_where_it_is(project):
 def test_an_edited_file_of_a_network_is_seen_by_what_its_features_say(project):
     project.write("own_network.py", "def network(): ...\n")
     sha256 = network_sha256("own_network:network", project.folder)
-    made = f"{{'backbone': 'own_network:network', 'network_sha256': '{sha256}'}}"
+    made = f"{{'backbone': 'own_network:network', 'network_sha256': '{sha256}', 'origin': 'extracted'}}"
     more = f"import h5py\nwith h5py.File('data/first/f.h5', 'w') as file:\n    file.attrs.update({made})\n"
     project.write("stages/first.py", (project.folder / "stages/first.py").read_text() + more)
     project.do("dvc", "repro", "-q")

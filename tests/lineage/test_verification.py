@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from pipeline.lineage.verification import environment
+
 
 def verified(project, *arguments):
     done = project.audit("--verify", *arguments, "--json")
@@ -50,6 +52,15 @@ def test_an_earlier_commit_can_be_verified(project):
     project.commit("three times")
     assert verified(project, "second")[0] == 0
     assert verified(project, "second", "--rev", old)[0] == 0
+
+
+def test_a_stage_is_run_with_the_threads_and_the_engine_of_its_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("SIGHTWORD_INFERENCE", raising=False)
+    monkeypatch.setenv("SIGHTWORD_THREADS", "5")
+    found = environment(tmp_path, {"threads": 2, "ranks": 3, "inference": "openvino"}, warm=True)
+    settings = {name: found[f"SIGHTWORD_{name}"] for name in ("THREADS", "RANKS", "INFERENCE")}
+    assert settings == {"THREADS": "5", "RANKS": "3", "INFERENCE": "openvino"}
+    assert environment(tmp_path, {"threads": 2}, warm=True)["SIGHTWORD_INFERENCE"] == "torch"
 
 
 def test_what_cannot_be_had_is_told(ran, tmp_path):
