@@ -31,4 +31,5 @@ class CaptionsSettings(Settings):
     """Keep the captions of only so many training pictures, chosen by a hash of their ids, so that a larger number has
     all pictures of a smaller one; 0 keeps all."""
     train_captions: int = Field(0, ge=0)
-    """Keep only so many captions of each training picture, the first ones; 0 keeps all."""
+    """Keep only so many captions of each training picture, the first ones, which may be of one language alone; 0
+    keeps all."""

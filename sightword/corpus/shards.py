@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -219,7 +220,9 @@ def _record(text: str, file: str) -> dict[str, Any]:
 
 def _captions(text: str, value: object, settings: Shards) -> list[str]:
     if settings.caption == "txt":
-        return text.splitlines() if settings.lines else [text.strip()]
+        if settings.lines:  # other characters that end lines in Unicode are part of a caption
+            return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
+        return [text.strip()]
     every = value if isinstance(value, list) else [] if value is None else [value]
     texts = [one for one in every if isinstance(one, str)]
     if len(texts) < len(every):

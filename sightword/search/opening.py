@@ -65,7 +65,7 @@ def open_search(
     found: tuple[FeatureTable, CaptionTable | None] | None = None
     sources: list[Source] | None = None
     if collection is None:
-        found = _read(features, captions, split)
+        found = _read(features, captions, split, language)
         _check_named(named, found[0].image_ids, found[1], split, language)
     else:
         sources = list_pictures(collection)
@@ -122,13 +122,15 @@ def open_search(
     return searcher, UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=files, device=device)
 
 
-def _read(features: Path, captions: Path | None, split: str | None) -> tuple[FeatureTable, CaptionTable | None]:
+def _read(
+    features: Path, captions: Path | None, split: str | None, language: str | None
+) -> tuple[FeatureTable, CaptionTable | None]:
     from sightword.captions.table import read_texts, sealed_pictures
     from sightword.features.tables.table import read_features, without
 
-    if captions is None and split is not None:
-        todo = "Give --captions data/captions/captions.parquet."
-        raise SearchError("without captions the splits are not known", todo=todo)
+    if captions is None and (split or language):
+        what, todo = "splits" if split else "languages", "Give --captions data/captions/captions.parquet."
+        raise SearchError(f"without captions the {what} are not known", todo=todo)
     if not features.exists():
         todo = "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project."
         raise SearchError("there are no features of pictures to search", where=features, todo=todo)

@@ -64,14 +64,17 @@ def test_the_files_of_a_key_are_a_picture_and_its_captions(tmp_path) -> None:
     write(
         tmp_path / "train-0.tar", {"a/1.png": picture(1), "a/1.txt": b"One .\n", "2.png": picture(2), "2.txt": b"Two"}
     )
-    write(tmp_path / "val/0.tar", {"./3.x.txt": b"not this", "./3.png": picture(3), "./3.txt": b"Three\nagain"})
+    write(
+        tmp_path / "val/0.tar",
+        {"./3.x.txt": b"not this", "./3.png": picture(3), "./3.txt": "Three\r\nag\u2028ain\n".encode()},
+    )
     corpus = corpus_of(tmp_path, lines=True)
     assert {image.image_id: image.split for image in corpus.images} == {
         "train-0/2": "train",
         "train-0/a/1": "train",
         "val/0/3": "dev",
     }
-    assert [caption.text for caption in corpus.captions] == ["Two", "One .", "Three", "again"]
+    assert [caption.text for caption in corpus.captions] == ["Two", "One .", "Three", "ag\u2028ain"]
     assert bytes_of(corpus) == {"train-0/2": picture(2), "train-0/a/1": picture(1), "val/0/3": picture(3)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from fractions import Fraction
 from unittest import mock
 
@@ -130,3 +131,15 @@ def test_the_number_of_threads_changes_nothing():
     for one, other in zip(answers[: len(SIMILARITIES)], answers[len(SIMILARITIES) :], strict=True):
         assert np.array_equal(one.rows, other.rows)
         assert np.array_equal(one.scores, other.scores)
+
+
+def test_a_query_to_which_all_rows_are_equal_takes_memory_for_itself_alone():
+    queries = np.ones((256, 2), np.float32)
+    queries[7] = 0
+    ours = index(np.random.default_rng(0).standard_normal((100_000, 2), np.float32), "cosine", "pictures", threads=1)
+    tracemalloc.start()
+    found = ours.search(queries, 3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.rows[7].tolist() == [0, 1, 2]
+    assert peak < 100e6

@@ -29,11 +29,13 @@ from sums import renew
 
 from pipeline.cli import main
 from sightword.captions.table import write_captions
+from sightword.errors import SearchError
 from sightword.features.backbones import find_backbone
 from sightword.features.tables.table import Origin, write_features
 from sightword.features.weights import Weights
 from sightword.io.files import read_json, sha256_file, write_json
 from sightword.search.answers import shown
+from sightword.search.opening import open_search
 from sightword.search.uploads import MAX_BYTES
 
 
@@ -154,6 +156,8 @@ def test_a_language_alone(world, tmp_path, capsys):
     assert "no caption is in the language 'fr'; expected de or en" in capsys.readouterr().err
     assert search("a", "--language", "de") == 1
     assert "no caption is in the language 'de'. The captions have no column `language`" in capsys.readouterr().err
+    with pytest.raises(SearchError, match="without captions the languages are not known"):
+        open_search("models/encoder", Path(), None, weights=None, weights_folder=Path(), language="de")
 
 
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):

@@ -22,7 +22,7 @@ _EXACT_ROWS = 1024
 _TOGETHER, _SCORES = 256, 1 << 19
 """Queries that are searched together, and their scores at a time: two megabytes, written again and again."""
 _DOUBTFUL = 1 << 22
-"""Candidates of queries that are searched together; of queries with more, such as of equal rows, half are searched."""
+"""Most candidates of a query, such as of equal rows, times the queries that are searched together; else half are."""
 
 
 class Found(NamedTuple):
@@ -129,21 +129,20 @@ class Index:
             return low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
 
         scaled = (queries / sizes[:, None]).astype(np.float32) if self._is_product else queries
-        kept, found, doubtful = np.empty((len(queries), 0), np.float32), [], 0
+        kept, found, many = np.empty((len(queries), 0), np.float32), [], np.zeros(len(queries), np.int64)
         tile = max(top, _SCORES // len(queries))
         for start in range(0, count, tile):
             rough = self._rough(scaled, slice(start, min(start + tile, count)))
             kept = np.partition(np.concatenate([kept, rough], axis=1) if start else rough, -top, axis=1)[:, -top:]
             query, row = divmod(np.flatnonzero(rough >= least(kept[:, 0])[:, None]), rough.shape[1])
             found.append((query, start + row, rough[query, row]))
-            doubtful += len(query)
-            if doubtful > _DOUBTFUL and len(queries) > 1:
+            many += np.bincount(query, minlength=len(queries))
+            if many.max() * len(many) > _DOUBTFUL and len(queries) > 1:
                 middle = len(queries) // 2
                 halves = [self._search(half, count, top) for half in (queries[:middle], queries[middle:])]
                 return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
         query, row, score = map(np.concatenate, zip(*found, strict=True))
         order = np.argsort(query, kind="stable")  # of each query in the order of the rows
-        many = np.bincount(query, minlength=len(queries))
         taken = np.arange(many.max()) < many[:, None]
         rough, candidates = np.full(taken.shape, -np.inf, np.float32), np.zeros(taken.shape, np.int64)
         rough[taken], candidates[taken] = score[order], row[order]
