@@ -268,10 +268,11 @@ def write_groups(path: Pathish, schema: pa.Schema, parts: Iterable[pa.Table]) ->
         for part in parts:
             rest = pa.concat_tables([rest, part])
             while rest.num_rows >= GROUP:
-                writer.write_table(rest.slice(0, GROUP).combine_chunks())
-                rest, written = rest.slice(GROUP), True
+                group, rest, written = rest.slice(0, GROUP).combine_chunks(), rest.slice(GROUP), True
+                writer.write_table(group)
+        rest = rest.combine_chunks()  # the parts take no memory while they are written
         if rest.num_rows or not written:
-            writer.write_table(rest.combine_chunks())
+            writer.write_table(rest)
 
 
 def read_table(
