@@ -208,13 +208,15 @@ def status(name: str) -> float:
 
 def compare_text(text: Text, *, steps: int) -> dict[str, float | None]:
     """All sides in turn on each batch, so that they share a busy machine alike: medians of ratios of a batch."""
-    sides: dict[str, Callable[[NDArray[np.int64]], float]] = {}
     keep_memory()  # as the stage does
-    for side in ("published", "plain", "fp32", *(["plain bf16", "bf16"] if has_bfloat16_units() else [])):
-        settings = SkipthoughtSettings(precision="bf16" if side.endswith("bf16") else "fp32")
+    sides: dict[str, Callable[[NDArray[np.int64]], float]] = {}
+    for precision in ("fp32", *(["bf16"] if has_bfloat16_units() else [])):
+        settings = SkipthoughtSettings(precision=precision)
         run = TextTask(settings, text, CPU)
-        own = side in ("fp32", "bf16")
-        sides[side] = our_step(run) if own else published_step(run, plain=side.startswith("plain"))
+        if precision == "fp32":
+            sides["published"] = published_step(run)
+        sides["plain" if precision == "fp32" else "plain bf16"] = published_step(run, plain=True)
+        sides[precision] = our_step(run)
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     shares: dict[str, list[float]] = {side: [] for side in sides}
     apart = []

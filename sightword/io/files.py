@@ -264,15 +264,15 @@ def write_groups(path: Pathish, schema: pa.Schema, parts: Iterable[pa.Table]) ->
         atomic_file(path) as temporary,
         pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=False) as writer,
     ):
-        some = [schema.empty_table()]
+        rest, written = schema.empty_table(), False
         for part in parts:
-            some.append(part)
-            if sum(one.num_rows for one in some) >= GROUP:
-                joined = pa.concat_tables(some)
-                writer.write_table(joined.slice(0, GROUP).combine_chunks())
-                some = [joined.slice(GROUP)]
-        if any(one.num_rows for one in some) or len(some) == 1:
-            writer.write_table(pa.concat_tables(some).combine_chunks())
+            rest = pa.concat_tables([rest, part])
+            while rest.num_rows >= GROUP:
+                group, rest, written = rest.slice(0, GROUP).combine_chunks(), rest.slice(GROUP), True
+                writer.write_table(group)
+        rest = rest.combine_chunks()  # the parts take no memory while they are written
+        if rest.num_rows or not written:
+            writer.write_table(rest)
 
 
 def read_table(
