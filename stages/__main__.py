@@ -108,7 +108,8 @@ def main() -> None:
         if not place.launcher_speaks:
             log.error("%s: interrupted", name)
         if place.ranks == 1:  # or the process that started the ranks does
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
             _give_back(name)
         sys.exit(130)
 

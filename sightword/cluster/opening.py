@@ -64,9 +64,11 @@ def opened(machine: Machine) -> Iterator[Cluster]:
             options |= {"num_cpus": cpus, "object_store_memory": OBJECTS, "_temp_dir": folder}
             options |= {"include_dashboard": False}
         stack.enter_context(contextlib.redirect_stdout(_Said()))
+        handler = signal.getsignal(signal.SIGTERM)
         _connect(ray, address or "local", options)
         stack.callback(ray.shutdown)
-        stack.enter_context(_interrupted_by_sigterm())
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # at Ray's own the process aborts with frames of C++
         yield Cluster(ray, address, machine.ray_workers)
 
 
@@ -85,24 +87,6 @@ def opened_map(machine: Machine, paths: Sequence[str | None]) -> Iterator[Ordere
         requirements = Requirements.here(there)
         log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
         yield functools.partial(cluster.ordered_map, requirements=requirements)
-
-
-@contextlib.contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM interrupt the work as Ctrl-C does; at Ray's own handler the process aborts with frames of C++."""
-
-    def interrupt(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Said(io.TextIOBase):

@@ -10,6 +10,7 @@ import pytest
 from stage_here import run_here
 
 NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retrieval", "semantics", "epochs", "report")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def start(repository, folder, name, *arguments, **environment):
@@ -106,23 +107,31 @@ def test_a_run_whose_parameters_change_meanwhile_fails(repository, project, monk
     assert ("captions: captions.case changed while the stage ran" in done.stderr) == bool(code)
 
 
-def test_after_sigterm_the_outputs_of_the_last_run_are_back(repository, project, monkeypatch):
+@pytest.mark.parametrize("number", SIGNALS)
+def test_after_an_interruption_the_outputs_of_the_last_run_are_back(repository, project, monkeypatch, number):
+    """Further signals do not stop the restoration."""
     (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())
     (project / "dvc.lock").write_text("schema: '2.0'\nstages: {captions: {cmd: x}}\n")
     restored = []
 
     def interrupted(_):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         time.sleep(9)
 
+    def restore(*given):
+        for one in SIGNALS:
+            os.kill(os.getpid(), one)
+        restored.append(given)
+        return True
+
     monkeypatch.setattr("stages.captions.work", interrupted)
-    monkeypatch.setattr("pipeline.lineage.restoration.restore", lambda *given: restored.append(given) or True)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr("pipeline.lineage.restoration.restore", restore)
+    before = {one: signal.getsignal(one) for one in SIGNALS}
     try:
         done = run_here(repository, project, "captions", DVC_STAGE="captions")
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for one, handler in before.items():
+            signal.signal(one, handler)
     assert done.returncode == 130
     assert done.stderr.splitlines() == [
         "captions: interrupted",
