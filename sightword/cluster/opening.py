@@ -48,6 +48,7 @@ def opened(machine: Machine) -> Iterator[Cluster]:
 
     Raises:
         SetupError: Ray is not installed, or there is no cluster of this version at the address.
+        KeyboardInterrupt: after SIGTERM while Ray starts; later the handler from before is there.
     """
     address = os.environ.get("RAY_ADDRESS", "")
     # Ray reads the variables when it is imported, and its processes inherit them.
@@ -132,6 +133,8 @@ def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
         try:
             ray.init(address=address, **options)
             return
+        except SystemExit:  # of Ray's handler of SIGTERM
+            raise KeyboardInterrupt from None
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             failure, where = error, f"RAY_ADDRESS={address}"
         said.seek(0)

@@ -6,16 +6,20 @@ import copy
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ray_nodes import Project, finish, segments
 from small_disk import apart, on_a_disk
 
 from sightword import machine
+from sightword.cluster import opening
 from sightword.cluster.opening import opened
 from sightword.errors import SetupError
 from sightword.images.resized import corpus_sources, write_resized
@@ -124,6 +128,27 @@ def test_an_address_that_is_none(address, monkeypatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(SetupError, match=f"RAY_ADDRESS={address}: "), opened(machine.current()):
         pass
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_sigterm_interrupts_while_ray_starts_and_has_its_own_handler_later(ends, monkeypatch) -> None:
+    """Ray takes the signal over when it starts."""
+
+    def start(**_: object) -> None:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+        if ends:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    errors = SimpleNamespace(RayError=OSError)
+    ray = SimpleNamespace(init=start, shutdown=lambda: None, exceptions=errors)
+    monkeypatch.setattr(opening, "_imported", lambda: ray)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(KeyboardInterrupt) if ends else nullcontext(), opened(machine.current()):
+            assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.full
