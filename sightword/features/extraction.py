@@ -65,6 +65,7 @@ class Extraction:
     Raises:
         FeaturesError: the backbone is unknown.
         WeightsError: the weights are missing, or differ from the requested weights.
+        SetupError: the engine is not installed, or has not the precision.
     """
 
     def __init__(
