@@ -54,7 +54,7 @@ class OpenVinoNetwork(nn.Module):
     def __init__(self, network: nn.Module, shape: tuple[int, ...], precision: Precision, threads: int) -> None:
         super().__init__()
         openvino = _imported()
-        model = _converted(openvino, network, torch.zeros(shape).permute(0, 3, 1, 2).contiguous())
+        model = _converted(network, torch.zeros(shape).permute(0, 3, 1, 2).contiguous())
         steps = openvino.preprocess.PrePostProcessor(model)
         steps.input(0).tensor().set_element_type(openvino.Type.f32).set_layout(openvino.Layout("NHWC")).set_shape(shape)
         steps.input(0).model().set_layout(openvino.Layout("NCHW"))
@@ -78,11 +78,17 @@ class OpenVinoNetwork(nn.Module):
         return torch.from_numpy(self._own.request.infer({0: pixels}, share_inputs=True)[0])
 
 
-def _converted(openvino: Any, network: nn.Module, crops: torch.Tensor) -> Any:
+def _converted(network: nn.Module, crops: torch.Tensor) -> Any:
+    """Return a network as OpenVINO's graph; its own ``convert_model`` silences all warnings of the process."""
+    from openvino.frontend import FrontEndManager
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # torch warns of what a trace keeps as a constant: the shape is one
-            return openvino.convert_model(network.eval(), example_input=crops)
+            reader = FrontEndManager().load_by_framework("pytorch")
+            traced = TorchScriptPythonDecoder(network.eval(), example_input=crops)  # OpenVINO holds no reference
+            return reader.convert(reader.load(traced))
     except Exception as error:  # OpenVINO's and torch's converters raise what they like
         what = f"OpenVINO cannot convert the network ({type(error).__name__})"
         raise SetupError(what, where=_WHERE, todo="Leave the variable out: torch computes every network.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,8 +70,10 @@ def test_the_store_keeps_features_of_the_engines_apart() -> None:
     assert kinds[0].key("") != kinds[1].key("")
 
 
-def test_openvino_reports_nothing_to_its_makers() -> None:
+def test_openvino_reports_nothing_to_its_makers_and_leaves_the_log_alone() -> None:
+    level = logging.getLogger().level
     openvino.OpenVinoNetwork(torch.nn.Flatten(), (1, 8, 8, 3), "fp32", 1)
+    assert logging.getLogger().level == level
     reports = sys.modules["openvino.tools.ovc.telemetry_utils"].tm
     assert reports.__name__ == "openvino.tools.ovc.telemetry_stub"
 
