@@ -188,7 +188,7 @@ def test_word_vectors_are_evaluated(work, capsys):
             "my_encoder:lengths: does not look words up",
         ),
         (["my_encoder:lengths", "--out", "pipe"], "pipe: is not a plain file"),
-        (["models/none"], "models/none: no such encoder; expected flickr8k, the folder of an encoder"),
+        (["models/none"], "models/none: no such encoder; expected flickr8k, multi30k, the folder of an encoder"),
         (["senteval"], "senteval: holds no encoder"),
         (["gone.txt"], "gone.txt: does not exist"),
         (["my_encoder:lengths", "--out", "senteval"], "senteval: is not a plain file"),

@@ -172,7 +172,7 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 6"),
         (["./none", "a"], "none: does not exist. `dvc repro` makes models/encoder"),
         (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
-        (["flikr8k", "a"], "flikr8k: no such encoder; expected flickr8k, the folder of an encoder"),
+        (["flikr8k", "a"], "flikr8k: no such encoder; expected flickr8k, multi30k, the folder of an encoder"),
         (["data", "a"], "data: holds no encoder"),
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--collection", "none", "a"], "none: there is no such folder"),
