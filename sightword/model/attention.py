@@ -10,7 +10,6 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from sightword.model.packing import Packing
-from sightword.model.products import linear
 
 
 class Attention(nn.Module):
@@ -30,8 +29,8 @@ class Attention(nn.Module):
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Map states, float (.., width), to the logarithms of their weights, of the same shape."""
-        hidden = torch.tanh(linear(states, self.hidden.weight, self.hidden.bias))
-        return linear(hidden, self.out.weight, self.out.bias)
+        logits: torch.Tensor = self.out(torch.tanh(self.hidden(states)))
+        return logits
 
     def forward(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Pool states, float (B, T, width), of rows with int64 (B,) lengths to float (B, width)."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from sightword.model.products import multiply, repeated_product
+from sightword.model.products import repeated_product
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -102,7 +102,7 @@ class GruPass(Pass):
 
     def gates(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the inputs' part of the gates reset, update and new: (N, 3H)."""
-        return multiply(inputs, self.weights.input.t(), self.weights.input_bias)
+        return torch.addmm(self.weights.input_bias, inputs, self.weights.input.t())
 
     def backward(self, outer: torch.Tensor) -> tuple[torch.Tensor, Weights]:
         """Compute the gradients of the gates step by step, then the gradients of all weights at once."""
@@ -139,9 +139,9 @@ class GruPass(Pass):
             by_states: the gradients of the states' part of reset, update and new, (N, 3H).
         """
         hidden = self.hidden
-        return multiply(by_inputs, self.weights.input.roll(hidden, 0)), Weights(
-            multiply(by_inputs.t(), inputs).roll(-hidden, 0),
-            multiply(by_states.t(), before),
+        return by_inputs @ self.weights.input.roll(hidden, 0), Weights(
+            (by_inputs.t() @ inputs).roll(-hidden, 0),
+            by_states.t() @ before,
             by_inputs.sum(0).roll(-hidden, 0),
             by_states.sum(0),
         )
@@ -154,7 +154,7 @@ class LstmPass(Pass):
         """Compute the gates i, f, g and o; the cell becomes ``f c + i g``, the state ``o tanh(c)``."""
         hidden, weights = self.hidden, self.weights
         bias = weights.input_bias + weights.recurrent_bias
-        gates = multiply(inputs, weights.input.t(), bias)  # (N, 4H): input, forget, cell, output
+        gates = torch.addmm(bias, inputs, weights.input.t())  # (N, 4H): input, forget, cell, output
         states = gates.new_empty(len(gates), hidden)
         cells = torch.empty_like(states) if keep else None
         state = states.new_zeros(self.rows, hidden)
@@ -201,8 +201,7 @@ class LstmPass(Pass):
             cell_back.mul_(forget)
             back.copy_(product(kept[block]))
         bias = kept.sum(0)
-        by_recurrent = multiply(kept.t(), self.before(states))
-        return multiply(kept, weights.input), Weights(multiply(kept.t(), inputs), by_recurrent, bias, bias)
+        return kept @ weights.input, Weights(kept.t() @ inputs, kept.t() @ self.before(states), bias, bias)
 
 
 PASSES: dict[str, type[Pass]] = {"gru": GruPass, "lstm": LstmPass}

@@ -24,6 +24,8 @@ LARGE, NARROW = 1 << 26, 64
 def linear(lines: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Return ``lines @ weight.T + bias`` with gradients, as torch does; large products of a training by oneDNN.
 
+    For products of one shape, or few: torch keeps some megabytes for each shape that oneDNN has multiplied.
+
     Args:
         lines: (.., K).
         weight: (M, K).
@@ -40,22 +42,18 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, lines: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(lines, weight)
-        return multiply(lines, weight.t())
+        return _multiply(lines, weight.t())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         lines, weight = ctx.saved_tensors
         by_lines, by_weight = ctx.needs_input_grad
-        return multiply(outer, weight) if by_lines else None, multiply(outer.t(), lines) if by_weight else None
+        return _multiply(outer, weight) if by_lines else None, _multiply(outer.t(), lines) if by_weight else None
 
 
-def multiply(left: torch.Tensor, right: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Return ``left @ right + bias`` of (N, K) and (K, M), without a gradient; both may be transposed views."""
-    if _is_large(left, right):
-        found = single_product(left, right.t())
-        return found if bias is None else found.add_(bias)
-    return left @ right if bias is None else torch.addmm(bias, left, right)
+def _multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return single_product(left, right.t()) if _is_large(left, right) else left @ right
 
 
 def _is_large(left: torch.Tensor, right: torch.Tensor) -> bool:

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import Weights
 from sightword.model.encoders import CaptionEncoder
-from sightword.model.products import multiply, repeated_product
+from sightword.model.products import repeated_product
 from sightword.model.similarity import unit
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
@@ -105,7 +105,7 @@ class _Gru(torch.autograd.Function):
     def forward(ctx: Any, inputs: torch.Tensor, prefixes: Prefixes, *weights: torch.Tensor) -> torch.Tensor:
         own = Weights(*weights)
         hidden, steps = own.recurrent.shape[1], prefixes.steps
-        table = multiply(inputs, own.input.t(), own.input_bias)  # (K, 3H): reset, update, new
+        table = torch.addmm(own.input_bias, inputs, own.input.t())  # (K, 3H): reset, update, new
         gates = table.index_select(0, prefixes.places)
         states, recurrent_new = (gates.new_empty(len(gates), hidden) for _ in range(2))
         starts = _starts(steps)
@@ -154,12 +154,12 @@ class _Gru(torch.autograd.Function):
                 carry.index_add_(0, step.before, shares)
         by_tokens = _sums(by_inputs, prefixes.places, len(inputs))
         weights = (
-            multiply(by_tokens.t(), inputs).roll(-hidden, 0),
-            multiply(by_states.t(), before),
+            (by_tokens.t() @ inputs).roll(-hidden, 0),
+            by_states.t() @ before,
             by_inputs.sum(0).roll(-hidden, 0),
             by_states.sum(0),
         )
-        return multiply(by_tokens, own.input.roll(hidden, 0)), None, *weights
+        return by_tokens @ own.input.roll(hidden, 0), None, *weights
 
 
 def _starts(steps: Sequence[Step]) -> list[int]:
