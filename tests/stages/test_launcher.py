@@ -127,6 +127,7 @@ def test_after_an_interruption_the_outputs_of_the_last_run_are_back(repository, 
     monkeypatch.setattr("stages.captions.work", interrupted)
     monkeypatch.setattr("pipeline.lineage.restoration.restore", restore)
     before = {one: signal.getsignal(one) for one in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     try:
         done = run_here(repository, project, "captions", DVC_STAGE="captions")
     finally:
