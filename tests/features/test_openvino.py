@@ -13,7 +13,6 @@ import torch
 from PIL import Image
 
 from sightword.compute import devices
-from sightword.compute.devices import has_bfloat16_units
 from sightword.errors import SetupError
 from sightword.features import openvino
 from sightword.features.api import extract
@@ -50,10 +49,13 @@ def test_features_in_float32_are_torchs_for_any_number_of_threads(paths, monkeyp
     assert np.abs(found[0] - expected).max() < 1e-2 * apart
 
 
-@pytest.mark.skipif(not has_bfloat16_units(), reason="needs bfloat16 units")
-def test_features_in_bfloat16_are_near_those_in_float32(paths, monkeypatch) -> None:
+def test_features_in_bfloat16_are_near_those_in_float32_or_refused_by_a_cpu_without_it(paths, monkeypatch) -> None:
     exact = extract(paths, **SMALL)
     engine(monkeypatch, "openvino")
+    if "BF16" not in openvino._imported().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        with pytest.raises(SetupError, match="OpenVINO has no bfloat16 on this CPU"):
+            extract(paths, precision="bf16", **SMALL)
+        return
     half = extract(paths, precision="bf16", **SMALL)
     cosines = (exact * half).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(half, axis=1)
     assert not np.array_equal(exact, half)
