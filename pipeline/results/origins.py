@@ -16,7 +16,7 @@ from sightword.messages import flat
 
 RAW = "data/raw"
 """The folder of the data sets."""
-SHARED = ("beside", "encoders", "entailment", "features", "hypernyms", "ratings", "text", "word_vectors")
+SHARED = ("beside", "encoders", "entailment", "features", "hypernyms", "ratings", "starts", "text", "word_vectors")
 """The folders in it with files of several sources, which parameters name one by one."""
 _NOTES = ("README.md", ".gitignore", "*.dvc")
 """Files beside data that no stage reads."""

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.doctor.context import Context
+from pipeline.doctor.files import exist
+from pipeline.doctor.findings import Check, Finding
 from pipeline.systems import Compared
 
 if TYPE_CHECKING:
     from pipeline.comparison.parts import Accuracy
 
 SEED = "train.seed"
+USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
+    f"train.{name}": ("train.start", (None,))
+    for name in (
+        *("unit", "unicode", "case", "whitespace", "full_stop", "min_count", "embedding", "cell", "hidden"),
+        *("bidirectional", "pooling", "attention", "initialisation"),
+    )
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Check that the encoder from which training starts is there."""
+    train = context.section("entailment/params.yaml:train")
+    if train is not None and train.start:
+        yield from exist(context, {"entailment/params.yaml:train.start": f"{train.encoders}/{train.start}"})
 
 
 def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
@@ -30,6 +48,7 @@ def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
     return classified(first, second, masks, premise_numbers(ours["premise"].tolist()))
 
 
+CHECKS = (Check("entailment", check, needs_project=True),)
 COMPARED = (
     Compared(
         "entailment",

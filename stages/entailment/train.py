@@ -1,5 +1,5 @@
-"""The stage train: reads sentence pairs; writes the encoder with the best accuracy on dev, its threshold, the curves,
-and a few numbers.
+"""The stage train: reads sentence pairs, and perhaps an encoder to start from; writes the encoder that is best on dev,
+its threshold, the curves, and a few numbers.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 """
@@ -30,6 +30,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.compute import devices
     from sightword.encoder.parts import Part
     from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.encoder.start import read_start
     from sightword.entailment.data.pairs import read_split
     from sightword.entailment.training.batches import EncodedPairs
     from sightword.entailment.training.task import shape_of, train
@@ -38,27 +39,33 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.training.curves import write_curves
 
     pairs = {split: read_split(PAIRS, split) for split in ("train", "dev")}
-    texts = [*pairs["train"].premises, *pairs["train"].hypotheses]
-    normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
-    vocabulary = Vocabulary.build(texts, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
+    start = read_start(settings.encoders, settings.start) if settings.start else None
+    if start is not None:
+        vocabulary = start.vocabulary
+    else:
+        texts = [*pairs["train"].premises, *pairs["train"].hypotheses]
+        normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
+        vocabulary = Vocabulary.build(texts, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
     training, dev = (EncodedPairs.of(pairs[split], vocabulary) for split in ("train", "dev"))
     here = machine.current()
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
-        "train: %d training pairs of %d different sentences, %d tokens",
+        "train: %d training pairs of %d different sentences, %d tokens%s",
         *(len(training), len(training.sentences), len(vocabulary)),
+        f", from the encoder {settings.start}" if settings.start else "",
     )
     parameters = settings.model_dump()
     with open_checkpoint(
         here.scratch, "entailment", inputs=inputs, device=device.type, parameters=parameters
     ) as checkpoint:
         run = train(
-            settings, training, dev, tokens=len(vocabulary), device=device, checkpoint=checkpoint, progress=True
-        )
+            settings, training, dev, tokens=len(vocabulary), device=device, start=start, checkpoint=checkpoint,
+            progress=True,
+        )  # fmt: skip
         captions, now = run.captions, run.progress
         threshold = now.notes["threshold"]
         notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}
-        encoder = SentenceEncoder([Part(captions, vocabulary, shape_of(settings))], notes=notes)
+        encoder = SentenceEncoder([Part(captions, vocabulary, shape_of(settings, start))], notes=notes)
         decision = {"energy": settings.energy, "threshold": threshold, "criterion": "accuracy", "dev": now.best}
         with atomic_folder(MODELS) as folder:
             encoder.save(folder / "encoder")

@@ -33,12 +33,13 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     from sightword import machine
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.compute import devices
+    from sightword.encoder.start import read_start
     from sightword.errors import ParamsError
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.grounded.training.batches import described
-    from sightword.grounded.training.scenario import ground, read_start, read_textual
+    from sightword.grounded.training.scenario import ground, read_textual
     from sightword.io.files import atomic_folder, write_json
     from sightword.text.storage import Text
     from sightword.training.checkpoint import open_checkpoint
@@ -59,7 +60,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     here = machine.current()
     device = devices.use(here, deterministic=chosen.deterministic)
     textual = read_textual(TEXTUAL, text)
-    start = None if chosen.start in OWN_STARTS else read_start(settings.encoders, chosen.start)
+    start = None if chosen.start in OWN_STARTS else read_start(settings.encoders, chosen.start, others=OWN_STARTS)
     own = None if start is None else start.vocabulary
     training = described(pair(features, captions, "train"), text.max_tokens, own)
     dev = described(pair(features, captions, "dev"), text.max_tokens, own)

@@ -202,5 +202,5 @@ def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     assert "data/raw/senteval: has no folder downstream" in found[1]
     assert found[2:] == [
         "grounded/params.yaml:evaluate.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
-        "grounded/params.yaml:train.scenarios.untrained.start: data/raw/encoders/mine does not exist",
+        "grounded/params.yaml:train.scenarios.untrained.start: data/raw/starts/mine does not exist",
     ]

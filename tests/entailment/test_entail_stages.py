@@ -10,11 +10,16 @@ import pytest
 import torch
 
 from sightword import SentenceEncoder
+from sightword.captions.normalise import Normalisation
+from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.parts import Part
 from sightword.entailment.data.pairs import read_split
 from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.entailment.training.energies import pair_energies
 from sightword.entailment.training.settings import EntailSettings
-from sightword.errors import FileFormatError, SemanticsError
+from sightword.errors import EncoderError, FileFormatError, SemanticsError
+from sightword.model.encoders import CaptionEncoder
+from sightword.model.settings import ModelSettings
 from stages.entailment import pairs, train
 
 ENTAIL = EntailSettings(embedding=12, hidden=16, epochs=2, batch=50, validate_every=4, rate=0.01)
@@ -88,6 +93,27 @@ def test_the_vocabulary_is_that_of_training(copy):
     words = {word for text in (*train.premises, *train.hypotheses) for word in text.split()}
     assert set(encoder.vocabulary.tokens) == words
     assert encoder.notes["training"]["energy"] == "order"
+
+
+@pytest.mark.parametrize("kind", [{"cell": "gru"}, {"cell": "ngrams", "ngram_buckets": 50}])
+def test_training_from_an_encoder_keeps_its_vocabulary_and_begins_with_its_weights(copy, kind):
+    shape = ModelSettings(embedding=12, hidden=8, attention=4, **kind).shape
+    vocabulary = Vocabulary.build(["A red circle in a blue sea."], normalise=Normalisation(case="lower"), min_count=1)
+    torch.manual_seed(0)
+    start = SentenceEncoder([Part(CaptionEncoder(len(vocabulary), shape), vocabulary, shape)])
+    start.save(copy / "data/raw/starts/seen")
+    settings = ENTAIL.model_copy(update={"start": "seen", "rate": 1e-9, "epochs": 1})
+    train.work(settings)()
+    found = SentenceEncoder.load(copy / "models/entailment/encoder")
+    assert found.vocabulary == vocabulary
+    texts = ["A red circle.", "A blue sea."]
+    np.testing.assert_allclose(found.encode(texts), np.abs(start.encode(texts)), atol=1e-4)
+    train.work(settings.model_copy(update={"rate": 0.01, "energy": "symmetric"}))()
+    trained = SentenceEncoder.load(copy / "models/entailment/encoder")
+    assert (trained.encode(texts) < 0).any()
+    assert np.abs(trained.encode(texts) - start.encode(texts)).max() > 1e-3
+    with pytest.raises(EncoderError, match=r"data/raw/starts/sen: start 'sen' is no folder .*; expected seen"):
+        train.work(settings.model_copy(update={"start": "sen"}))
 
 
 def test_a_failure_leaves_the_earlier_outputs(copy, tmp_path):

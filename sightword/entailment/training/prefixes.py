@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from sightword.model.cells import Weights
 from sightword.model.encoders import CaptionEncoder
+from sightword.model.ngrams import NGrams
 from sightword.model.products import repeated_product
 from sightword.model.similarity import unit
 
@@ -93,6 +94,8 @@ def embed(captions: CaptionEncoder, sentences: Sequence[NDArray[np.int64]]) -> t
 
 def fits(captions: CaptionEncoder) -> bool:
     """Return whether :func:`embed` can encode: a GRU in one direction on a CPU, and its last state."""
+    if isinstance(captions.embedding, NGrams):
+        return False
     recurrent = captions.recurrent
     plain = recurrent.cell == "gru" and recurrent.backward_ is None
     return plain and getattr(captions.pooling, "name", "") == "last" and captions.embedding.weight.device.type == "cpu"

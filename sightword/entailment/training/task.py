@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from sightword.compute.devices import move
 from sightword.compute.optimisers import Adam
+from sightword.encoder.parts import Part
 from sightword.entailment.training.batches import EncodedPairs, Rows, batches
 from sightword.entailment.training.energies import margin_loss, pair_energies, torch_energies
 from sightword.entailment.training.prefixes import embed, fits
@@ -20,15 +23,21 @@ from sightword.evaluation.binary.threshold import best_threshold
 from sightword.model.embedding import embed_captions
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.initialisation import initialise
-from sightword.model.shape import RecurrentShape
+from sightword.model.shape import RecurrentShape, Shape
 from sightword.training.checkpoint import Checkpoint
 from sightword.training.engine import Task, Tensors, Validation, run
 
 log = logging.getLogger(__name__)
 
 
-def shape_of(settings: EntailSettings) -> RecurrentShape:
-    """Return the shape of the network, as a saved encoder keeps it."""
+def shape_of(settings: EntailSettings, start: Part | None = None) -> Shape:
+    """Return the shape of the network, as a saved encoder keeps it; with a start, the start's, but for its vectors."""
+    vectors: dict[str, Any] = {
+        "similarity": "order" if settings.energy == "order" else "cosine",
+        "scaled": settings.normalise == "l2" or settings.energy == "symmetric",
+    }
+    if start is not None:
+        return replace(start.shape, **vectors)
     return RecurrentShape(
         embedding=settings.embedding,
         hidden=settings.hidden,
@@ -36,14 +45,18 @@ def shape_of(settings: EntailSettings) -> RecurrentShape:
         bidirectional=settings.bidirectional,
         pooling=settings.pooling,
         attention=settings.attention if settings.pooling == "attention" else 0,
-        similarity="order" if settings.energy == "order" else "cosine",
-        scaled=settings.normalise == "l2" or settings.energy == "symmetric",
+        **vectors,
     )
 
 
-def build(settings: EntailSettings, tokens: int) -> CaptionEncoder:
-    """Return a new network with initial weights drawn from torch's generator."""
-    encoders = Encoders(tokens, 1, shape_of(settings))  # the rules of initialisation draw for both sides
+def build(settings: EntailSettings, tokens: int, start: Part | None = None) -> CaptionEncoder:
+    """Return a new network with the weights of a start, or with initial ones drawn from torch's generator."""
+    shape = shape_of(settings, start)
+    if start is not None:
+        captions = CaptionEncoder(tokens, shape)
+        captions.load_state_dict(start.captions.state_dict())
+        return captions
+    encoders = Encoders(tokens, 1, shape)  # the rules of initialisation draw for both sides
     initialise(encoders, settings.initialisation)
     return encoders.captions
 
@@ -55,6 +68,7 @@ def train(
     *,
     tokens: int,
     device: torch.device,
+    start: Part | None = None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> PairTask:
@@ -66,6 +80,7 @@ def train(
         dev: the pairs that choose weights and threshold.
         tokens: number of ids, padding and unknown included.
         device: the device to work on.
+        start: the network whose weights and vocabulary training starts from; None for random weights.
         checkpoint: the place to save the state in, and to resume from.
         progress: show a progress bar on a terminal.
 
@@ -75,7 +90,7 @@ def train(
     Raises:
         TrainingError: the loss or an embedding of dev is not finite.
     """
-    task = PairTask(settings, training, dev, tokens, device)
+    task = PairTask(settings, training, dev, tokens, device, start)
     run(task, checkpoint, bar=progress)
     task.captions.load_state_dict(task.best)
     always = 100.0 * max(float(dev.entailed.mean()), 1.0 - float(dev.entailed.mean()))
@@ -95,11 +110,12 @@ class PairTask(Task[EntailSettings]):
     advice = "Lower train.rate, or look at train.clip and train.margin."
 
     def __init__(
-        self, settings: EntailSettings, training: EncodedPairs, dev: EncodedPairs, tokens: int, device: torch.device
-    ) -> None:
+        self, settings: EntailSettings, training: EncodedPairs, dev: EncodedPairs, tokens: int, device: torch.device,
+        start: Part | None = None,
+    ) -> None:  # fmt: skip
         self.settings, self.training, self.dev = settings, training, dev
         torch.manual_seed(settings.seed)
-        self.captions = captions = build(settings, tokens).to(device)
+        self.captions = captions = build(settings, tokens, start).to(device)
         self.embed = partial(embed, captions) if fits(captions) else captions.embed
         self.epoch, self.order = 0, self._order(0)
         super().__init__(

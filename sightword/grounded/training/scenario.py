@@ -26,7 +26,7 @@ from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.training import assembly
 from sightword.grounded.training.batches import Batch, Described, Rows, check
 from sightword.grounded.training.network import Network
-from sightword.grounded.training.settings import OWN_STARTS, Scenario
+from sightword.grounded.training.settings import Scenario
 from sightword.grounded.training.task import Extra, GroundingTask, empty
 from sightword.io.files import Pathish
 from sightword.text.storage import Text
@@ -72,23 +72,6 @@ def read_textual(folder: Pathish, text: Text) -> Textual:
         raise EncoderError("reads another vocabulary than the text has", where=place / "encoder", todo=todo)
     network = load(place)
     return Textual(part, network.settings, network, text)
-
-
-def read_start(folder: str, name: str) -> Part:
-    """Return the network of a saved encoder in a folder of encoders.
-
-    Raises:
-        EncoderError: there is no such encoder, it is damaged, or it has several networks.
-    """
-    place = Path(folder) / name
-    if not place.is_dir():
-        known = sorted(path.name for path in Path(folder).glob("*/")) if Path(folder).is_dir() else []
-        expected = ", ".join([*OWN_STARTS, *known])
-        raise EncoderError(f"start {name!r} is no folder of an encoder", where=place, expected=expected)
-    parts = SentenceEncoder.load(place).leaves
-    if len(parts) != 1:
-        raise EncoderError(f"has {len(parts)} networks", where=place, expected="one, to train on")
-    return parts[0]
 
 
 def ground(

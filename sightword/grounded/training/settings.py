@@ -167,7 +167,7 @@ class GroundSettings(Settings):
     """Seeds of the initial weights, batches and controls; each scenario runs once with each."""
     run: list[str] = Field(min_length=1)
     """Names of the scenarios that run."""
-    encoders: str = "data/raw/encoders"
+    encoders: str = "data/raw/starts"
     """Folder of other saved encoders, each in a folder of its own, from which a scenario can start."""
     common: Common
     """The parameters of all scenarios."""

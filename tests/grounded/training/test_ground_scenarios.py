@@ -12,8 +12,9 @@ from small_ground import SETTINGS, TEXTS, VOCABULARY, described, rows, saved_sta
 import sightword.grounded.training.task as module
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.encoder.start import read_start
 from sightword.errors import EncoderError, SemanticsError, TrainingError
-from sightword.grounded.training.scenario import ground, read_start
+from sightword.grounded.training.scenario import ground
 from sightword.grounded.training.sequential import sequential
 
 CPU = torch.device("cpu")
@@ -173,7 +174,10 @@ def test_a_start_that_is_none(tmp_path):
     with pytest.raises(EncoderError, match="has 2 networks"):
         read_start(tmp_path, "two")
     with pytest.raises(EncoderError, match=r"start 'one' is no folder of an encoder; expected .*scratch, two"):
-        read_start(tmp_path, "one")
+        read_start(tmp_path, "one", others=("skipthought", "scratch"))
+    saved_start(tmp_path / "counted", cell="tfidf", embedding=64)
+    with pytest.raises(EncoderError, match=r"counted: counts n-grams \(tf-idf\); expected a network"):
+        read_start(tmp_path, "counted")
 
 
 def test_text_without_an_objective_or_too_short():
