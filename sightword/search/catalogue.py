@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ class Catalogue:
     pictures: list[str]
     """Ids; a picture's place here is its row in the index. Those of a table are sorted."""
     captions: list[Caption] = field(default_factory=list)
-    """Each text once: the captions of test first, then dev, then train, each split in the order of the table."""
+    """Each text once, whatever its Unicode form: the captions of test first, then dev, then train, each split in the order
+    of the table."""
     captions_of: dict[str, list[str]] = field(default_factory=dict)
     """The captions of each picture."""
     splits: dict[str, str] = field(default_factory=dict)
@@ -160,16 +162,16 @@ def build(pictures: Sequence[str], captions: CaptionTable | None, split: str | N
         expected = " or ".join(name for name in SPLITS if name in set(captions.splits))
         raise SearchError(f"no picture of the split {quote(split)} has features", expected=expected)
     own, spoken = dict[str, list[str]](), dict[str, list[str]]()
-    texts: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    texts: dict[str, tuple[str, dict[str, None], dict[str, None]]] = {}
     for picture, _, text, language in rows:
         own.setdefault(picture, []).append(text)
         spoken.setdefault(picture, []).append(language)
     for picture, _, text, language in sorted(rows, key=lambda row: -SPLITS.index(row[1])):
-        owners, tongues = texts.setdefault(text, ({}, {}))
+        _, owners, tongues = texts.setdefault(unicodedata.normalize("NFC", text), (text, {}, {}))
         owners[picture] = tongues[language] = None
     return Catalogue(
         [picture for picture in pictures if split is None or picture in splits],
-        [Caption(text, tuple(owners), tuple(filter(None, tongues))) for text, (owners, tongues) in texts.items()],
+        [Caption(text, tuple(owners), tuple(filter(None, tongues))) for text, owners, tongues in texts.values()],
         own,
         splits,
         spoken if captions.languages else {},

@@ -32,6 +32,11 @@ def test_a_text_stands_there_once_with_all_its_pictures_and_test_comes_first():
     assert (found.rows.get("c.jpg"), found.rows.get("gone.jpg")) == (2, None)
 
 
+def test_two_unicode_forms_of_a_text_are_one():
+    found = build(PICTURES, replace(TABLE, texts=["caf\u00e9", "a cat", "cafe\u0301", "a cow", "lost"]))
+    assert [caption.pictures for caption in found.captions] == [("b.jpg", "a.jpg"), ("c.jpg",), ("a.jpg",)]
+
+
 def test_a_split_alone():
     found = build(PICTURES, TABLE, "dev")
     assert (found.pictures, [caption.text for caption in found.captions]) == (["c.jpg"], ["a cow"])

@@ -41,6 +41,8 @@ class Amount:
     """The number of tokens of each caption."""
     beside: int = 0
     """Captions of other pictures (``corpus.beside``)."""
+    languages: tuple[str, ...] = ()
+    """The codes of the languages of the captions of pictures; empty in a corpus of one language."""
 
     @classmethod
     def of(cls, captions: CaptionTable, features: FeatureTable, split: str) -> Amount:
@@ -49,7 +51,8 @@ class Amount:
         chosen = captions.split(split)
         rows = [row for row, image in enumerate(chosen.image_ids) if image not in rejected]
         pictures, tokens = len({chosen.image_ids[row] for row in rows}), [len(chosen.ids[row]) for row in rows]
-        return cls(pictures, len(rows), tokens, captions.splits.count(BESIDE))
+        languages = sorted({*chosen.languages} - {""})
+        return cls(pictures, len(rows), tokens, captions.splits.count(BESIDE), tuple(languages))
 
 
 def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> str:
@@ -82,6 +85,9 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     else:
         known = f"{len(vocabulary.tokens):,} words, those of its training captions"
         reads, limit = "word by word", _OF_WORDS
+    learned = "the language of its captions"
+    if len(training.languages) > 1:
+        learned = f"the languages of its captions ({', '.join(training.languages)})"
     kept = control(encoder.notes.get("training", {}))
     more = ", and on captions of other pictures" if training.beside else ""
     data = f"\n\n> **{kept}**\n" if kept else f" It was trained only on pictures and their captions{more}.\n"
@@ -117,7 +123,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 {OF_NO_NAME}
 ## Limits
 
-- It knows {known}. Others count as unknown. It has learned the language of its captions and no other.
+- It knows {known}. Others count as unknown. It has learned {learned} and no other.
 {limit}
 - It knows what captions say of pictures. Negation, time, causes, opinions, numbers and names are hardly in it.
 - Sentences unlike captions, much longer than {longest} {unit}s above all, are outside of what

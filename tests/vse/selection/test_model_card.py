@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,13 @@ def test_it_tells_data_parameters_and_what_is_known():
     words = card(unit="word")
     assert "words, those of its training captions" in words
     assert head(words)["tags"][5] == "word-level"
+
+
+def test_several_languages_are_named():
+    choice, amount = made()
+    assert "It has learned the language of its captions and no other." in card()
+    text = model_card(choice, SelectSettings(), replace(amount, languages=("de", "en")))
+    assert "It has learned the languages of its captions (de, en) and no other." in text
 
 
 @pytest.mark.parametrize(
