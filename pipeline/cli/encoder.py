@@ -185,6 +185,7 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
+    from sightword.evaluation.semantics.results import mean_of_seven
     from sightword.statistics.inference import with_interval
 
     lines = []
@@ -205,6 +206,8 @@ def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
                 _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",
                 _fraction(floor[task][name]) if name in floor.get(task, {}) else "",
             ])  # fmt: skip
+    if (seven := mean_of_seven(metrics)) is not None:
+        lines.append(["seven tasks", "mean of pooled", "", "", "", _fraction(seven), "", "", ""])
     known = any(line[len(_HEADER)] for line in lines)  # the training captions
     width = len(_HEADER) + (len(_SEEN_HEADER) if known else 0)
     return [line[:width] for line in ([*_HEADER, *_SEEN_HEADER], *lines)]

@@ -66,9 +66,9 @@ def _semantics(rows: list[PublishedRow]) -> dict[str, Score]:
 
 
 def _sentences(rows: list[PublishedRow]) -> dict[str, Score]:
-    """Return Pearson's r on STS Benchmark as a fraction."""
-    found = [Score(value=row.scores["pearson"] / 100) for row in rows if "pearson" in row.scores]
-    return {"semantics.STSBenchmark.cosine.pearson": found[0]} if found else {}
+    """Return Pearson's r on STS Benchmark and Spearman's mean over the seven tasks, as fractions."""
+    keys = {"pearson": "semantics.STSBenchmark.cosine.pearson", "spearman_mean": "summary.seven"}
+    return {keys[name]: Score(value=value / 100) for row in rows for name, value in row.scores.items()}
 
 
 def _hypernyms(rows: list[PublishedRow]) -> dict[str, Score]:

@@ -6,7 +6,7 @@ The encoder has seen a sentence in training if the sentence equals a training ca
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.captions.units import is_mark
-from sightword.evaluation.semantics.datasets import RatedPairs
+from sightword.evaluation.semantics.datasets import SUBTASKS, RatedPairs
+from sightword.evaluation.semantics.settings import TASKS
 from sightword.statistics.inference import fisher_interval, pearson, rank_interval, spearman
 
 Entry = dict[str, Any]
@@ -101,3 +102,14 @@ def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
             found[name][kind] = None if None in values else float(np.average(values, weights=weights))
         found["all"][kind] = correlate(scores, gold)
     return found
+
+
+def mean_of_seven(metrics: Mapping[str, Any]) -> float | None:
+    """Return the mean of Spearman's correlation over STS12 to STS16, STS Benchmark and SICK, as a fraction.
+
+    Each of STS12 to STS16 is one list of pairs (``all``); the others have their test pairs, by the cosine. None where a
+    task is missing or undefined. MCSE (Zhang et al. 2022) reports this mean, and SimCSE before it:
+    uds-lsv/MCSE, commit 1c689afa, ``src/evaluation.py``.
+    """
+    found = [metrics.get(task, {}).get("all" if task in SUBTASKS else "cosine", {}).get("spearman") for task in TASKS]
+    return None if None in found else float(np.mean(found))

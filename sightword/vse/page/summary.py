@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from sightword.evaluation.semantics.results import mean_of_seven
 from sightword.messages import flat
 from sightword.report.gallery import headline_split
 from sightword.report.inputs import RunNumbers
@@ -23,7 +24,8 @@ def summary(run: RunNumbers) -> dict[str, float | str]:
             percent: ``image_r1`` and ``image_r10`` (pictures found by captions), ``caption_r1`` and ``caption_r10``
             (captions found by pictures), the same with ``_1k`` for five folds, and with ``_querybank`` for scores
             with a query bank. As fractions: ``sts``, the mean of Pearson's r over all STS subtasks, ``stsb`` and
-            ``sick``, Pearson's r of the test pairs' cosines. Missing numbers are left out.
+            ``sick``, Pearson's r of the test pairs' cosines, and ``seven``, Spearman's mean over the seven tasks
+            (:func:`sightword.evaluation.semantics.results.mean_of_seven`). Missing numbers are left out.
     """
     found: dict[str, object] = {"dev_r10": run.select.get("ensemble_r10")}
     retrieval, semantics, mean = flat(run.retrieval), flat(run.semantics), headline(run.semantics)
@@ -34,4 +36,5 @@ def summary(run: RunNumbers) -> dict[str, float | str]:
     found["sts"] = mean and mean[1]
     found["stsb"] = semantics.get("STSBenchmark.cosine.pearson")
     found["sick"] = semantics.get("SICKRelatedness.cosine.pearson")
+    found["seven"] = mean_of_seven(run.semantics)
     return {name: value for name, value in found.items() if is_number(value) or isinstance(value, str)}

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import pearsonr, spearmanr
 
 import sightword
 from sightword.errors import SemanticsError
@@ -14,7 +15,8 @@ from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate, judge
 from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
-from sightword.evaluation.semantics.results import CONSTANT
+from sightword.evaluation.semantics.results import CONSTANT, mean_of_seven
+from sightword.evaluation.semantics.settings import TASKS as SEVEN
 from sightword.statistics.inference import fisher_interval, pearson, spearman
 
 TASKS = ["STSOwn", "STSBenchmark", "SICKRelatedness"]
@@ -50,7 +52,30 @@ def test_scores_are_correlations_of_cosine_and_gold(data, bag_encoder):
         assert found["weighted_mean"][kind] == pytest.approx((30 * one + 28 * two) / 58)
     together = np.concatenate([scores["park.life"], scores["street"]])
     gold = np.concatenate([parts["park.life"].gold, parts["street"].gold])
-    assert found["all"] == {"pearson": pearson(together, gold), "spearman": spearman(together, gold)}
+    assert found["all"]["pearson"] == pytest.approx(pearsonr(together, gold).statistic)
+    assert found["all"]["spearman"] == pytest.approx(spearmanr(together, gold).statistic)
+
+
+def test_the_mean_of_seven_tasks_has_each_year_as_one_list_of_pairs(data, bag_encoder):
+    for number, (year, subtasks) in enumerate(SUBTASKS.items()):
+        folder = data / f"downstream/STS/{year}-en-test"
+        folder.mkdir()
+        for shift, subtask in enumerate(subtasks, start=number):  # other scores, so that a mean of subtasks is another
+            own = data / "downstream/STS/STSOwn-en-test"
+            pairs = (own / "STS.input.park.life.txt").read_text().splitlines()[shift:]
+            gold = (own / "STS.gs.park.life.txt").read_text().splitlines()[shift:]
+            (folder / f"STS.input.{subtask}.txt").write_text("\n".join(pairs))
+            (folder / f"STS.gs.{subtask}.txt").write_text("\n".join(f"{shift + float(score)}" for score in gold))
+    found = judge(bag_encoder, SEVEN, data, trained_head=False)
+    one_list = {}
+    for row in found.judged:
+        lists = one_list.setdefault(row.task, ([], []))
+        lists[0].extend(row.scores)
+        lists[1].extend(row.pairs.gold)
+    assert len(one_list) == 7
+    expected = np.mean([spearmanr(*lists).statistic for lists in one_list.values()])
+    assert mean_of_seven(found.metrics) == pytest.approx(expected)
+    assert mean_of_seven({name: found.metrics[name] for name in SEVEN[1:]}) is None
 
 
 def test_the_trained_heads_batches_follow_sentevals_order_with_empty_sentences_of_length_0(

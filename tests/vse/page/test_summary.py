@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from finished_run import write_run
 
 from sightword.report.inputs import read_run
@@ -35,3 +36,12 @@ def test_other_protocols_have_names_of_their_own_and_what_is_missing_is_left_out
     assert found["split"] == "dev"
     assert found["caption_r10_1k"] == found["caption_r10_querybank"] == 66.7
     assert not {"sts", "stsb", "sick"} & set(found)
+
+
+def test_the_mean_of_seven_needs_all_seven_tasks(tmp_path):
+    places = write_run(tmp_path)
+    years = {f"STS{year}": {"all": {"spearman": year / 100}} for year in range(12, 17)}
+    pairs = {name: {"cosine": {"spearman": 0.7}} for name in ("STSBenchmark", "SICKRelatedness")}
+    for tasks, expected in ((years | pairs, 0.3), (years, None)):
+        (places.metrics / "semantics.json").write_text(json.dumps(tasks))
+        assert summary(read_run(places)).get("seven") == pytest.approx(expected)
