@@ -38,7 +38,7 @@ SOURCE = (
     "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes "
     "features like them"
 )
-PRIVATE = {f"data/raw/features/features_densenet169.{end}": SOURCE for end in ("npy", "txt")}
+PRIVATE = {"data/raw/features": SOURCE}
 
 
 def main() -> None:

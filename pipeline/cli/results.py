@@ -31,7 +31,8 @@ The run is the one whose results lie here, or that of a commit or an experiment
 (--rev). The recipe with the fewest parameters that differ is found, and those
 that differ stand in the row; seeds and titles do not count. A run is refused
 whose numbers are not of its parameters, or whose code is in no commit; and an
-input that neither git nor `sightword fetch` has, unless --private says why."""
+input that neither git nor `sightword fetch` has, unless --private says why.
+A row of a large grid may keep few of its scores (--scores)."""
 
 CHECK = """\
 Make a run of a row again, and compare all scores.
@@ -65,6 +66,8 @@ def add(commands: Commands) -> None:
     reason = "why nobody else can have an input; may be given again"
     one.add_argument("--private", metavar="PATH=REASON", action="append", default=[], type=_reason, help=reason)
     one.add_argument("--note", metavar="SENTENCE", help="what a reader of the row must know")
+    only = "keep the scores whose names match in some part (default: all)"
+    one.add_argument("--scores", metavar="REGEX", default="", help=only)
     one.add_argument("--replace", action="store_true", help="replace the row's run with the same seed")
     check = add_command(actions, "check", CHECK, _check)
     check.add_argument("row", metavar="TOPIC/NAME", help="the row, as `sightword results` lists it")
@@ -98,7 +101,7 @@ def _add(arguments: argparse.Namespace) -> int:
     path, recipe = path_of(project, arguments.row), arguments.recipe
     if recipe is None and path.exists():
         recipe = read_row(path).recipe
-    found = addition.find_run(project, arguments.rev, recipe)
+    found = addition.find_run(project, arguments.rev, recipe, arguments.scores)
     private, note = dict(arguments.private), arguments.note
     row = addition.extended(project, arguments.row, found, private=private, note=note, replace=arguments.replace)
     write_row(project, row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.experiments.results import compiled
 from pipeline.lineage.known_facts import facts_folders
 from pipeline.lineage.locks import snapshot
 from pipeline.lineage.repository import Repository
@@ -30,18 +31,20 @@ class Found:
     private: list[str]
 
 
-def find_run(project: Path, revision: str = "", recipe: str | None = None) -> Found:
+def find_run(project: Path, revision: str = "", recipe: str | None = None, scores: str = "") -> Found:
     """Return the run whose results lie in the workspace, or in a commit or experiment.
 
     Args:
         project: the project's folder.
         revision: a commit or experiment; empty: the workspace.
         recipe: the recipe that the run followed; None finds the nearest one.
+        scores: the regular expression that the names of the kept scores match in some part; empty: all scores.
 
     Raises:
         LineageError: nothing has run; or the metrics are not of the parameters, of one run, or of a commit's code.
-        ParamsError: there is no such recipe, or several pipelines have run and none is named.
+        ParamsError: there is no such recipe, or several pipelines have run and none is named; or no score matches.
     """
+    matches = compiled(scores).search
     facts = facts_folders(project)
     with Repository(project) as repository:
         then = snapshot(revision, project, repository)
@@ -58,6 +61,11 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None) -> Fo
         read = files_read(ran.inputs, named, Workspace(project), repository, head=head.sha)
         hashes = {path: hash_of(files) for path, files in read.items()}
         run = ran.described(facts, public, hashes)
+        kept = {name: score for name, score in run.scores.items() if matches(name)}
+        if not kept:
+            known = and_more(run.scores, 5)
+            raise ParamsError(f"--scores {quote(scores)}: the run has no such score", expected=f"one of {known}")
+        run = run.model_copy(update={"scores": kept})
         return Found(_recognised(ran, recipe), run, private_files(read, repository, public))
 
 

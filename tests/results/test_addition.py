@@ -40,6 +40,15 @@ def test_run_that_lies_here_becomes_row_with_its_facts(project):
     assert run.keys() == {"seeds", "commit", "date", "processor", "packages", "threads", "seconds"}
 
 
+def test_row_keeps_the_scores_that_are_named_and_no_row_is_without_any(project):
+    project.add("toys/plain", "--scores", r"r10$|^train")
+    (run,) = project.row("toys/plain")["runs"]
+    assert run["scores"].keys() == {"score.test.r10", "train.loss"}
+    assert "no such score" in project.add("toys/none", "--scores", "recall")
+    assert "unterminated" in project.add("toys/none", "--scores", "[")
+    assert not (project.folder / "results/toys/none.json").exists()
+
+
 def test_run_without_facts_lacks_what_only_facts_say(project):
     project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
     assert "no facts of the run" in project.add("toys/plain")
