@@ -39,6 +39,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 import numpy as np
 import torch
 from torch import nn
+from turns import costs, in_turn
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import threads
@@ -93,16 +94,6 @@ def captions(data: Path, wanted: int) -> list[str]:
         lengths = draw.normal(53, 20, wanted * 2).clip(8, 190).astype(int)
         texts = sorted({"".join(draw.choice(letters, length)) for length in lengths})
     return [texts[place] for place in draw.permutation(len(texts))[:wanted]]
-
-
-def timed(work: Callable[[], np.ndarray], device: torch.device) -> tuple[float, np.ndarray]:
-    """Seconds, and what came out."""
-    clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
-    started = clock()
-    found = work()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return clock() - started, found
 
 
 def published(
@@ -181,46 +172,52 @@ def main() -> None:
     for precision in ("fp32", "bf16"):
         encoder.encode(texts[:BATCH], precision=precision)
 
-    def alone(precision: str) -> np.ndarray:
+    def alone(work: Callable[[list[str]], np.ndarray], part: list[str]) -> np.ndarray:
         with threads(1):
-            return encoder.encode(part, precision=precision)
+            return work(part)
 
     # Each side: its work on the sentences of a round, and every how many of these it encodes.
-    sides: dict[str, tuple[Callable[[], np.ndarray], int]] = {
-        "ours": (lambda: encoder.encode(part), 1),
-        "bf16": (lambda: encoder.encode(part, precision="bf16"), 1),
+    sides: dict[str, tuple[Callable[[list[str]], np.ndarray], int]] = {
+        "ours": (encoder.encode, 1),
+        "bf16": (lambda part: encoder.encode(part, precision="bf16"), 1),
     }
     if arguments.threads > 1 and device.type == "cpu":
-        sides |= {"ours_1": (lambda: alone("fp32"), 1), "bf16_1": (lambda: alone("bf16"), 1)}
+        sides |= {f"{side}_1": (lambda part, work=work: alone(work, part), 1) for side, (work, _) in sides.items()}
     if not arguments.own:
-        sides["one_at_a_time"] = (lambda: one_at_a_time(encoder, part[::ONE_AT_A_TIME]), ONE_AT_A_TIME)
-        sides["sorted"] = (lambda: published(network, vocabulary, part, ordered=True), 1)
-        sides["padded"] = (lambda: published(network, vocabulary, part, ordered=True, packed=False), 1)
-        sides["published"] = (lambda: published(network, vocabulary, part), 1)
+        sides["one_at_a_time"] = (lambda part: one_at_a_time(encoder, part[::ONE_AT_A_TIME]), ONE_AT_A_TIME)
+        sides["sorted"] = (lambda part: published(network, vocabulary, part, ordered=True), 1)
+        sides["padded"] = (lambda part: published(network, vocabulary, part, ordered=True, packed=False), 1)
+        sides["published"] = (lambda part: published(network, vocabulary, part), 1)
         if device.type == "cpu":
             shape = ModelSettings(cell="ngrams", embedding=WIDTH).shape
             bags = SentenceEncoder(parts_of([Encoders(len(vocabulary), 1, shape)], vocabulary, shape))
-            sides["ngrams"] = (lambda: bags.encode(part), 1)
+            sides["ngrams"] = (bags.encode, 1)
             if word_pieces := static(texts):
-                sides["static"] = (lambda: word_pieces(part), 1)
-    rates: dict[str, list[float]] = {side: [] for side in sides}
+                sides["static"] = (word_pieces, 1)
+    mine: list[np.ndarray] = []
     difference, cosine = 0.0, 1.0
-    for number in range(rounds):
-        part = texts[number * each : (number + 1) * each]
-        mine = np.empty(0)
-        for side, (work, every) in sides.items():
-            seconds, found = timed(work, device)
-            rates[side].append(len(found) / seconds)
-            mine = found if side == "ours" else mine
-            if side in ("ngrams", "static", "padded"):
-                continue
-            if side.startswith("bf16"):
-                cosine = min(cosine, float((mine * found).sum(1).min()))
-            else:
-                difference = max(difference, float(np.abs(mine[::every] - found).max()))
-        print(
-            f"round {number + 1}:", ", ".join(f"{side} {found[-1]:.1f}/s" for side, found in rates.items()), flush=True
-        )
+
+    def look(_: int, side: str, found: np.ndarray) -> None:
+        nonlocal difference, cosine
+        if side == "ours":
+            mine.append(found)
+        elif side.startswith("bf16"):
+            cosine = min(cosine, float((mine[-1] * found).sum(1).min()))
+        elif side not in ("ngrams", "static", "padded"):
+            difference = max(difference, float(np.abs(mine[-1][:: sides[side][1]] - found).max()))
+
+    def now() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.process_time() if device.type == "cpu" and arguments.threads == 1 else time.perf_counter()
+
+    works = {
+        side: lambda number, work=work: work(texts[number * each : (number + 1) * each])
+        for side, (work, _) in sides.items()
+    }
+    took = in_turn(works, rounds, look=look, clock=now)
+    rates = {side: [each // sides[side][1] / one for one in seconds] for side, seconds in took.items()}
+    costs(took, f"{each} sentences")
     assert difference < 1e-5, f"the embeddings differ by {difference:.1e}"
     assert cosine > 0.9999, f"the least cosine in bfloat16 is {cosine}"
 

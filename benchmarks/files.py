@@ -16,9 +16,7 @@ import hashlib
 import io
 import json
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,6 +25,7 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
 import h5py
 import numpy as np
 from PIL import Image
+from turns import costs, in_turn
 
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.images.decode import decode
@@ -34,41 +33,21 @@ from sightword.images.decode import decode
 ROWS, WIDTH = 8000, 512
 
 
-def compared(sides: dict[str, Callable[[int], object]], items: int, rounds: int, title: str) -> dict[str, list[float]]:
-    """Milliseconds an item of each side, and its cost times the first side's."""
-    took: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        seconds = dict.fromkeys(sides, 0.0)
-        for item in range(items):
-            for name, work in sides.items():
-                started = time.process_time()
-                work(item)
-                seconds[name] += time.process_time() - started
-        for name, found in seconds.items():
-            took[name].append(found * 1e3 / items)
-    result = {}
-    for name, found in took.items():
-        ratios = np.divide(found, next(iter(took.values())))
-        numbers = (statistics.median(found), ratios.min(), float(np.median(ratios)), ratios.max())
-        result[name] = [round(float(number), 2) for number in numbers]
-        print(f"{title}, {name}: {numbers[0]:.2f} ms, {numbers[1]:.2f}-{numbers[2]:.2f}-{numbers[3]:.2f}", flush=True)
-    return result
-
-
 def pictures(files: Sequence[Path], rounds: int) -> dict[str, list[float]]:
     data = [file.read_bytes() for file in files]
 
     def pillow(number: int) -> Image.Image:
-        with Image.open(io.BytesIO(data[number])) as picture:
+        with Image.open(io.BytesIO(data[number % len(data)])) as picture:
             picture.load()
             return picture.convert("RGB") if picture.mode != "RGB" else picture
 
     def ours(number: int) -> Image.Image:
-        return decode(data[number], exif=False, max_pixels=10**8)
+        return decode(data[number % len(data)], exif=False, max_pixels=10**8)
 
     for number in range(len(data)):
         assert np.array_equal(np.asarray(ours(number)), np.asarray(pillow(number))), files[number]
-    return compared({"Pillow": pillow, "ours": ours}, len(data), rounds, f"{len(data)} JPEG files")
+    took = in_turn({"Pillow": pillow, "ours": ours}, rounds, items=len(data))
+    return costs(took, f"{len(data)} JPEG files", items=len(data))
 
 
 def features(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
@@ -101,8 +80,8 @@ def features(folder: Path, rounds: int) -> dict[str, dict[str, list[float]]]:
     }
     title = f"features.h5, {ROWS:,} x {WIDTH}"
     return {
-        "write": compared(written, 1, rounds, f"{title}, write"),
-        "read": compared(read, 1, rounds, f"{title}, read"),
+        "write": costs(in_turn(written, rounds), f"{title}, write"),
+        "read": costs(in_turn(read, rounds), f"{title}, read"),
     }
 
 

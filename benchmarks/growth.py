@@ -3,17 +3,26 @@
 - corpus: the stage on a Parquet of that many pictures with a caption each, in rows of bytes; peer: pandas
   (``read_parquet`` without the bytes, ``drop_duplicates``, ``sort_values``, ``to_parquet``);
 - captions: the stage on the tables of that corpus; without a peer;
-- features: ``features.h5`` of 64 numbers, written and read; peer: h5py with its defaults;
-- index: rows of 64 numbers added, and 16 queries; peer: NumPy's product and ``argpartition``.
+- features_write, features_read: ``features.h5``; peer: h5py with its defaults;
+- store_write, store_read: a store of features in a folder; peer: a table of SQLite;
+- index_build, index_query: rows added to the index of a search, and 16 queries one by one; peer: NumPy's lengths,
+  products and ``argpartition``;
+- ranks: that many captions and 1,000 pictures, both directions, in float64; peer: torch in float32, 1,000 captions at
+  a time.
+
+All features have 64 numbers: a million of 2,048 take 8 GB, and some kinds hold several copies.
 
 Each line is JSON: kind, items, who, seconds of processor time without imports, and grown, the MB by which the most
-memory exceeds that after the imports.
+memory exceeds that after the imports and the making of the items. ``--tiny`` runs all of it in one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
 import json
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -23,26 +32,35 @@ from pathlib import Path
 
 import numpy as np
 
+from sightword.io.arrow import leave_pandas
+from sightword.storage.kinds import KindIdentity
+
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-WIDTH = 64
-QUERIES = 16
+WIDTH, PICTURES, QUERIES, TOP = 64, 1000, 16, 10
+KIND = KindIdentity()
 
 
 def main() -> None:
     """Run all kinds at all sizes, or one in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", default=["corpus", "captions", "features", "index"])
+    parser.add_argument("--kinds", nargs="+", choices=WORKS, default=[*WORKS])
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--tiny", action="store_true", help="20 and 40 items, in this process")
     parser.add_argument("--one", nargs=2, metavar=("KIND", "WHO"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         one(*arguments.one, arguments.sizes[0])
         return
-    for count in arguments.sizes:
+    for count in (20, 40) if arguments.tiny else arguments.sizes:
         with tempfile.TemporaryDirectory(prefix="growth-") as folder:
-            make(Path(folder, "raw"), count)
+            if {"corpus", "captions"} & {*arguments.kinds}:
+                make(Path(folder, "raw"), count)
             for kind in arguments.kinds:
                 for who in ("ours", "peer") if kind != "captions" else ("ours",):
+                    if arguments.tiny:
+                        with contextlib.chdir(folder):
+                            one(kind, who, count)
+                        continue
                     command = [sys.executable, str(Path(__file__).resolve()), "--one", kind, who, "--sizes", str(count)]
                     subprocess.run(command, cwd=folder, check=True)
 
@@ -69,8 +87,10 @@ def make(folder: Path, count: int) -> None:
 
 def one(kind: str, who: str, count: int) -> None:
     """Run one kind in this process, and print its cost."""
-    work = {"corpus": corpus, "captions": captions, "features": features, "index": index}[kind](who, count)
+    work = WORKS[kind](who, count)
     next(work)
+    if who == "ours":
+        leave_pandas()  # as the stages do
     before, started = most(), time.process_time()
     next(work, None)
     spent, grown = time.process_time() - started, most() - before
@@ -116,10 +136,10 @@ def captions(_who: str, _count: int) -> Iterator[None]:
     work(CaptionsSettings())
 
 
-def features(who: str, count: int) -> Iterator[None]:
+def features_write(who: str, count: int) -> Iterator[None]:
     import h5py
 
-    from sightword.features.tables.table import Origin, read_features, write_features
+    from sightword.features.tables.table import Origin, write_features
 
     values = np.random.default_rng(0).standard_normal((count, WIDTH), np.float32)
     names = [f"{number:010d}" for number in range(count)]
@@ -127,31 +147,139 @@ def features(who: str, count: int) -> Iterator[None]:
     yield
     if who == "ours":
         write_features("ours.h5", names, [""] * count, WIDTH, [(np.arange(count), values)], origin)
-        assert len(read_features("ours.h5").features) == count
         return
     with h5py.File("peer.h5", "w") as file:
         file["features"], file["ids"] = values, names
-    with h5py.File("peer.h5") as file:
-        assert len(file["features"][:]) == len(file["ids"].asstr()[:])
 
 
-def index(who: str, count: int) -> Iterator[None]:
-    from sightword.evaluation.retrieval.index import Index
+def features_read(who: str, count: int) -> Iterator[None]:
+    import h5py
 
-    random = np.random.default_rng(0)
-    values = random.standard_normal((count, WIDTH), np.float32)
-    queries = random.standard_normal((QUERIES, WIDTH), np.float32)
+    from sightword.features.tables.table import read_features
+
     yield
     if who == "ours":
-        held = Index(count, WIDTH, "dot", "pictures")
-        held.add(values)
-        for query in queries:
-            held.best(query, 10)
+        assert len(read_features("ours.h5").features) == count
         return
+    with h5py.File("peer.h5") as file:
+        assert len(file["features"][:]) == len(file["ids"].asstr()[:]) == count
+
+
+def store_write(who: str, count: int) -> Iterator[None]:
+    from sightword.storage.store import Store
+
+    yield
+    if who == "ours":
+        with Store("store").writer(KIND) as writer:
+            for keys, values in stored(count):
+                for key, feature in zip(keys, values, strict=True):
+                    writer.put(key, feature)
+        return
+    with contextlib.closing(sqlite3.connect("peer.db")) as base:
+        base.execute("CREATE TABLE features (key BLOB PRIMARY KEY, feature BLOB) WITHOUT ROWID")
+        for keys, values in stored(count):
+            with base:
+                base.executemany("INSERT INTO features VALUES (?, ?)", zip(keys, map(bytes, values), strict=True))
+
+
+def store_read(who: str, count: int) -> Iterator[None]:
+    from sightword.storage.store import Store
+
+    keys = [key for some, _ in stored(count) for key in some]
+    yield
+    if who == "ours":
+        found = sum(len(values) for _, values in Store("store").read(KIND, WIDTH, keys))
+    else:
+        with contextlib.closing(sqlite3.connect("peer.db")) as base:
+            one = "SELECT feature FROM features WHERE key = ?"
+            found = sum(len(np.frombuffer(base.execute(one, (key,)).fetchone()[0], "<f4")) > 0 for key in keys)
+    assert found == count
+
+
+def stored(count: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
+    """Yield keys and features of some pictures at a time."""
+    random = np.random.default_rng(0)
+    for start in range(0, count, 1000):
+        numbers = range(start, min(start + 1000, count))
+        keys = [hashlib.sha256(b"%d" % number).digest() for number in numbers]
+        yield keys, random.standard_normal((len(numbers), WIDTH), np.float32)
+
+
+def index_build(who: str, count: int) -> Iterator[None]:
+    yield from index(who, count, ask=False)
+
+
+def index_query(who: str, count: int) -> Iterator[None]:
+    yield from index(who, count, ask=True)
+
+
+def index(who: str, count: int, *, ask: bool) -> Iterator[None]:
+    from sightword.evaluation.retrieval.index import Index
+
+    values = np.random.default_rng(0).standard_normal((count, WIDTH), np.float32)
+    queries = np.random.default_rng(1).standard_normal((QUERIES, WIDTH), np.float32)
+    held = Index(count, WIDTH, "cosine", "pictures")
+    if not ask:
+        yield
+        if who == "ours":
+            held.add(values)
+        else:
+            assert (values / np.linalg.norm(values, axis=1, keepdims=True)).shape == values.shape
+        return
+    held.add(values)
+    lengths = np.linalg.norm(values, axis=1)
+    yield
     for query in queries:
-        scores = values @ query
-        best = np.argpartition(-scores, 10)[:10]
-        assert len(best[np.argsort(-scores[best])]) == 10
+        if who == "ours":
+            held.best(query, TOP)
+            continue
+        scores = (values @ query) / lengths
+        best = np.argpartition(-scores, TOP)[:TOP]
+        assert len(best[np.argsort(-scores[best])]) == TOP
+
+
+def ranks(who: str, count: int) -> Iterator[None]:
+    import torch
+
+    from sightword.evaluation.retrieval.ranks import rank
+
+    random = np.random.default_rng(0)
+    pictures = random.standard_normal((min(PICTURES, count), WIDTH), np.float32)
+    owner = np.arange(count) % len(pictures)
+    values = random.standard_normal((count, WIDTH), np.float32)
+    yield
+    if who == "ours":
+        rank(pictures, values, owner)
+        return
+    images = torch.nn.functional.normalize(torch.from_numpy(pictures))
+    best, ranked = torch.full((len(pictures),), -torch.inf), torch.empty(count, dtype=torch.int64)
+    counted = torch.zeros(len(pictures), dtype=torch.int64)
+    for again in (False, True):  # the best caption of each picture first
+        for start in range(0, count, PICTURES):
+            own = torch.from_numpy(owner[start : start + PICTURES])
+            table = torch.nn.functional.normalize(torch.from_numpy(values[start : start + PICTURES])) @ images.T
+            right = table.gather(1, own[:, None])
+            if again:
+                counted += (table > best).sum(0)
+            else:
+                ranked[start : start + PICTURES] = (table > right).sum(1)
+                best.scatter_reduce_(0, own, right[:, 0], "amax")
+
+
+WORKS = {
+    work.__name__: work
+    for work in (
+        corpus,
+        captions,
+        features_write,
+        features_read,
+        store_write,
+        store_read,
+        index_build,
+        index_query,
+        ranks,
+    )
+}
 
 
 if __name__ == "__main__":

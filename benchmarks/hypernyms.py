@@ -86,7 +86,9 @@ def difference(pairs: ConceptPairs, concepts: int, steps: int = 200) -> float:
         optimiser.step()
         dense.data.clamp_(min=0)
         found = energy.gradients(table.rows(low), table.rows(high), {}, mean=True)
-        table.step(*sums(np.append(low[found.rows], high[found.rows]), np.concatenate([found.low, found.high])))
+        rows = np.append(low[found.rows], high[found.rows])
+        ids, gradients, _ = sums(rows, np.concatenate([found.low, found.high]))
+        table.step(ids, gradients, table.rows(ids))
     return float(np.abs(dense.detach().numpy() - table.rows(slice(None))).max())
 
 

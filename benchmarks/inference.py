@@ -1,10 +1,11 @@
 """A network's own cost on a CPU beside the engines that a user might take, in processor seconds of one thread.
 
-The sides take turns within one process, ten crops a call. For each network and precision a line a side: its cost over
-ours of the same round (least, median, most), the largest difference from the plain network in float32, and the least
-cosine. ``torch`` is the plain network with channels last (and autocast), ``onnxruntime`` the graph that torch exports,
-``openvino`` what ``SIGHTWORD_INFERENCE=openvino`` computes. Random weights do for speed; the differences tell something
-with trained ones only (``--weights``, for torchvision's networks). The last line is JSON: the costs.
+The sides take turns within one process, ten crops a call. For each network and precision each side has two lines: the
+largest difference from the plain network in float32 and the least cosine; the milliseconds, and the cost over ours of
+the same round (least, median, most). ``torch`` is the plain network with channels last (and autocast), ``onnxruntime``
+the graph that torch exports, ``openvino`` what ``SIGHTWORD_INFERENCE=openvino`` computes. Random weights do for speed;
+the differences tell something with trained ones only (``--weights``, for torchvision's networks). The last line is
+JSON: the milliseconds and costs.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch
 from torch import nn
+from turns import costs, in_turn
 
 from sightword.compute.devices import has_bfloat16_units
 from sightword.features.backbones import cut, find_backbone
@@ -59,7 +59,7 @@ def sides(make: Callable[[], nn.Module], crops: torch.Tensor, precision: str) ->
 
 
 def compare(name: str, weights: str, precision: str, rounds: int) -> dict[str, list[float]]:
-    """Return each side's cost over ours: least, median, most."""
+    """Return each side's milliseconds, and its cost over ours: least, median, most."""
     backbone = find_backbone(name)
 
     def make() -> nn.Module:
@@ -70,25 +70,19 @@ def compare(name: str, weights: str, precision: str, rounds: int) -> dict[str, l
     all_sides = sides(make, crops, precision)
     with torch.inference_mode():
         expected = make()(crops)
-    seconds: dict[str, list[float]] = {side: [] for side in all_sides}
     found: dict[str, torch.Tensor] = {}
-    for number in range(rounds + 1):  # the first one warms up
-        for side, work in all_sides.items():
-            started = time.process_time()
-            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-                found[side] = work(crops).float()
-            if number:
-                seconds[side].append(time.process_time() - started)
-    result = {}
-    for side, times in seconds.items():
-        costs = [one / ours for one, ours in zip(times, seconds["ours"], strict=True)]
-        cosine = float(nn.functional.cosine_similarity(found[side], expected).min())
-        result[side] = [round(one, 2) for one in (min(costs), statistics.median(costs), max(costs))]
-        cost = "-".join(f"{one:.2f}" for one in result[side])
-        difference = float((found[side] - expected).abs().max() / expected.abs().max())
-        print(f"{name:28} {precision} {side:12} {cost}  {statistics.median(times):.3f} s", end="  ")
-        print(f"difference {difference:.1e} of the largest, cosine {cosine:.6f}", flush=True)
-    return result
+
+    def computed(work: Work) -> torch.Tensor:
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            return work(crops).float()
+
+    works = {side: lambda _, work=work: computed(work) for side, work in all_sides.items()}
+    took = in_turn(works, rounds, warm=1, look=lambda _, side, features: found.update({side: features}))
+    for side, features in found.items():
+        cosine = float(nn.functional.cosine_similarity(features, expected).min())
+        difference = float((features - expected).abs().max() / expected.abs().max())
+        print(f"{name} {precision}, {side}: difference {difference:.1e} of the largest, cosine {cosine:.6f}")
+    return costs(took, f"{name} {precision}")
 
 
 def main() -> None:

@@ -44,6 +44,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
 import numpy as np
 import torch
+from turns import costs, in_turn
 
 from sightword import score
 from sightword.evaluation.retrieval import similarity as similarities
@@ -141,16 +142,11 @@ def plain(images: np.ndarray, captions: np.ndarray, owner: np.ndarray) -> tuple[
 
 def against_plain(rounds: int) -> dict[str, float]:
     images, captions, owner = embeddings(1000, 5000, 1024, np.float32)
-    costs = []
-    for _ in range(rounds):
-        spent = []
-        for work in (lambda: plain(images, captions, owner), lambda: rank(images, captions, owner)):
-            started = time.process_time()
-            work()
-            spent.append(time.process_time() - started)
-        costs.append(spent[1] / spent[0])
-    print("ranks: processor seconds, times the plain way's:", [round(cost, 2) for cost in costs], flush=True)
-    return {"plain_cost": round(statistics.median(costs[1:]), 2)}  # the first round warms up
+    works = {
+        "plain": lambda _: plain(images, captions, owner),
+        "ours": lambda _: rank(images, captions, owner).caption_to_image,
+    }
+    return {"plain_cost": costs(in_turn(works, rounds, warm=1), "ranks")["ours"][2]}
 
 
 def _recalls(found: dict) -> dict[str, float]:

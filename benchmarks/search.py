@@ -3,8 +3,9 @@
 Embeddings are generated. The index of `sightword.search` gives the answers of float64; the peers are faiss's exact
 IndexFlatIP, where it is installed (`pip install faiss-cpu`), torch's product with topk, and NumPy's with argpartition.
 For the order similarity the peer is NumPy's one expression. The sides take turns in each round, each on one thread, in
-processor seconds; the best ten must be those of the index. The start is that of a collection as large as Flickr8k:
-8,000 pictures of 2,048 features, read, checked and embedded, and 40,000 captions, read.
+processor seconds; the best ten must be those of the index. All keep freed memory: else Linux fills new memory with
+zeros, for a third of NumPy's time, and many times that beside other work. The start is that of a collection as large
+as Flickr8k: 8,000 pictures of 2,048 features, read, checked and embedded, and 40,000 captions, read.
 
 The last line is JSON: for each similarity and number of queries the milliseconds of each side, and its cost times ours
 (least, median, most); start_seconds.
@@ -15,9 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,9 +24,11 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 import numpy as np
 import torch
+from turns import costs, in_turn
 
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
+from sightword.compute.memory import keep_memory
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.index import Index
@@ -50,29 +51,15 @@ def embeddings(count: int, width: int) -> np.ndarray:
     return rows
 
 
-def processor_ms(work: Callable[[], object]) -> tuple[float, object]:
-    started = time.process_time()
-    found = work()
-    return (time.process_time() - started) * 1e3, found
+def compared(sides: dict[str, Callable[[int], np.ndarray]], rounds: int, title: str) -> dict[str, list[float]]:
+    """Milliseconds of each side, and its cost times ours; all must find the same rows."""
+    first: list[np.ndarray] = []
 
+    def look(_: int, side: str, found: np.ndarray) -> None:
+        first.append(found)
+        assert np.array_equal(found, first[0]), side
 
-def in_turn(sides: dict[str, Callable[[], np.ndarray]], rounds: int, title: str) -> dict[str, list[float]]:
-    """Milliseconds of each side, and its cost times that of the first: least, median, most."""
-    took: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(rounds):
-        rows = None
-        for name, work in sides.items():
-            milliseconds, found = processor_ms(work)
-            took[name].append(milliseconds)
-            rows = found if rows is None else rows
-            assert np.array_equal(found, rows), name
-    result = {}
-    for name, found in took.items():
-        ratios = np.divide(found, next(iter(took.values())))
-        numbers = (statistics.median(found), ratios.min(), float(np.median(ratios)), ratios.max())
-        result[name] = [round(float(number), 2) for number in numbers]
-        print(f"{title}, {name}: {numbers[0]:.1f} ms, {numbers[1]:.2f}-{numbers[2]:.2f}-{numbers[3]:.2f}", flush=True)
-    return result
+    return costs(in_turn(sides, rounds, warm=1, look=look), title)
 
 
 def queries(rows: np.ndarray, count: int) -> np.ndarray:
@@ -86,21 +73,21 @@ def cosine(rows: np.ndarray, count: int, rounds: int) -> dict[str, list[float]]:
     asked = queries(rows, count)
     theirs, ours = torch.from_numpy(rows), torch.from_numpy(asked)
 
-    def partitioned() -> np.ndarray:
+    def partitioned(_: int) -> np.ndarray:
         scores = asked @ rows.T if count > 1 else (rows @ asked[0])[None]
         best = np.argpartition(-scores, TOP, axis=1)[:, :TOP]
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
         return np.take_along_axis(best, order, axis=1)
 
-    sides: dict[str, Callable[[], np.ndarray]] = {"ours": lambda: index.search(asked, TOP).rows}
+    sides: dict[str, Callable[[int], np.ndarray]] = {"ours": lambda _: index.search(asked, TOP).rows}
     if faiss is not None:
         faiss.omp_set_num_threads(1)
         flat = faiss.IndexFlatIP(WIDTH)
         flat.add(rows)
-        sides["faiss"] = lambda: flat.search(asked, TOP)[1]
-    sides["torch topk"] = lambda: torch.topk(ours @ theirs.T, TOP, dim=1).indices.numpy()
+        sides["faiss"] = lambda _: flat.search(asked, TOP)[1]
+    sides["torch topk"] = lambda _: torch.topk(ours @ theirs.T, TOP, dim=1).indices.numpy()
     sides["NumPy argpartition"] = partitioned
-    return in_turn(sides, rounds, f"cosine, {count} queries")
+    return compared(sides, rounds, f"cosine, {count} queries")
 
 
 def order(rows: np.ndarray, count: int, rounds: int) -> dict[str, list[float]]:
@@ -109,11 +96,11 @@ def order(rows: np.ndarray, count: int, rounds: int) -> dict[str, list[float]]:
     index.add(rows)
     asked = np.abs(queries(rows, count))
 
-    def plain() -> np.ndarray:
+    def plain(_: int) -> np.ndarray:
         return np.stack([np.argsort(np.square(np.maximum(one - rows, 0)).sum(axis=1))[:TOP] for one in asked])
 
-    sides = {"ours": lambda: index.search(asked, TOP).rows, "NumPy": plain}
-    return in_turn(sides, rounds, f"order, {count} queries")
+    sides = {"ours": lambda _: index.search(asked, TOP).rows, "NumPy": plain}
+    return compared(sides, rounds, f"order, {count} queries")
 
 
 def start(folder: Path, pictures: int) -> float:
@@ -127,9 +114,9 @@ def start(folder: Path, pictures: int) -> float:
     texts = [f"{name} {number}" for number, name in enumerate(owners)]
     ids, numbers = [np.ones(3, np.int32)] * len(texts), list(range(5)) * pictures
     write_captions(folder / "c.parquet", CaptionTable(owners, numbers, ["test"] * len(texts), texts, ids))
-    took, _ = processor_ms(lambda: Searcher(made, read_features(folder / "f.h5"), read_texts(folder / "c.parquet")))
-    print(f"start with {pictures:,} pictures and {len(texts):,} captions: {took / 1e3:.2f} s", flush=True)
-    return round(took / 1e3, 2)
+    work = {"start": lambda _: Searcher(made, read_features(folder / "f.h5"), read_texts(folder / "c.parquet"))}
+    title = f"{pictures:,} pictures and {len(texts):,} captions"
+    return round(costs(in_turn(work, 1), title)["start"][0] / 1e3, 2)
 
 
 def main() -> None:
@@ -137,9 +124,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     rounds = 9 if parser.parse_args().quick else 31
     torch.set_num_threads(1)
+    keep_memory()
     rows = embeddings(COUNT, WIDTH)
     result: dict[str, object] = {f"cosine {count}": cosine(rows, count, rounds) for count in (1, 16, 256)}
-    result |= {f"order {count}": order(rows, count, max(3, rounds // 4)) for count in (1, 16)}
+    result |= {f"order {count}": order(rows, count, rounds // 3) for count in (1, 16)}
     with tempfile.TemporaryDirectory() as folder:
         result["start_seconds"] = start(Path(folder), 8000)
     print(json.dumps(result))

@@ -6,12 +6,16 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.cli.command import Commands, add_command, refuse
 from pipeline.cli.search_text import Printer, print_notes
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from sightword.errors import SearchError
+    from sightword.search.query import Query
     from sightword.search.searcher import How, Searcher
     from sightword.search.thumbnails import Thumbnails
     from sightword.search.uploads import UploadedPictures
@@ -46,6 +50,7 @@ PICTURES = Path("data/resized")
 PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
+_TOGETHER = 1 << 12  # bytes of queries that are answered together
 _WIDE = 60  # letters of a THING in a message
 
 
@@ -170,31 +175,45 @@ def _read_pictures(searcher: Searcher) -> None:
 def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
     """Print the pictures that the query finds, or each line of standard input."""
     from sightword.errors import SearchError
+    from sightword.search.query import check_query
     from sightword.search.weak import WEAK
 
-    printer = Printer(arguments, searcher, headed=arguments.query is None and not sys.stdin.isatty())
-    failed = 0
-    for line in _lines() if arguments.query is None else [arguments.query]:
+    def checked(line: str | bytes) -> Query | UnicodeDecodeError | SearchError:
         try:
-            text = line.decode() if isinstance(line, bytes) else line
-            answer = searcher.pictures(text, arguments.top or _TOP)
-            query = answer.query
-            first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
-            printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
+            return check_query(line.decode() if isinstance(line, bytes) else line, searcher.encoder.vocabulary)
         except (UnicodeDecodeError, SearchError) as error:
             if arguments.query is not None:
                 raise
-            failed += 1
-            place = f" (byte {error.start + 1})" if isinstance(error, UnicodeDecodeError) else ""
-            print(f"sightword: {f'the query is not valid UTF-8{place}' if place else error}", file=sys.stderr)
-        sys.stdout.flush()
+            return error
+
+    printer = Printer(arguments, searcher, headed=arguments.query is None and not sys.stdin.isatty())
+    failed = 0
+    for lines in _lines() if arguments.query is None else [[arguments.query]]:
+        queries = [checked(line) for line in lines]
+        good = [query for query in queries if not isinstance(query, Exception)]
+        answers = iter(searcher.answers(good, arguments.top or _TOP) if good else [])
+        for query in queries:
+            if isinstance(query, Exception):
+                failed += 1
+                place = f" (byte {query.start + 1})" if isinstance(query, UnicodeDecodeError) else ""
+                print(f"sightword: {f'the query is not valid UTF-8{place}' if place else query}", file=sys.stderr)
+            else:
+                answer = next(answers)
+                first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
+                printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
+            sys.stdout.flush()
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
-def _lines() -> Iterator[str | bytes]:
-    """Yield queries from standard input: with a prompt on a terminal, else the lines that are not empty."""
+def _lines() -> Iterator[list[str | bytes]]:
+    """Yield queries from standard input: one by one with a prompt on a terminal, else the lines that are there by now,
+    without empty ones.
+    """
     if not sys.stdin.isatty():
-        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer if line.strip())
+        reader = cast("BufferedReader", sys.stdin.buffer)
+        while some := reader.read1(_TOGETHER):
+            whole = some if some.endswith(b"\n") else some + reader.readline()
+            yield [line.rstrip(b"\r") for line in whole.split(b"\n") if line.strip()]
         return
     import readline  # noqa: F401 - lets the terminal's line be edited, and earlier ones come back
 
@@ -206,11 +225,11 @@ def _lines() -> Iterator[str | bytes]:
             print(file=sys.stderr)
             return
         except UnicodeDecodeError:
-            yield b"\xff"
+            yield [b"\xff"]
             continue
         if not line.strip():
             return
-        yield line
+        yield [line]
 
 
 def _like(arguments: argparse.Namespace, searcher: Searcher, uploads: UploadedPictures) -> int:

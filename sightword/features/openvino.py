@@ -48,26 +48,12 @@ class OpenVinoNetwork(nn.Module):
         threads: the most threads that call the network at the same time.
 
     Raises:
-        SetupError: OpenVINO cannot convert the network.
+        SetupError: OpenVINO cannot compile the network.
     """
 
     def __init__(self, network: nn.Module, shape: tuple[int, ...], precision: Precision, threads: int) -> None:
         super().__init__()
-        openvino = _imported()
-        model = _converted(network, torch.zeros(shape).permute(0, 3, 1, 2).contiguous())
-        steps = openvino.preprocess.PrePostProcessor(model)
-        steps.input(0).tensor().set_element_type(openvino.Type.f32).set_layout(openvino.Layout("NHWC")).set_shape(shape)
-        steps.input(0).model().set_layout(openvino.Layout("NCHW"))
-        self._compiled = openvino.Core().compile_model(
-            steps.build(),
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
-                "INFERENCE_NUM_THREADS": threads,
-                "NUM_STREAMS": threads,  # a picture is computed in one thread, so that their number changes no bit
-                "ENABLE_CPU_PINNING": False,
-            },
-        )
+        self._compiled = _compiled(network, shape, precision, threads)
         self._own = threading.local()
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -78,17 +64,29 @@ class OpenVinoNetwork(nn.Module):
         return torch.from_numpy(self._own.request.infer({0: pixels}, share_inputs=True)[0])
 
 
-def _converted(network: nn.Module, crops: torch.Tensor) -> Any:
-    """Return a network as OpenVINO's graph; its own ``convert_model`` silences all warnings of the process."""
+def _compiled(network: nn.Module, shape: tuple[int, ...], precision: Precision, threads: int) -> Any:
+    """Compile a network; OpenVINO's own ``convert_model`` would silence all warnings of the process."""
+    openvino = _imported()
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
+    crops = torch.zeros(shape).permute(0, 3, 1, 2).contiguous()
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # torch warns of what a trace keeps as a constant: the shape is one
             reader = FrontEndManager().load_by_framework("pytorch")
             traced = TorchScriptPythonDecoder(network.eval(), example_input=crops)  # OpenVINO holds no reference
-            return reader.convert(reader.load(traced))
-    except Exception as error:  # OpenVINO's and torch's converters raise what they like
-        what = f"OpenVINO cannot convert the network ({type(error).__name__})"
+            steps = openvino.preprocess.PrePostProcessor(reader.convert(reader.load(traced)))
+        pixels = steps.input(0).tensor().set_element_type(openvino.Type.f32)
+        pixels.set_layout(openvino.Layout("NHWC")).set_shape(shape)
+        steps.input(0).model().set_layout(openvino.Layout("NCHW"))
+        options = {
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": threads,  # a picture is computed in one thread, so that their number changes no bit
+            "ENABLE_CPU_PINNING": False,
+        }
+        return openvino.Core().compile_model(steps.build(), "CPU", options)
+    except Exception as error:  # OpenVINO and torch raise what they like
+        what = f"OpenVINO cannot compile the network ({type(error).__name__})"
         raise SetupError(what, where=_WHERE, todo="Leave the variable out: torch computes every network.") from error

@@ -224,19 +224,33 @@ class Searcher:
             SearchError: the sentence is empty, too long, not UTF-8, or all its characters (or words) are unknown; or
                 no picture is of the split.
         """
-        query = check_query(text, self.encoder.vocabulary)
+        return self.answers([check_query(text, self.encoder.vocabulary)], top, split=split)[0]
+
+    def answers(self, queries: Sequence[Query], top: int, *, split: str | None = None) -> list[PictureAnswer]:
+        """Find the pictures of each of several checked queries, as :meth:`pictures` does.
+
+        Raises:
+            SearchError: no picture is of the split.
+        """
         among = None if split is None else self.catalogue.rows_of(split)
         with self._turn, devices.threads(self._threads):
             begun = time.perf_counter()
-            vector = self.encoder.encode(query.text)
-            found = _best(self._pictures, vector, top, among)
-            seconds = time.perf_counter() - begun
+            # one by one: the last bits of a sentence's embedding would depend on the others
+            vectors = np.stack([self.encoder.encode(query.text) for query in queries])
+            if among is None:
+                found = [*map(Found, *self._pictures.search(vectors, top))]
+            else:
+                found = [_best(self._pictures, vector, top, among) for vector in vectors]
+            seconds = (time.perf_counter() - begun) / len(queries)
             weak = -np.inf
             if readable(self.encoder.vocabulary):
                 matches = self._weak.setdefault(split, WeakMatches(self.encoder.similarity))
                 weak = matches.bound(self._pictures, self._unrelated, among)
-        hits = self._hits(found, vector)
-        return PictureAnswer(query, hits, seconds, bool(hits) and hits[0].score <= weak)
+        hits = map(self._hits, found, vectors)
+        return [
+            PictureAnswer(query, own, seconds, bool(own) and own[0].score <= weak)
+            for query, own in zip(queries, hits, strict=True)
+        ]
 
     def _unrelated(self) -> Floats:
         """Return the embeddings of the sentences about what no photograph shows, (n, width)."""

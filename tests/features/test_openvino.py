@@ -6,6 +6,7 @@ import logging
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,10 +88,15 @@ def test_without_the_package_the_extra_is_named(paths, monkeypatch) -> None:
         extract(paths, **SMALL)
 
 
-def test_a_network_that_cannot_be_converted_is_refused() -> None:
+@pytest.mark.parametrize("what", ["convert", "compile"])
+def test_a_network_that_cannot_be_converted_or_compiled_is_refused(what, monkeypatch) -> None:
     class Odd(torch.nn.Module):
         def forward(self, crops: torch.Tensor) -> torch.Tensor:
-            return torch.linalg.eigvals(crops[:, :, 0, :3].unsqueeze(0)).real
+            first = crops[:, :, 0, :3]
+            return torch.linalg.eigvals(first.unsqueeze(0)).real if what == "convert" else first.sum(1)
 
-    with pytest.raises(SetupError, match="OpenVINO cannot convert the network"):
-        openvino.OpenVinoNetwork(Odd(), (1, 8, 8, 3), "fp32", 1)
+    network = Odd()
+    if what == "compile":  # as for an operation that the CPU's plugin lacks
+        monkeypatch.setattr(openvino._imported(), "Core", lambda: SimpleNamespace(compile_model=sorted))
+    with pytest.raises(SetupError, match="OpenVINO cannot compile the network"):
+        openvino.OpenVinoNetwork(network, (1, 8, 8, 3), "fp32", 1)

@@ -48,7 +48,7 @@ def both(epsilon, nonnegative):
         optimiser.step()
         if nonnegative:
             dense.data.clamp_(min=0)
-        ours.step(ids, values)
+        ours.step(ids, values, ours.rows(ids))
     return dense.detach().numpy(), ours.rows(slice(None))
 
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from sightword.compute.devices import thread_count
 from sightword.evaluation.retrieval.inputs import Embeddings, embeddings, owners
 from sightword.evaluation.retrieval.similarity import Similarity
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
@@ -240,7 +242,8 @@ def tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[s
     n, m = part.stop - part.start, alike.counts[1]
     kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
     total = -(-m // side) * -(-n // side)
-    with tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True) as bar:
+    bar = tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True)
+    with bar, threadpool_limits(thread_count(), user_api="blas"):  # NumPy's product with as many threads as torch
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
             images = alike.images(slice(block_start, block_stop))

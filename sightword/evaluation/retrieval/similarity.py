@@ -110,7 +110,10 @@ class _Products(Similarity):
         return found
 
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        torch.mm(captions, images.T, out=out)
+        if out.device.type == "cpu":  # torch has MKL's product, at half of this speed on an AMD EPYC with AVX-512
+            np.matmul(captions.numpy(), images.numpy().T, out=out.numpy())
+        else:
+            torch.mm(captions, images.T, out=out)
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         return score - self.tie

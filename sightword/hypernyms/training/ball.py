@@ -48,9 +48,8 @@ class BallAdagrad:
         found: Array = self._points[ids]
         return found.copy() if isinstance(ids, slice) else found
 
-    def step(self, ids: Array, gradients: Array) -> None:
-        """Move (N,) distinct points by their (N, width) Euclidean gradients."""
-        points = self._points[ids]
+    def step(self, ids: Array, gradients: Array, points: Array) -> None:
+        """Move (N,) distinct points, as :meth:`rows` gives them, by their (N, width) Euclidean gradients."""
         scale = (1 - np.einsum("ij,ij->i", points, points)) / 2
         squares = self._squares[ids] + scale**2 * np.einsum("ij,ij->i", gradients, gradients)
         self._squares[ids] = squares
@@ -76,14 +75,14 @@ def project(points: Array, inner: float = 0.0) -> Array:
     return found
 
 
-def sums(rows: Array, gradients: Array) -> tuple[Array, Array]:
-    """Return the distinct rows in order, and the sum of the gradients of each."""
+def sums(rows: Array, gradients: Array) -> tuple[Array, Array, Array]:
+    """Return the distinct rows in order, the sum of the gradients of each, and the first place of each."""
     if not len(rows):
-        return rows, gradients
+        return rows, gradients, np.arange(0)
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    return ordered[first], np.add.reduceat(gradients[order], first, axis=0)
+    return ordered[first], np.add.reduceat(gradients.take(order, axis=0), first, axis=0), order[first]
 
 
 def poincare(
@@ -129,7 +128,7 @@ def poincare(
             for start in range(0, len(low), batch):
                 above, others = high[start : start + batch], every[start : start + batch]
                 _, by_above, by_others = nearness(points[above], points[others])
-                ids, total = sums(
+                ids, total, _ = sums(
                     np.append(above, others), np.concatenate([by_above, by_others.reshape(-1, dimension)])
                 )
                 near = points[ids]

@@ -57,23 +57,24 @@ class LazyAdam:
 
     def rows(self, ids: Array | slice) -> Array:
         """Return the present values of (N,) rows, (N, width); ``slice(None)`` returns the whole table."""
-        near = self._near[ids]
+        # take copies rows at twice the speed of an index
+        near = self._near[ids] if isinstance(ids, slice) else self._near.take(ids, axis=0)
         last = self._last[ids]
         moved = self._tail[last] - self._decay[self.done - last] * self._tail[self.done]
         found: Array = near[:, self.width :] * moved.astype(near.dtype)[:, None]
         np.subtract(near[:, : self.width], found, out=found)
         return np.maximum(found, 0, out=found) if self.nonnegative else found
 
-    def step(self, ids: Array, gradients: Array) -> None:
+    def step(self, ids: Array, gradients: Array, values: Array) -> None:
         """Do one step of Adam on the whole table.
 
         Args:
             ids: (N,) distinct rows with gradients; all others have the gradient 0.
             gradients: (N, width).
+            values: (N, width), what :meth:`rows` gives for these rows; changed.
         """
-        values = self.rows(ids)
         width, now = self.width, self.done + 1
-        moments = self._moments[ids]
+        moments = self._moments.take(ids, axis=0)
         idle = now - self._last[ids]
         m, v = moments[:, :width], moments[:, width:]
         decay = self._powers[:, idle].astype(m.dtype)

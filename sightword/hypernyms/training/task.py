@@ -167,8 +167,10 @@ class ConceptsTask(Task[EmbedSettings]):
         weights = {name: one.values for name, one in self.shared.items()}
         mean = self.settings.reduction == "mean"
         found = self.energy.gradients(values[: len(low)], values[len(low) :], weights, mean=mean)
+        both = np.append(found.rows, len(low) + found.rows)
         rows = np.append(low[found.rows], high[found.rows])
-        self.table.step(*sums(rows, np.concatenate([found.low, found.high])))
+        ids, gradients, places = sums(rows, np.concatenate([found.low, found.high]))
+        self.table.step(ids, gradients, values.take(both[places], axis=0))
         for name, gradient in found.weights.items():
             self.shared[name].step(gradient, self.table.done)
         return found.loss
