@@ -254,12 +254,14 @@ def test_the_loss_of_the_exact_embedding_is_zero(prepared):
 
 
 def test_loss_not_finite_or_batch_too_large_is_one_message(prepared):
+    taxonomy, pairs = prepared
+    few = taxonomy, {**pairs, "train": pairs["train"].where(np.arange(3000))}
     huge, message = SMALL.model_copy(update={"init": 1e30}), "the loss is not a finite number between batch 0 and 50"
     with pytest.raises(TrainingError, match=message), np.errstate(all="ignore"):
-        small_run(prepared, huge)
+        small_run(few, huge)
     far = SMALL.model_copy(update={"energy": "cone", "pretrain": 1, "pretrain_rate": 1e300})
     with pytest.raises(TrainingError, match=r"Lower train\.pretrain_rate"), np.errstate(all="ignore"):
-        small_run(prepared, far)
+        small_run(few, far)
     with pytest.raises(TrainingError, match=r"train.batch = 100000 takes 50000 true pairs, and 33605"):
         small_run(prepared, SMALL.model_copy(update={"batch": 100_000}))
 

@@ -79,8 +79,9 @@ def test_the_cosine_of_few_numbers_approaches_that_of_all_ngrams() -> None:
     random = np.random.default_rng(0)
     captions = [random.integers(3, 12, random.integers(8, 30)).tolist() for _ in range(60)]
     rows = [random.integers(3, 12, random.integers(8, 30)).tolist() for _ in range(40)]
-    names = sorted({gram for row in rows for gram in grams(row, 4, 2)})
-    whole = np.array([[grams(row, 4, 2)[gram] * weight(captions, gram, 4, 2) for gram in names] for row in rows])
+    counts = [grams(row, 4, 2) for row in rows]
+    weights = {gram: weight(captions, gram, 4, 2) for gram in sorted(set().union(*counts))}
+    whole = np.array([[count[gram] * one for gram, one in weights.items()] for count in counts])
     errors = []
     for width in (64, 1024, 16_384):
         sides = whole, made(captions, width=width)(*batch(rows)).double().numpy()
