@@ -1,4 +1,5 @@
-"""One process of several, without a launcher: the gradients of one step, for each objective and kind of batch.
+"""One process of several, without a launcher: the gradients of one step, for each objective and kind of batch, and the
+snapshots of small trainings, for each kind of average.
 
 Run as ``python -m rank_gradients FOLDER`` with the variables of torch's elastic launch; the first rank writes
 ``FOLDER/COUNT.safetensors``. Everything is float64.
@@ -16,6 +17,8 @@ import torch
 
 from sightword.compute import devices
 from sightword.features.tables.pairs import Pairs
+from sightword.model.encoders import Encoders
+from sightword.training.engine import run
 from sightword.training.processes import Processes
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask
@@ -72,6 +75,27 @@ def gradients(processes: Processes, device: torch.device = CPU) -> Iterator[tupl
                 yield f"{case}/{size}/{name}", value.detach().cpu().clone()
 
 
+def snapshots(processes: Processes) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the weights that the first process of a training keeps, by kind of average, epoch and name."""
+    for average in ("none", "ema", "swa"):
+        kept: dict[str, torch.Tensor] = {}
+
+        def keep(epoch: int, encoders: Encoders, average: str = average, kept: dict[str, torch.Tensor] = kept) -> None:
+            names = [(name, one) for name, one in encoders.named_parameters() if name != "captions.pooling.out.bias"]
+            kept |= {f"{average}/{epoch}/{name}": one.detach().clone() for name, one in names}  # its gradient is 0
+
+        settings = TrainSettings(
+            embedding=5, hidden=6, attention=4, batch=8, epochs=3, cycle=1, rate_max=1e-2, average=average,
+            average_decay=0.9,
+        )  # fmt: skip
+        dev = pairs() if processes.first else None
+        task = CaptionTask(settings, pairs(), TOKENS, CPU, dev=dev, keep=keep, processes=processes)
+        for module in (task.encoders, task.objective, *filter(None, [task.averaging.average])):
+            module.double()
+        run(task, processes=processes)
+        yield from kept.items()
+
+
 def main() -> None:
     from sightword import machine
     from sightword.vse.training.sharing import joined
@@ -80,6 +104,7 @@ def main() -> None:
     place = machine.place()
     with joined(place, device) as processes:
         found = dict(gradients(processes, device))
+        found |= dict(snapshots(processes)) if device.type == "cpu" else {}
     if processes.first:
         safetensors.torch.save_file(found, Path(sys.argv[1], f"{place.ranks}.safetensors"))
 

@@ -23,11 +23,13 @@ from sightword.vse.training.task import check_sizes
 @pytest.fixture(scope="module")
 def one() -> dict[str, torch.Tensor]:
     """What one process finds."""
-    return dict(rank_gradients.gradients(ALONE))
+    return {**dict(rank_gradients.gradients(ALONE)), **dict(rank_gradients.snapshots(ALONE))}
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
-def test_each_objective_has_the_gradients_of_one_process(repository, tmp_path, one, count) -> None:
+def test_each_objective_has_the_gradients_and_each_average_the_snapshots_of_one_process(
+    repository, tmp_path, one, count
+) -> None:
     finish(start(repository, count, "rank_gradients", str(tmp_path)))
     found = safetensors.torch.load_file(tmp_path / f"{count}.safetensors")
     assert found.keys() == one.keys()
