@@ -65,8 +65,9 @@ def _room(name: str, context: Context) -> str:
     """Return the advice for a folder whose disk is full."""
     if name != "DVC's cache":
         return f"Make room there, or {_OTHERWISE[name]}."
-    if context.ask("dvc").get("shared"):
-        return f"Others use the cache: make room as docs/lab.md says, or {_OTHERWISE[name]}."
+    cache = context.ask("dvc").get("cache")
+    if cache and not Path(cache).is_relative_to(context.root):  # one clone does not know what others keep there
+        return f"Other clones may use the cache: make room as docs/lab.md says, or {_OTHERWISE[name]}."
     means = "`dvc exp remove` what you no longer need, then `dvc gc --all-commits --all-experiments`"
     return f"Make room: {means} (with `--workspace` alone all other results are deleted); or {_OTHERWISE[name]}."
 
