@@ -47,7 +47,7 @@ def check_disk(context: Context) -> Iterator[Finding]:
         except OSError as error:
             what = f"{name} cannot be written to: {there}: {error.strerror or error}"
             refused = f"Ask for the right to write there, or {_OTHERWISE[name]}."
-            yield problem(what, _room(name) if error.errno in FULL else refused)
+            yield problem(what, _room(name, context) if error.errno in FULL else refused)
         else:
             disks.setdefault(there.stat().st_dev, {})[name] = there
     amounts = {} if context.quick else estimate(context)
@@ -58,13 +58,18 @@ def check_disk(context: Context) -> Iterator[Finding]:
         if wanted and free >= LITTLE:
             found += f", a run with these parameters writes about {size(wanted)}"
         report = problem if free < LITTLE else warning
-        yield report(found, _room(list(places)[-1])) if free < max(LITTLE, wanted) else good(found)
+        yield report(found, _room(list(places)[-1], context)) if free < max(LITTLE, wanted) else good(found)
 
 
-def _room(name: str) -> str:
+def _room(name: str, context: Context) -> str:
     """Return the advice for a folder whose disk is full."""
-    means = "with `dvc gc --workspace`" if name == "DVC's cache" else "there"
-    return f"Make room {means}, or {_OTHERWISE[name]}."
+    if name != "DVC's cache":
+        return f"Make room there, or {_OTHERWISE[name]}."
+    cache = context.ask("dvc").get("cache")
+    if cache and not Path(cache).is_relative_to(context.root):  # one clone does not know what others keep there
+        return f"Other clones may use the cache: make room as docs/lab.md says, or {_OTHERWISE[name]}."
+    means = "`dvc exp remove` what you no longer need, then `dvc gc --all-commits --all-experiments`"
+    return f"Make room: {means} (with `--workspace` alone all other results are deleted); or {_OTHERWISE[name]}."
 
 
 def _folders(context: Context) -> dict[str, Path]:

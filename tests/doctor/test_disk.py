@@ -52,7 +52,11 @@ def test_only_a_full_disk_is_advised_to_drop_results(project, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(disk.tempfile, "TemporaryFile", full)
-    assert any("Make room with `dvc gc --workspace`" in one.todo for one in project.check(check_disk))
+    found = [one.todo for one in project.check(check_disk)]
+    assert any("docs/lab.md" in todo for todo in found)
+    assert not any("dvc gc" in todo for todo in found)  # one clone does not know what others keep there
+    project.facts["dvc"] = {"cache": str(project.folder / ".dvc/cache/files/md5")}
+    assert any("`dvc gc --all-commits --all-experiments`" in one.todo for one in project.check(check_disk))
 
 
 def test_a_read_only_folder(project, tmp_path: Path, monkeypatch) -> None:
