@@ -33,8 +33,8 @@ class Catalogue:
     pictures: list[str]
     """Ids; a picture's place here is its row in the index. Those of a table are sorted."""
     captions: list[Caption] = field(default_factory=list)
-    """Each text once, whatever its Unicode form: the captions of test first, then dev, then train, each split in the order
-    of the table."""
+    """Each text once, in whatever Unicode form: the captions of test first, then dev, then train, each split in the
+    order of the table."""
     captions_of: dict[str, list[str]] = field(default_factory=dict)
     """The captions of each picture."""
     splits: dict[str, str] = field(default_factory=dict)
