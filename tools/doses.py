@@ -4,7 +4,7 @@
 grid-doses-floor.yaml in a project. It adds each to its row, such as ``results/doses/500-1-captions-only.json`` for 500
 pictures with one caption, unless the row has the seed; and writes ``results/doses/gains.json``: for each dose, and for
 the mean of all doses with the same number of captions, Pearson's r with right pictures minus that without pictures,
-with wrong ones, and of tf-idf, seed by seed.
+with wrong ones, of tf-idf, and of two captions without pictures, seed by seed.
 
 A gain's variance is that over pairs of sentences (:mod:`sightword.statistics.bootstrap`, the same draws for all seeds
 and doses) plus that over seeds, where there are several; its interval and tests take the normal distribution.
@@ -13,6 +13,7 @@ and doses) plus that over seeds, where there are several; its interval and tests
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +46,13 @@ ENDINGS = {
 }  # fmt: skip
 """What a row's name ends with, by ``train.pictures`` and ``train.second_caption``."""
 FLOOR = "-tf-idf"
-AGAINST = {"none": "-captions-only", "wrong": "-wrong-pictures", "floor": FLOOR}
+DOSE = re.compile(r"(\d+)-(\d+)")
+AGAINST = {
+    "none": r"\g<0>-captions-only", "wrong": r"\g<0>-wrong-pictures", "floor": rf"\g<0>{FLOOR}",
+    "paraphrase": r"\1-2-captions-only",
+}  # fmt: skip
+"""What right pictures stand beside: the name of the other row by that of the dose. A paraphrase is a second caption of
+each picture, without the pictures."""
 KEPT = (
     r"^select\.ensemble_r10$|^retrieval\.dev\.full\.\w+\.r10$|^summary\.sts$"
     r"|^semantics\.(STSBenchmark|SICKRelatedness)\.cosine(\.unseen)?\.pearson$"
@@ -121,18 +128,22 @@ def gains(tables: Mapping[tuple[str, int], PairTable]) -> dict[str, Score]:
         tables: the scores of pairs, by the name of the row and the seed.
     """
     found: dict[str, Score] = {}
-    doses = list(dict.fromkeys(name for name, _ in tables if name.count("-") == 1))
-    for against, ending in AGAINST.items():
+    doses = filter(None, (DOSE.fullmatch(name) for name in dict.fromkeys(name for name, _ in tables)))
+    known = [(dose[0], dose[2], {against: dose.expand(name) for against, name in AGAINST.items()}) for dose in doses]
+    for against in AGAINST:
         of_task: dict[tuple[str, str], list[Gain]] = {}
-        for dose in tqdm(doses, desc=against, unit="dose"):
+        for dose, captions, others in tqdm(known, desc=against, unit="dose"):
+            beside = others[against]
+            if against == "paraphrase" and captions != "1":
+                continue
             sides = [
                 (table, other)
                 for (name, seed), table in tables.items()
-                if name == dose and (other := tables.get((f"{dose}{ending}", 0 if ending == FLOOR else seed)))
+                if name == dose and (other := tables.get((beside, 0 if beside.endswith(FLOOR) else seed)))
             ]
             for task, gain in _gains(sides) if sides else ():
                 found |= _named(f"{against}.{dose}.{task}", gain)
-                of_task.setdefault((dose.partition("-")[2], task), []).append(gain)
+                of_task.setdefault((captions, task), []).append(gain)
         for (captions, task), several in of_task.items():
             found |= _named(f"{against}.{captions}.{task}", _mean(several))
     return found

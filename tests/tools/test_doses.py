@@ -46,6 +46,8 @@ def test_gain_is_the_mean_difference_over_seeds_doses_and_subtasks() -> None:
     assert found["note.gain.none.500-1.STSBenchmark.equivalence"].value > 0.999
     beside = found["note.gain.floor.500-1.STSBenchmark"]
     assert beside.low < 0 < beside.high
+    tables["500-2-captions-only", 0] = table(40, 0.1)
+    assert gains(tables)["note.gain.paraphrase.500-1.STSBenchmark"].high < 0
     assert "note.gain.wrong.500-1.STSBenchmark" not in found
 
 
