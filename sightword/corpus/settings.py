@@ -76,6 +76,12 @@ class CorpusSettings(Settings):
         """The settings of each format."""
         return {name: resolve_name(place) for name, place in FORMATS.items()}
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> type[Settings]:
+        """Return the class of a format, whose module alone is imported."""
+        place = FORMATS.get(str(values.get("format")))
+        return cast("type[Settings]", resolve_name(place)) if place else cls
+
     def __new__(cls, **values: Any) -> Self:
         """Return the settings of the format, a class below this one."""
         return super().__new__(

@@ -18,6 +18,10 @@ _SMALLER_WITH_TWO = 0.8
 """The size of objects in a scene of two groups, relative to one group."""
 
 
+_DARKNESS = [round(0.4 * value) for value in range(256)]
+"""The darkness of a shadow by the value of its mask."""
+
+
 Polygon = list[tuple[float, float]]
 
 
@@ -105,7 +109,7 @@ def _draw_object(
     corner = (round(middle[0] - box / 2), round(middle[1] - box / 2))
 
     shadow = ImageChops.offset(mask, round(0.05 * diameter), round(0.06 * diameter))
-    shadow = shadow.filter(ImageFilter.BoxBlur(0.04 * diameter)).point(lambda value: value * 0.4)
+    shadow = shadow.filter(ImageFilter.BoxBlur(0.04 * diameter)).point(_DARKNESS)
     canvas.paste((0, 0, 0), (*corner, corner[0] + box, corner[1] + box), shadow)
     bright = sum(paint) > 150
     canvas.paste(mix(paint, (0, 0, 0), 0.55) if bright else (150, 150, 160), corner, mask)

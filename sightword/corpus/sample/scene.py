@@ -102,6 +102,7 @@ def scenes_of(world: World, split: str) -> list[Scene]:
     """
     count, alike = getattr(world.pictures, split), getattr(world.alike, split)
     scenes: list[Scene] = []
+    known: set[Scene] = set()
     for number in range(count):
         rng = stream(world, split, number, "scene")
         if number % alike:
@@ -110,13 +111,14 @@ def scenes_of(world: World, split: str) -> list[Scene]:
         else:
             taken = {scene.objects() for scene in scenes}
             tries = (random_scene(world, rng) for _ in range(_TRIES))
-        new = (one for one in tries if one.objects() not in taken and not {one, converse(one, world)} & set(scenes))
+        new = (one for one in tries if one.objects() not in taken and known.isdisjoint((one, converse(one, world))))
         scene = next((one for one in new if split_of(one) == split), None)
         if scene is None:
             what = f"there are not {count} different scenes for the split {split} (only {number} were found)"
             todo = "Describe more shapes, colours or backgrounds in scenes.yaml, or ask for fewer pictures."
             raise CorpusError(what, todo=todo)
         scenes.append(scene)
+        known.add(scene)
     return scenes
 
 

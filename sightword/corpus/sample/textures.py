@@ -31,9 +31,9 @@ def fill(texture: str, size: tuple[int, int], paints: Paints, rng: random.Random
 
 def gradient(size: tuple[int, int], top: RGB, bottom: RGB) -> Image.Image:
     """Return a picture that changes from one colour at the top to another at the bottom."""
-    column = Image.linear_gradient("L").crop((0, 0, 1, 256)).resize((1, size[1]), Image.Resampling.BILINEAR)
-    mask = column.resize(size, Image.Resampling.NEAREST)
-    return Image.composite(Image.new("RGB", size, bottom), Image.new("RGB", size, top), mask)
+    mask = Image.linear_gradient("L").crop((0, 0, 1, 256)).resize((1, size[1]), Image.Resampling.BILINEAR)
+    column = Image.composite(Image.new("RGB", mask.size, bottom), Image.new("RGB", mask.size, top), mask)
+    return column.resize(size, Image.Resampling.NEAREST)
 
 
 def _ridge(canvas: Image.Image, level: float, height: float, waves: float, phase: float) -> list[tuple[float, float]]:

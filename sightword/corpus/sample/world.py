@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from pathlib import Path
 from typing import Annotated, Literal
@@ -171,6 +172,7 @@ class World(_Part):
         return self
 
 
+@functools.cache
 def template_parts(template: str, accepted: frozenset[str]) -> frozenset[str]:
     """Return the fields of a template without ``{is}``, which depends on the others; ValueError for unknown fields."""
     fields = frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name is not None)

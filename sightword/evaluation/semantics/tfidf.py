@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,6 @@ from sightword.errors import SemanticsError
 
 SIZES = (2, 4)
 """Characters of the shortest and of the longest n-grams."""
-_CAPTIONS = 4096
-"""Captions that are counted together."""
 
 
 class TfIdf:
@@ -43,21 +42,20 @@ class TfIdf:
     def prepare(self, sentences: Sequence[str]) -> None:
         """Compute the vectors of all sentences that :meth:`cosines` compares."""
         from scipy import sparse
-        from sklearn.feature_extraction.text import CountVectorizer
 
         distinct = sorted(set(sentences))
         self._row = {sentence: row for row, sentence in enumerate(distinct)}
-        # TfidfVectorizer knows no n-gram that the captions lack. Those of the captions alone are in no cosine.
-        counter = CountVectorizer(analyzer="char", ngram_range=SIZES, preprocessor=_framed)
-        counts = counter.fit_transform(distinct)
-        having = np.zeros(counts.shape[1], np.int64)
-        total = len(self._captions)
-        with tqdm(total=total, desc="counting", unit="caption", disable=None if self._progress else True) as bar:
-            for start in range(0, total, _CAPTIONS):
-                part = counter.transform(self._captions[start : start + _CAPTIONS])
-                having += np.bincount(part.indices, minlength=len(having))
-                bar.update(part.shape[0])
-        self._vectors = sparse.csr_array(counts.multiply(np.log((total + 1) / (having + 1))))
+        counts = [Counter(_ngrams(sentence)) for sentence in distinct]
+        # N-grams of the captions alone are in no cosine.
+        columns = {ngram: column for column, ngram in enumerate(sorted(set().union(*counts)))}
+        having = np.zeros(len(columns), np.int64)
+        for caption in tqdm(self._captions, "counting", unit="caption", disable=None if self._progress else True):
+            having[[columns[ngram] for ngram in columns.keys() & _ngrams(caption)]] += 1
+        weights = np.log((len(self._captions) + 1) / (having + 1))
+        ends = np.cumsum([0, *map(len, counts)])
+        places = np.fromiter((columns[ngram] for row in counts for ngram in sorted(row)), np.int64, ends[-1])
+        values = np.fromiter((row[ngram] for row in counts for ngram in sorted(row)), np.int64, ends[-1])
+        self._vectors = sparse.csr_array((values * weights[places], places, ends), (len(counts), len(columns)))
 
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
         """Return the (N,) cosines of N pairs of prepared sentences; 0 for a sentence without an n-gram."""
@@ -68,5 +66,8 @@ class TfIdf:
         return found
 
 
-def _framed(text: str) -> str:
-    return f" {' '.join(text.split())} "
+def _ngrams(text: str) -> Iterator[str]:
+    framed = f" {' '.join(text.split())} " if text.strip() else ""
+    for size in range(SIZES[0], SIZES[1] + 1):
+        for start in range(len(framed) - size + 1):
+            yield framed[start : start + size]
