@@ -230,8 +230,9 @@ def recipe(arguments: argparse.Namespace) -> dict[str, Any]:
                 (project / "data/raw" / place).mkdir(exist_ok=True)
                 shutil.copy(arguments.data / file, project / "data/raw" / place)
         if arguments.tiny:
-            params = project / "params.yaml"
-            params.write_text(params.read_text().replace("epochs: 8", "epochs: 2").replace("cycle: 2", "cycle: 1"))
+            params, scenes = project / "params.yaml", project / "data/raw/sample/scenes.yaml"
+            params.write_text(params.read_text().replace("epochs: 8", "epochs: 2").replace("crops: ten", "crops: one"))
+            scenes.write_text(scenes.read_text().replace(": 320", ": 40", 1).replace(": 120", ": 12"))
         stages = ("corpus", *(() if at_hand else ("resize",)), "features", "captions", "train", "select")
         seconds = {stage: python("stages", stage) for stage in stages}
         table = (project / "plots/train/recall.tsv").read_text().splitlines()

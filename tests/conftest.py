@@ -18,10 +18,12 @@ os.environ.setdefault("SIGHTWORD_THREADS", "1")
 import fork_server
 import pytest
 from hypothesis import settings
+from made_once import made_once
 
 if TYPE_CHECKING:
     from browser import Browser
     from small_run import SmallRun
+    from tiny_project import TinyProject
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: whatever is started here would not hear Ctrl-C, which some tests press.
@@ -41,10 +43,12 @@ if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
     fork_server.share(Path(tempfile.gettempdir()) / f"fork-server-{run}", os.getppid())
 
 LONGEST = (
-    *("test_pages.py", "test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_end_to_end.py", "test_lab.py"),
-    *("test_training.py", "test_steps.py", "test_remotes.py", "test_real_sweep.py", "test_fuzz_readers.py"),
-    *("test_saved.py", "test_hypernyms_in_dvc.py", "test_installation.py", "test_wheel.py", "test_features_killed.py"),
-    *("test_entail_training.py", "test_validation.py", "test_evaluation.py", "test_sweep.py", "test_train_killed.py"),
+    *("test_pages.py", "test_end_to_end.py", "test_ranks_killed.py", "test_lab.py", "test_wheel.py", "test_ray.py"),
+    *("test_training.py", "test_ray_lost.py", "test_remotes.py", "test_real_sweep.py", "test_taxonomy.py"),
+    *("test_steps.py", "test_entail_training.py", "test_hypernyms_in_dvc.py", "test_gpu_benchmark.py"),
+    *("test_validation.py", "test_features_killed.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),
+    *("test_fuzz_readers.py", "test_docs.py", "test_sweep.py", "test_train_killed.py", "test_launcher.py"),
+    *("test_pipelines.py", "test_optimisers.py", "test_lockfile.py", "test_notebook.py", "test_installation.py"),
 )
 """Files that take long. They begin first, so that no process is left alone with one of them at the end."""
 
@@ -68,10 +72,17 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory) -> SmallRun:
     """The sample on a few pictures, run once for all processes of the tests."""
-    from small_run import SmallRun
+    from small_run import SmallRun, compute
 
-    own = tmp_path_factory.getbasetemp()
-    return SmallRun(REPOSITORY, (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "small-run")
+    return SmallRun(made_once(tmp_path_factory, "small-run", lambda folder: compute(REPOSITORY, folder)))
+
+
+@pytest.fixture(scope="session")
+def tiny_project(tmp_path_factory) -> TinyProject:
+    """Three stages that take no time, run once for all processes of the tests; a test works in a copy."""
+    from tiny_project import TinyProject
+
+    return TinyProject(made_once(tmp_path_factory, "tiny-project", TinyProject), run=False)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from made_once import made_once
 from tiny_project import TinyProject
 from two_runs import project_with_two_runs
 
@@ -8,7 +9,8 @@ from two_runs import project_with_two_runs
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory) -> TinyProject:
     """A project with two runs; whoever changes it takes a copy."""
-    return project_with_two_runs(tmp_path_factory.mktemp("two") / "project")
+    made = TinyProject(made_once(tmp_path_factory, "two", project_with_two_runs), run=False)
+    return made.copy(tmp_path_factory.mktemp("two") / "project")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fork_server
 import pytest
 from looks import states
 
@@ -154,10 +155,11 @@ class Pipeline:
     """A project of three stages that has run, and clones of it without data."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
-        programs = Path(sys.executable).parent
         self.environment = {
             **os.environ,
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(
+                [*map(str, (fork_server.programs(), Path(sys.executable).parent)), os.environ["PATH"]]
+            ),
             "PYTHONPATH": str(repository),
             "DVC_NO_ANALYTICS": "1",
             "DVC_SITE_CACHE_DIR": str(folder / "site"),
@@ -191,7 +193,7 @@ class Pipeline:
         return place
 
     def check(self, place: Path) -> tuple[int, str]:
-        done = self.run(place, sys.executable, "-P", "-m", "pipeline.cli", "doctor", "--lock", ok=False)
+        done = self.run(place, "sightword", "doctor", "--lock", ok=False)
         assert done.stderr == ""
         return done.returncode, done.stdout
 
@@ -202,9 +204,13 @@ def edit(path: Path, old: str, new: str, after: str = "") -> None:
     path.write_text(text[:place] + new + text[place + len(old) :])
 
 
+@pytest.fixture(scope="module")
+def project(repository, tmp_path_factory) -> Pipeline:
+    return Pipeline(repository, tmp_path_factory.mktemp("pipeline"))
+
+
 @pytest.mark.slow
-def test_a_pull_request_is_checked_without_data(repository, tmp_path: Path) -> None:
-    project = Pipeline(repository, tmp_path)
+def test_a_pull_request_is_checked_without_data(project) -> None:
     whole = "ok       lock:      dvc.lock belongs to the code, the parameters and the commands of all 3 stages\n"
     assert project.check(project.start) == (0, whole)
     code, said = project.check(project.clone())
@@ -235,9 +241,8 @@ def test_a_pull_request_is_checked_without_data(repository, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_faults_that_dvc_lets_pass_are_problems(repository, tmp_path: Path) -> None:
+def test_faults_that_dvc_lets_pass_are_problems(project) -> None:
     """The reason for this check: DVC's nearest command ends with 0 here. If this fails, DVC has learnt it."""
-    project = Pipeline(repository, tmp_path)
     for file, old, new, after in (
         ("code/prepare.py", '"x"', '"y"', ""),
         ("dvc.lock", "md5: ", "md5: 0", "path: data/model"),

@@ -5,9 +5,9 @@ from tiny_project import TinyProject
 
 
 @pytest.fixture(scope="session")
-def ran(tmp_path_factory) -> TinyProject:
+def ran(tiny_project, tmp_path_factory) -> TinyProject:
     """A project that was run once; whoever changes it takes a copy."""
-    return TinyProject(tmp_path_factory.mktemp("tiny") / "project")
+    return tiny_project.copy(tmp_path_factory.mktemp("tiny") / "project")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from dvc.utils.serialize import dumps_yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_project import TinyProject
 
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.merging import merge_locks
@@ -193,9 +192,8 @@ def test_an_entry_that_one_side_changed_is_taken_and_no_other_entry_is_made_up(b
 
 @pytest.mark.full
 @pytest.mark.parametrize(("ours", "theirs", "cache"), [("a", "b", True), ("b", "a", False)])
-def test_two_people_who_changed_other_parameters_merge_without_a_conflict(tmp_path, repository, ours, theirs, cache):
+def test_two_people_who_changed_other_parameters_merge_without_a_conflict(project, repository, ours, theirs, cache):
     """Both changed `third`: one by its input, the other by its parameter, and both its metrics."""
-    project = TinyProject(tmp_path / "project")
     attributes = (repository / ".gitattributes").read_text().splitlines()
     project.write(".gitattributes", "\n".join(line for line in attributes if "merge=" in line))
     project.commit("attributes")

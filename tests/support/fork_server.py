@@ -30,10 +30,11 @@ from pathlib import Path
 from typing import NoReturn
 
 PACKAGES = (
-    *("dvc.cli", "dvc.repo", "dvc.commands.repro", "dvc.stage.cache", "dvc.output", "h5py", "jinja2", "matplotlib"),
+    *("dvc.cli.parser", "dvc.lock", "dvc.output", "dvc.repo.experiments.executor.local", "dvc.scm", "dvc.stage.cache"),
+    *("dvc.repo.experiments.queue.celery", "dvc.repo.experiments.queue.workspace", "h5py", "jinja2", "matplotlib"),
     *("matplotlib.backends.backend_svg", "numpy", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic", "safetensors"),
     *("safetensors.torch", "scipy.stats", "simplejpeg", "sklearn.linear_model", "torch._dynamo"),
-    "tqdm",
+    *("ruamel.yaml", "tqdm"),
 )
 FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 """Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
@@ -44,8 +45,9 @@ PEER_GROUPS = 59
 CLIENT = """#!{python} -SE
 import json, os, signal, socket, sys
 name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
-own = [{python!r}, *arguments] if name == "python" else [os.path.join({programs!r}, name), *arguments]
-arguments = arguments[arguments[:1] == ["-u"]:]
+safe, own = False, [{python!r}, *arguments] if name == "python" else [os.path.join({programs!r}, name), *arguments]
+while arguments[:1] in (["-u"], ["-P"]):
+    safe, arguments = safe or arguments[0] == "-P", arguments[1:]
 server = socket.socket(socket.AF_UNIX)
 try:
     if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
@@ -55,7 +57,7 @@ except OSError:
     os.execv(own[0], own)
 umask = os.umask(0)
 os.umask(umask)
-job = json.dumps([name, arguments, os.getcwd(), dict(os.environ), umask]).encode()
+job = json.dumps([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
 socket.send_fds(server, [len(job).to_bytes(4, "big")], [0, 1, 2])
 server.sendall(job)
 child = int.from_bytes(server.recv(4), "big")
@@ -106,9 +108,9 @@ def programs(before: tuple[str, ...] = ()) -> Path:
     return top / "bin"
 
 
-def dvc() -> Path:
-    """Return a folder to put first on PATH in which there is only DVC, for projects whose own programs are small."""
-    return programs().parent / "dvc"
+def without_python() -> Path:
+    """Return a folder to put first on PATH without Python, for projects whose stages are small."""
+    return programs().parent / "no-python"
 
 
 def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -123,8 +125,9 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
     for name in ("python", "dvc", "sightword"):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    (top / "dvc").mkdir()
-    (top / "dvc/dvc").symlink_to(folder / "dvc")
+    (top / "no-python").mkdir()
+    for name in ("dvc", "sightword"):
+        (top / "no-python" / name).symlink_to(folder / name)
     code = shutil.copy(__file__, top / "server.py")
     Path(code).chmod(0o644)
     server = subprocess.Popen([*before, sys.executable, code, place, str(owner)], cwd=top)
@@ -226,12 +229,12 @@ def become(caller: socket.socket) -> None:
         os.setuid(user)
 
 
-def start(name: str, arguments: list[str], folder: str, variables: dict[str, str], umask: int) -> NoReturn:
+def start(name: str, arguments: list[str], folder: str, variables: dict[str, str], umask: int, safe: bool) -> NoReturn:
     """Become the command, and end as it does; what Python would take apart at its end is left to the system."""
     status: object = 0
     os.umask(umask)
     try:
-        run(name, arguments, folder, variables)
+        run(name, arguments, folder, variables, safe)
     except SystemExit as ended:
         status = ended.code
     except BaseException:  # noqa: BLE001 - the end of Python itself catches all
@@ -245,8 +248,8 @@ def start(name: str, arguments: list[str], folder: str, variables: dict[str, str
     os._exit(status if isinstance(status, int) else int(status is not None))
 
 
-def run(name: str, arguments: list[str], folder: str, variables: dict[str, str]) -> None:
-    """Run the command as Python would."""
+def run(name: str, arguments: list[str], folder: str, variables: dict[str, str], safe: bool) -> None:
+    """Run the command as Python would; ``safe`` is its option ``-P``, which imports nothing from the folder."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
@@ -254,7 +257,7 @@ def run(name: str, arguments: list[str], folder: str, variables: dict[str, str])
     sys.path[1:1] = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
     real, sys.executable = Path(sys.executable).parent, str(Path(__file__).with_name("bin") / "python")
     if name == "python":
-        sys.path[0], sys.argv = folder, arguments[1:]
+        sys.path[:1], sys.argv = [folder] * (not safe), arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         program = real / name

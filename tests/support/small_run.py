@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from pathlib import Path
 from typing import TypeVar
@@ -40,28 +39,25 @@ def few_pairs(folder: Path) -> None:
     change(scenes, pairs__scenes=60, pairs__details=40, pairs__sick={"train": 60, "trial": 20, "test": 40})
 
 
+def compute(repository: Path, folder: Path) -> None:
+    """Compute and commit a small run of the project in a folder: ``clone``, ``store`` and ``log``."""
+    folder.mkdir()
+    checkout = Checkout(repository, folder / "clone", folder / "store")
+    make_small(checkout)
+    (folder / "log").write_text(checkout.run("dvc", "repro").stderr)
+    checkout.run("git", "add", "-A")
+    checkout.run("git", "commit", "-qm", "a small run")
+
+
 class SmallRun:
-    """A small run, computed and committed once; each test that wants one works in a copy.
+    """A small run that was computed; each test that wants one works in a copy.
 
     Args:
-        repository: the project.
-        folder: where it is, or goes: the same for all processes of the tests.
+        folder: where :func:`compute` put it.
     """
 
-    def __init__(self, repository: Path, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(exist_ok=True)
-        with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
-            if not (folder / "made").exists():
-                for half in ("clone", "store"):
-                    shutil.rmtree(folder / half, ignore_errors=True)
-                checkout = Checkout(repository, folder / "clone", folder / "store")
-                make_small(checkout)
-                (folder / "log").write_text(checkout.run("dvc", "repro").stderr)
-                checkout.run("git", "add", "-A")
-                checkout.run("git", "commit", "-qm", "a small run")
-                (folder / "made").touch()
 
     @property
     def log(self) -> str:

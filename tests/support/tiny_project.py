@@ -167,7 +167,9 @@ class TinyProject:
         self.folder = folder
         self.environment = {
             **os.environ,
-            "PATH": os.pathsep.join([str(fork_server.dvc()), str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(
+                [str(fork_server.without_python()), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
             "PYTHONDONTWRITEBYTECODE": "1",  # Python takes what was edited twice in a second for the same
             "DVC_NO_ANALYTICS": "1",
             "SIGHTWORD_STORE": str(folder.parent / "unused-store"),
