@@ -1,4 +1,4 @@
-"""Draws charts of R@10 from tables of the pages of results: docs/images/results.svg and languages.svg.
+"""Draws charts of results: docs/images/results.svg and languages.svg from tables of the pages, doses.svg from the rows.
 
 `python -m tools.results_chart` in the repository's folder writes the files.
 """
@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from pipeline.results.records import Row, rows
+from pipeline.results.tables import pooled
 from sightword.report.drawing import BLUE, GREY, ORANGE, Drawing, drawing_style, plain_axes
 
 TITLE = "R@10 on Flickr8k's test split, in percent; the table has the numbers"
@@ -39,6 +42,26 @@ CHARTS = [
     Chart(Path("docs/images/results.svg"), Path("docs/results.md"), ("main",)),
     Chart(Path("docs/images/languages.svg"), Path("docs/languages.md"), ("languages-five", "languages-one")),
 ]
+
+
+DOSES = Path("docs/images/doses.svg")
+LINES = {
+    "right pictures": ("", BLUE, "-", "o"),
+    "right pictures alone": ("-pictures-only", BLUE, ":", "s"),
+    "no pictures": ("-captions-only", ORANGE, "-", "^"),
+    "wrong pictures": ("-wrong-pictures", ORANGE, ":", "v"),
+    "tf-idf, no training": ("-tf-idf", GREY, "--", ""),
+}
+"""The lines of the doses: what a row's name ends with, and the look."""
+SCORES = {
+    "STS Benchmark, 100 r": (("semantics.STSBenchmark.cosine.pearson",), 100.0),
+    "SICK, 100 r": (("semantics.SICKRelatedness.cosine.pearson",), 100.0),
+    "R@10 on dev, percent": (
+        ("retrieval.dev.full.caption_to_image.r10", "retrieval.dev.full.image_to_caption.r10"),
+        1.0,
+    ),
+}
+"""The panels of the doses, a row each: the scores whose mean is drawn, and their factor."""
 
 
 class Bar(NamedTuple):
@@ -91,6 +114,48 @@ def draw(rows: list[Bar]) -> Drawing:
     return Drawing("results", TITLE, figure)
 
 
+def draw_doses(every: Mapping[str, Row]) -> Drawing:
+    """Draw scores over captions a picture: rows of panels for :data:`SCORES`, columns for numbers of pictures.
+
+    Retrieval has the lines with right pictures alone: without them recall is chance.
+
+    Args:
+        every: all rows of results; those of the topic doses count.
+    """
+    doses = sorted({(int(pictures), int(captions)) for pictures, captions in map(_dose, every) if pictures})
+    columns, ticks = sorted({dose[0] for dose in doses}), sorted({dose[1] for dose in doses})
+    with drawing_style("doses"):
+        figure = Figure(figsize=(WIDTH, 6.4), layout="constrained")
+        panels = figure.subplots(len(SCORES), len(columns), squeeze=False, sharex=True, sharey="row")
+        for place, pictures in enumerate(columns):
+            panels[0][place].set_title(f"{pictures:,}\npictures", fontsize=9)
+            for axes, (title, (keys, factor)) in zip(panels[:, place], SCORES.items(), strict=True):
+                for label, (ending, colour, dashes, marker) in LINES.items():
+                    if "R@" in title and colour != BLUE:
+                        continue
+                    named = {x: every.get(f"doses/{pictures}-{x}{ending}") for x in ticks}
+                    points = [(x, [pooled(row, key) for key in keys]) for x, row in named.items() if row]
+                    means = [factor * sum(one.value for one in found if one) / len(keys) for _, found in points]
+                    axes.plot(
+                        [x for x, _ in points], means, color=colour, linestyle=dashes, marker=marker, markersize=4,
+                        label=label,
+                    )  # fmt: skip
+                axes.set_xticks(ticks)
+                axes.tick_params(labelsize=8)
+        for axes, title in zip(panels[:, 0], SCORES, strict=True):
+            axes.set_ylabel(title)
+        figure.supxlabel("captions a picture", fontsize=9)
+        figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9)
+    return Drawing("doses", "STS Benchmark, SICK and R@10 over captions a picture; the tables have the numbers", figure)
+
+
+def _dose(key: str) -> tuple[str, str]:
+    """Return the pictures and the captions a picture in the key of a row; empty for a row of no dose."""
+    found = re.match(r"doses/(\d+)-(\d+)", key)
+    return (found[1], found[2]) if found else ("", "")
+
+
 if __name__ == "__main__":
     for chart in CHARTS:
         chart.file.write_text(draw(bars(chart.page.read_text("utf-8"), chart.tables)).svg(), "utf-8")
+    DOSES.write_text(draw_doses(rows(Path())).svg(), "utf-8")

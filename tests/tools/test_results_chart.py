@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.results_chart import CHARTS, Bar, Chart, bars, draw
+from pipeline.results.records import rows
+from tools.results_chart import CHARTS, DOSES, Bar, Chart, bars, draw, draw_doses
 
 TABLE = """
 text | 1.0 | 2.0 |
@@ -46,3 +47,13 @@ def test_chart_in_the_pages_has_each_name_and_number_of_the_table(repository: Pa
     assert {row.system for row in rows} <= set(committed)
     assert "0" in committed
     assert "100" in committed
+
+
+def test_chart_of_doses_has_the_points_of_the_rows(repository: Path) -> None:
+    def points(svg: str) -> list[tuple[int, int]]:
+        return [(round(float(x)), round(float(y))) for x, y in re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', svg)]
+
+    committed, drawn = (repository / DOSES).read_text("utf-8"), draw_doses(rows(repository)).svg()
+    assert texts(committed) == texts(drawn), "run `python -m tools.results_chart`"
+    assert points(committed) == points(drawn)
+    assert len(points(committed)) > 20
