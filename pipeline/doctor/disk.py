@@ -68,8 +68,8 @@ def _room(name: str, context: Context) -> str:
     cache = context.ask("dvc").get("cache")
     if cache and not Path(cache).is_relative_to(context.root):  # one clone does not know what others keep there
         return f"Other clones may use the cache: make room as docs/lab.md says, or {_OTHERWISE[name]}."
-    means = "`dvc exp remove` what you no longer need, then `dvc gc --all-commits --all-experiments`"
-    return f"Make room: {means} (with `--workspace` alone all other results are deleted); or {_OTHERWISE[name]}."
+    means = "`dvc gc --all-commits` (experiments keep their numbers, and with `--all-experiments` their outputs)"
+    return f"Make room: {means}, or {_OTHERWISE[name]}."
 
 
 def _folders(context: Context) -> dict[str, Path]:

@@ -56,7 +56,7 @@ def test_only_a_full_disk_is_advised_to_drop_results(project, monkeypatch):
     assert any("docs/lab.md" in todo for todo in found)
     assert not any("dvc gc" in todo for todo in found)  # one clone does not know what others keep there
     project.facts["dvc"] = {"cache": str(project.folder / ".dvc/cache/files/md5")}
-    assert any("`dvc gc --all-commits --all-experiments`" in one.todo for one in project.check(check_disk))
+    assert any("`dvc gc --all-commits`" in one.todo for one in project.check(check_disk))
 
 
 def test_a_read_only_folder(project, tmp_path: Path, monkeypatch) -> None:
