@@ -30,11 +30,12 @@ def test_steps_give_the_numbers_of_torch_also_from_a_saved_state(name):
     assert torch.equal(trained(getattr(optimisers, name)), trained(getattr(torch.optim, name)))
 
 
-def test_training_and_networks_of_pictures_leave_torchs_compiler_alone():
+def test_training_networks_of_pictures_and_tfidf_leave_torchs_compiler_and_scikit_learn_alone():
     code = """if True:
         import sys, torch
         from sightword.compute.devices import OwnRandom
         from sightword.compute.optimisers import Adam
+        from sightword.evaluation.semantics.tfidf import TfIdf
         from sightword.features import vision
         from sightword.features.utilisation import skeleton
         from sightword.features.backbones import find_backbone
@@ -45,7 +46,8 @@ def test_training_and_networks_of_pictures_leave_torchs_compiler_alone():
         adam.step()
         adam.zero_grad()
         skeleton(find_backbone("efficientnet_lite2"))
-        assert not {"torch._dynamo", "sympy"} & sys.modules.keys()
+        TfIdf(["one dog"]).prepare(["dogs"])
+        assert not {"torch._dynamo", "sympy", "sklearn"} & sys.modules.keys()
         from torchvision.ops import roi_align  # what was put off still works
         assert roi_align(torch.ones(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 2.0, 2.0]])], 1).shape == (1, 1, 1, 1)
     """

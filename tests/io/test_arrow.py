@@ -19,7 +19,7 @@ def test_a_stage_loads_no_pandas_until_a_table_becomes_a_frame(repository, tmp_p
         import runpy, sys
         sys.argv = ["stages", "corpus"]
         runpy.run_module("stages", run_name="__main__")
-        assert "pyarrow" in sys.modules and not {"pandas", "torch"} & sys.modules.keys()
+        assert "pyarrow" in sys.modules and not {"pandas", "torch", "scipy", "h5py"} & sys.modules.keys()
         import pyarrow as pa
         from sightword.io.files import read_table
         frame = read_table("data/corpus/images.parquet", ["image_id", "split"]).to_pandas()
