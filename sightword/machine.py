@@ -9,10 +9,11 @@ import contextlib
 import getpass
 import math
 import os
+import platform
 import re
 import stat
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from sightword.errors import SetupError
@@ -65,6 +66,11 @@ class Machine:
     def local_store(self) -> Path:
         """A folder for files beside the features: the store, or the cache of a store in object storage."""
         return self.cache if is_address(self.store) else Path(self.store)
+
+    @property
+    def ray_worker(self) -> Machine:
+        """The settings of a Ray worker that computes features or ranks."""
+        return replace(self, device="cuda" if self.ray_gpus else "cpu", threads=self.ray_cpus)
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,18 @@ def current() -> Machine:
         ray_gpus=_share("SIGHTWORD_RAY_GPUS"),
         ray_workers=_count("SIGHTWORD_RAY_WORKERS", 256, least=1),
     )
+
+
+def processor() -> str:
+    """Return the processor's name, family and model, where known: one name may stand for several models."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    except OSError:  # no Linux
+        text = ""
+    found = {name.strip(): value.strip() for name, _, value in (one.partition(":") for one in text.splitlines())}
+    name = found.get("model name") or platform.processor() or platform.machine()
+    kind = [f"{word} {found[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in found]
+    return f"{name} ({', '.join(kind)})" if kind else name
 
 
 def threads(ranks: int = 1) -> int:
@@ -227,7 +245,7 @@ def _store(variable: str) -> str:
 
 
 def _share(variable: str) -> float:
-    """Return a fraction of a GPU or a whole number of GPUs, as Ray takes them; 0 if the variable is not set."""
+    """Return a fraction of a GPU or a whole number, as Ray takes them; 0 if the variable is not set."""
     text = os.environ.get(variable) or "0"
     number = float(text) if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) else -1.0
     if number < 0 or (number > 1 and number != int(number)):

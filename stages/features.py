@@ -96,25 +96,30 @@ def _counts(summary: Summary) -> str:
 
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
+    import functools
+
+    import torch
+
     from sightword import machine
+    from sightword.cluster.workers import Size
     from sightword.compute import devices
+    from sightword.features import distributed
     from sightword.features.compute import ResizedCorpus
-    from sightword.features.distributed import Distribution
     from sightword.storage.store import Store
 
     here = machine.current()
-    store = Store(here.store)
-    distribution = Distribution(here, settings, RESIZED, store) if here.engine == "ray" else None
-    device = distribution.device if distribution else devices.use(here)
+    store, ray = Store(here.store), here.engine == "ray"
+    cluster = functools.partial(distributed.compute, here, settings, RESIZED, store) if ray else None
+    device = torch.device(here.ray_worker.device) if ray else devices.use(here)
     corpus = ResizedCorpus(
         *(image_ids, RESIZED, settings),
         store=store,
         device=device,
         workers=here.workers,
         progress=True,
-        distribution=distribution,
+        cluster=cluster,
     )
-    where = str(distribution) if distribution else devices.describe(device)
+    where = f"workers of Ray with {Size.of(here)}" if ray else devices.describe(device)
     log.info("features: device: %s; feature store: %s (key %s)", where, here.store, corpus.kind[:8])
     return corpus
 

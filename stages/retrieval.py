@@ -75,7 +75,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
         return
     found = measure(
         *(encoder, split, settings),
-        folds=folds, bank=asking, drawn=drawn, machine=here, device=device, folder=LISTS.parent,
+        folds=folds, bank=asking, drawn=drawn, machine=here, device=device,
     )  # fmt: skip
     enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
     with atomic_folder(LISTS) as folder:

@@ -36,7 +36,7 @@ from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.evaluation.ledger import Scoring
 from sightword.io.files import read_text, write_text
 from sightword.io.group_files import write_new
-from sightword.machine import Machine, place
+from sightword.machine import Machine, place, processor
 from sightword.messages import and_more, flat
 
 log = logging.getLogger(__name__)
@@ -278,18 +278,6 @@ def _git(project: Path, *arguments: str) -> str | None:
     with contextlib.suppress(LineageError):
         return git(project, *arguments, seconds=60).strip()
     return None
-
-
-def processor() -> str:
-    """Return the processor's name, family and model, where known: one name may stand for several models."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
-    except OSError:  # no Linux
-        lines = []
-    found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    name = found.get("model name") or platform.processor() or platform.machine()
-    kind = [f"{word} {found[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in found]
-    return f"{name} ({', '.join(kind)})" if kind else name
 
 
 def _device() -> str:

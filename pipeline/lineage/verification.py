@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.lineage.facts import packages_here, processor
+from pipeline.lineage.facts import packages_here
 from pipeline.lineage.hashing import Report, hash_listing, md5_of_text
 from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import CODE, Artefact, Entry
@@ -29,6 +29,7 @@ from pipeline.lineage.revision import put
 from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import DVC_YAML, IGNORE
 from sightword.errors import LineageError
+from sightword.machine import processor
 from sightword.messages import and_more, did_you_mean
 
 _SETTINGS = {"threads": 1, "ranks": 1, "inference": "torch"}

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import sightword
 from sightword.errors import SetupError
+from sightword.machine import processor
 
 PACKAGES = ("ray", "torch", "torchvision", "numpy", "pillow", "pyarrow", "simplejpeg")
 """Packages whose version may change an output, and Ray."""
@@ -31,10 +32,10 @@ Stamp = tuple[int, str]
 class Requirements:
     """The requirements of a run; made where the run was started, and checked on the nodes."""
 
-    versions: Mapping[str, str]
+    versions: tuple[tuple[str, str], ...]
     folder: str
     """The folder in which the run was started."""
-    inputs: Mapping[str, Stamp]
+    inputs: tuple[tuple[str, Stamp], ...]
     """Files that are read, or some of them: a node may have copies of its own."""
     probe: str | None = None
     """A file in the folder into which workers write."""
@@ -43,7 +44,8 @@ class Requirements:
     def here(cls, inputs: Sequence[str], probe: Path | None = None) -> Requirements:
         """Return what this process has: its versions and folder, and some of the files as it sees them."""
         some = inputs[:: -(-len(inputs) // LOOKED_AT) or 1]
-        return cls(versions(), str(Path.cwd()), {path: stamp(path) for path in some}, str(probe) if probe else None)
+        own, stamps = tuple(versions().items()), tuple((path, stamp(path)) for path in some)
+        return cls(own, str(Path.cwd()), stamps, str(probe) if probe else None)
 
     def check(self) -> str:
         """Enter the folder on a worker, compare all, and return the node's kind of processor.
@@ -52,9 +54,10 @@ class Requirements:
             SetupError: the worker has other versions, or does not see the files.
         """
         node = f"node {socket.gethostname()}"
+        wanted = dict(self.versions)
         for name, found in versions().items():
-            if found != self.versions.get(name):
-                expected = f"{self.versions.get(name)}, as where the run was started"
+            if found != wanted.get(name):
+                expected = f"{wanted.get(name)}, as where the run was started"
                 todo = "Install the same versions on all nodes, and start Ray there again."
                 raise SetupError(f"has {name} {found}", where=node, expected=expected, todo=todo)
         todo = (
@@ -65,22 +68,13 @@ class Requirements:
         except OSError as error:
             what = f"cannot enter the project's folder {self.folder} ({error.strerror})"
             raise SetupError(what, where=node, todo=todo) from None
-        for path, expected_stamp in self.inputs.items():
+        for path, expected_stamp in self.inputs:
             if stamp(path) != expected_stamp:
                 raise SetupError(f"does not see the same file {path}", where=node, todo=todo)
         if self.probe is not None and not Path(self.probe).is_file():
             what = f"does not see the store {Path(self.probe).parent}"
             raise SetupError(what, where=node, todo=f"{todo} SIGHTWORD_STORE names the store.")
         return processor()
-
-    def check_once(self) -> None:
-        """Check a worker that was not checked yet for these requirements."""
-        if _checked != [self]:
-            self.check()
-            _checked[:] = [self]
-
-
-_checked: list[Requirements] = []
 
 
 def stamp(path: str) -> Stamp:
@@ -115,13 +109,3 @@ def _code() -> str:
         data = path.read_bytes()
         digest.update(f"{path.relative_to(place).as_posix()} {len(data)}\n".encode() + data)
     return digest.hexdigest()
-
-
-def processor() -> str:
-    """Return the name of this machine's processor, where known."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # no Linux
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import io
 import logging
@@ -13,11 +12,9 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from sightword.cluster.nodes import Requirements
-from sightword.cluster.processes import OrderedMap
 from sightword.cluster.workers import Cluster, Size
 from sightword.errors import SetupError
 from sightword.machine import Machine
@@ -41,10 +38,10 @@ _LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"}
 
 
 @contextlib.contextmanager
-def opened(machine: Machine) -> Iterator[Cluster]:
-    """Yield the cluster; leave or end it at exit.
+def opened(machine: Machine, size: Size) -> Iterator[Cluster]:
+    """Yield the cluster, for workers of this size; leave or end it at exit.
 
-    A local cluster has as many CPUs as ``machine`` has workers, at least enough for one worker of ``ray_cpus``.
+    A local cluster has as many CPUs as ``machine`` has workers, at least enough for one worker of this size.
 
     Raises:
         SetupError: Ray is not installed, or there is no cluster of this version at the address.
@@ -61,42 +58,18 @@ def opened(machine: Machine) -> Iterator[Cluster]:
             _check_answer(address)
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True))
-            cpus = max(machine.workers, machine.ray_cpus)
+            cpus = max(machine.workers, size.cpus)
             options |= {"num_cpus": cpus, "object_store_memory": OBJECTS, "_temp_dir": folder}
             options |= {"include_dashboard": False}
-        stack.enter_context(contextlib.redirect_stdout(_Said()))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # such as that a task is tried again
         handler = signal.getsignal(signal.SIGTERM)
         _connect(ray, address or "local", options)
         stack.callback(ray.shutdown)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # at Ray's own the process aborts with frames of C++
-        yield Cluster(ray, address, machine.ray_workers)
-
-
-@contextlib.contextmanager
-def opened_map(machine: Machine, paths: Sequence[str | None]) -> Iterator[OrderedMap | None]:
-    """Yield a map over items of work that read the files; None without files, since then there is no work.
-
-    Raises:
-        SetupError: there is no cluster, or a node of it has other versions or does not see the files.
-    """
-    there = [path for path in paths if path is not None]
-    if not there:
-        yield None
-        return
-    with opened(machine) as cluster:
-        requirements = Requirements.here(there)
-        log.info("%s, with room for %s", cluster, plural(cluster.slots(Size()), "worker"))
-        yield functools.partial(cluster.ordered_map, requirements=requirements)
-
-
-class _Said(io.TextIOBase):
-    """Logs what Ray prints, such as that a task is tried again: the workers' own lines tell of lost workers."""
-
-    def write(self, text: str) -> int:
-        if text.strip():
-            log.debug("%s", text.rstrip())
-        return len(text)
+        cluster = Cluster(ray, address, size, machine.ray_workers)
+        log.info("%s, with room for %s", cluster, plural(cluster.slots(), "worker"))
+        yield cluster
 
 
 def _imported() -> Any:
@@ -135,12 +108,13 @@ def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
             return
         except SystemExit:  # of Ray's handler of SIGTERM
             raise KeyboardInterrupt from None
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        except Exception as error:  # noqa: BLE001  # Ray raises some of no other class
             failure, where = error, f"RAY_ADDRESS={address}"
         said.seek(0)
         refused = b"InvalidAuthToken" in said.read()
     if address == "local":
-        raise SetupError(f"Ray cannot be started on this machine ({first_line(failure)})")
+        todo = "Run the stage again when the machine has less to do, or without SIGHTWORD_ENGINE."
+        raise SetupError(f"Ray cannot be started on this machine ({first_line(failure).rstrip('.')})", todo=todo)
     if refused:
         todo = "Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or the file ~/.ray/auth_token) to that of the cluster."
         raise SetupError("the cluster refuses the token of this process", where=where, todo=todo)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ import torch
 
 from sightword.cluster.processes import ordered_map
 from sightword.errors import FeaturesError
-from sightword.features.distributed import Distribution, Job, pictures_of
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
@@ -69,6 +68,21 @@ class Summary:
         return self.pictures - self.computed - self.rejected
 
 
+@dataclass(frozen=True)
+class Job:
+    """Pictures of one row group of a shard, and their keys by id."""
+
+    selection: Selection
+    keys: Mapping[str, bytes]
+
+
+def pictures_of(jobs: Iterable[Job], arrays: Iterable[list[tuple[str, Pixels]]]) -> Iterator[tuple[bytes, Pixels]]:
+    """Yield the key and the pixels of each picture of jobs, from what :func:`read_arrays` returned for each job."""
+    for job, found in zip(jobs, arrays, strict=True):
+        for image_id, pixels in found:
+            yield job.keys[image_id], pixels
+
+
 class ResizedCorpus:
     """A folder of resized pictures to compute features of, by the section ``features`` with source ``extract``.
 
@@ -76,7 +90,7 @@ class ResizedCorpus:
         image_ids: the pictures of the corpus.
         resized: the output folder of the stage resize.
         workers: the most processes that decode the shards; 0 decodes in this process.
-        distribution: computes in the workers of a cluster instead.
+        cluster: computes jobs in the workers of a cluster instead, and yields counts of features.
 
     Raises:
         FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.
@@ -93,14 +107,14 @@ class ResizedCorpus:
         device: torch.device,
         workers: int = 0,
         progress: bool = False,
-        distribution: Distribution | None = None,
+        cluster: Callable[[Sequence[Job], Extraction], Iterator[int]] | None = None,
     ) -> None:
         self._pictures, self._rejects = list_pictures(resized), [reject.image_id for reject in read_rejects(resized)]
         _check_ids(set(image_ids), {picture.image_id for picture in self._pictures}, self._rejects, resized)
         self._extraction = Extraction(settings, read_transform(resized), device=device, store=store, measure=True)
         self._keys = [self._extraction.identity.key(picture.sha256) for picture in self._pictures]
         self._workers, self._progress = workers, progress
-        self._distribution = distribution
+        self._cluster = cluster
 
     @property
     def kind(self) -> str:
@@ -141,10 +155,10 @@ class ResizedCorpus:
             return pictures_of(jobs, ordered_map(read_arrays, (job.selection for job in jobs), workers=workers))
 
         def elsewhere(missing: Collection[bytes]) -> Iterator[int]:
-            assert self._distribution is not None
-            return self._distribution.compute(cut(missing), self._extraction)
+            assert self._cluster is not None
+            return self._cluster(cut(missing), self._extraction)
 
-        shared = elsewhere if self._distribution else None
+        shared = elsewhere if self._cluster else None
         return self._extraction.run(listed, read, progress=self._progress, elsewhere=shared)
 
 

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-
-from sightword.cluster.actors import Actors
 from sightword.cluster.nodes import Requirements
 from sightword.cluster.opening import opened
 from sightword.cluster.processes import threaded_map
 from sightword.cluster.workers import Size
 from sightword.compute import devices
 from sightword.errors import FeaturesError
+from sightword.features.compute import Job, pictures_of
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
-from sightword.images.encoding import Pixels
-from sightword.images.shards import GROUP, Selection, read_arrays, read_transform
+from sightword.images.shards import GROUP, read_arrays, read_transform
 from sightword.io.files import Pathish, temporary_name
 from sightword.machine import Machine, is_address
-from sightword.messages import plural
 from sightword.storage.store import Store
-
-log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 """Target duration of a piece, in seconds, when there are enough pictures."""
@@ -39,73 +31,44 @@ PIECES = 4
 """The pieces of each worker, at least, in the rest of the work."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """Pictures of one row group of a shard, and their keys by id."""
+def compute(
+    machine: Machine,
+    settings: FeaturesSettings,
+    resized: Path,
+    store: Store,
+    jobs: Sequence[Job],
+    extraction: Extraction,
+) -> Iterator[int]:
+    """Compute features into the store; yield counts of features, and set the clock of ``extraction``.
 
-    selection: Selection
-    keys: Mapping[str, bytes]
+    The times of the clock are the means of the workers.
 
+    Args:
+        machine: where the run was started.
+        settings: the section ``features``.
+        resized: the output folder of the stage resize, under this name on each node.
+        store: the feature store, which all nodes see.
+        jobs: the pictures.
+        extraction: the kind of feature.
 
-def pictures_of(jobs: Iterable[Job], arrays: Iterable[list[tuple[str, Pixels]]]) -> Iterator[tuple[bytes, Pixels]]:
-    """Yield the key and the pixels of each picture of jobs, from what :func:`read_arrays` returned for each job."""
-    for job, found in zip(jobs, arrays, strict=True):
-        for image_id, pixels in found:
-            yield job.keys[image_id], pixels
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """The settings of a run whose features are computed by a cluster."""
-
-    machine: Machine
-    settings: FeaturesSettings
-    resized: Path
-    store: Store
-
-    @property
-    def device(self) -> torch.device:
-        """The kind of device of the workers."""
-        return torch.device("cuda" if self.machine.ray_gpus else "cpu")
-
-    @property
-    def size(self) -> Size:
-        """The CPUs and GPUs of a worker."""
-        return Size(self.machine.ray_cpus, self.machine.ray_gpus)
-
-    def __str__(self) -> str:
-        return f"workers of Ray with {self.size}"
-
-    def compute(self, jobs: Sequence[Job], extraction: Extraction) -> Iterator[int]:
-        """Compute features into the store; yield counts of features, and set the clock of ``extraction``.
-
-        The times of the clock are the means of the workers.
-
-        Raises:
-            SetupError: there is no cluster, or it cannot do this work.
-            StoreError: the store cannot be written.
-            SightwordError: a worker raised it.
-        """
-        here = replace(self.machine, device=self.device.type, threads=self.machine.ray_cpus)
-        make = functools.partial(Worker, self.settings, self.resized, str(self.store.place), here, extraction.identity)
-        with _probe(self.store, extraction.identity) as probe, opened(self.machine) as cluster:
-            paths = sorted({job.selection.group.path for job in jobs})
-            requirements = Requirements.here(paths, probe)
-            log.info("features: %s, with room for %s", cluster, plural(cluster.slots(self.size), "worker"))
-            pieces = Pieces(jobs)
-            actors = Actors[list[Job], Clock](
-                cluster, make, pieces, count=len(jobs), size=self.size, requirements=requirements
-            )
-            clock = extraction.clock
-            total = Clock()
-            for done in actors.run():
-                pieces.learn(done, actors.most)
-                for name in ("read", "infer", "write"):
-                    setattr(total, name, getattr(total, name) + getattr(done, name))
-                    setattr(clock, name, getattr(total, name) / actors.most)
-                clock.pictures += done.pictures
-                clock.wall = time.perf_counter() - actors.began
-                yield done.pictures
+    Raises:
+        SetupError: there is no cluster, or it cannot do this work.
+        StoreError: the store cannot be written.
+        SightwordError: a worker raised it.
+    """
+    identity, size = extraction.identity, Size.of(machine)
+    make = functools.partial(Worker, settings, resized, str(store.place), machine.ray_worker, identity)
+    with _probe(store, identity) as probe, opened(machine, size) as cluster:
+        requirements = Requirements.here(sorted({job.selection.group.path for job in jobs}), probe)
+        pieces, clock = Pieces(jobs), extraction.clock
+        for done in cluster.each(make, pieces, count=len(jobs), requirements=requirements):
+            pieces.learn(done, cluster.started)
+            for name in ("read", "infer", "write", "pictures"):
+                setattr(clock, name, getattr(clock, name) + getattr(done, name))
+            clock.wall = time.perf_counter() - cluster.began
+            yield done.pictures
+        for name in ("read", "infer", "write"):
+            setattr(clock, name, getattr(clock, name) / max(cluster.started, 1))
 
 
 class Pieces(Iterator[list[Job]]):

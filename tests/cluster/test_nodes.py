@@ -43,8 +43,8 @@ def test_a_large_file_that_differs_at_either_end_is_another_file(tmp_path) -> No
 
 @pytest.mark.parametrize("name", ["Python", "ray", "torch", "Sightword"])
 def test_another_version_is_told(requirements, name) -> None:
-    found = requirements.versions[name]
-    other = dataclasses.replace(requirements, versions={**requirements.versions, name: "0.9"})
+    found = dict(requirements.versions)[name]
+    other = dataclasses.replace(requirements, versions=(*requirements.versions, (name, "0.9")))
     with pytest.raises(SetupError) as caught:
         other.check()
     assert f"has {name} {found}; expected 0.9, as where the run was started. Install the same" in str(caught.value)

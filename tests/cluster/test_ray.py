@@ -21,6 +21,7 @@ from small_disk import apart, on_a_disk
 from sightword import machine
 from sightword.cluster import opening
 from sightword.cluster.opening import opened
+from sightword.cluster.workers import Size
 from sightword.errors import SetupError
 from sightword.images.resized import corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
@@ -72,7 +73,7 @@ def test_ray_half_warm_store_gives_equal_bytes_and_warm_store_no_worker(project,
     assert 0 < computed < PICTURES
     said = project.run("features", store=tmp_path / "half", SIGHTWORD_WORKERS="3", **RAY)
     assert project.taken() == expected
-    assert "features: Ray on this machine, with room for 3 workers\n" in said
+    assert "Ray on this machine, with room for 3 workers\n" in said
     assert int(SPEED.search(said)[1]) == PICTURES - computed
     assert total(said) == f"features: {PICTURES} pictures: {PICTURES - computed} computed, {computed} from store"
     said = project.run("features", store=tmp_path / "half", **RAY)
@@ -126,7 +127,7 @@ def test_another_ray_where_the_run_starts(project, nodes, tmp_path) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001", "head"])
 def test_an_address_that_is_none(address, monkeypatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(SetupError, match=f"RAY_ADDRESS={address}: "), opened(machine.current()):
+    with pytest.raises(SetupError, match=f"RAY_ADDRESS={address}: "), opened(machine.current(), Size()):
         pass
 
 
@@ -140,12 +141,12 @@ def test_sigterm_interrupts_while_ray_starts_and_has_its_own_handler_later(ends,
             os.kill(os.getpid(), signal.SIGTERM)
 
     errors = SimpleNamespace(RayError=OSError)
-    ray = SimpleNamespace(init=start, shutdown=lambda: None, exceptions=errors)
+    ray = SimpleNamespace(init=start, shutdown=lambda: None, nodes=list, exceptions=errors)
     monkeypatch.setattr(opening, "_imported", lambda: ray)
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with pytest.raises(KeyboardInterrupt) if ends else nullcontext(), opened(machine.current()):
+        with pytest.raises(KeyboardInterrupt) if ends else nullcontext(), opened(machine.current(), Size()):
             assert signal.getsignal(signal.SIGTERM) == before
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -227,7 +227,7 @@ def test_by_hand(repository, project, expected, shell) -> None:
     for step in (token, head, other, run.replace("/shared/store", str(shell.store))):
         shell.run(step)
     assert project.taken() == expected
-    assert f"features: Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
+    assert f"Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
     assert f"{PICTURES} computed" in shell.said()
 
 
@@ -240,7 +240,7 @@ def test_slurm_with_ray(repository, project, expected, shell) -> None:
     script = script.replace(" --num-gpus 1", "")
     shell.run(script, SLURM_JOB_NODELIST="nodes", SLURM_JOB_NUM_NODES="2")
     assert project.taken() == expected
-    assert f"features: Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
+    assert f"Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
 
 
 @pytest.mark.full

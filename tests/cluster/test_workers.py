@@ -27,7 +27,7 @@ class Ray:
         return {"CPU": 2.0}
 
     def wait(self, references: list[object], **_: object) -> tuple[list[object], list[object]]:
-        return [], references
+        return [], references  # as after a look's time
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,17 @@ class Ray:
 )
 def test_a_cluster_without_room_is_told_at_once(monkeypatch, caplog, size, free, told) -> None:
     monkeypatch.setattr(workers, "FREE", 0.3)
+    cluster = Cluster(Ray(*free), "head:6379", size, 8)
     with caplog.at_level(logging.WARNING):
-        Cluster(Ray(*free), "head:6379", 8).tell_if_busy(size)
+        cluster.begin()
+        cluster.first([object()])
     expected = f"Ray at head:6379: waiting for {'a node with ' * (size.gpus > 0)}{size}"
     assert [record.getMessage().startswith(expected) for record in caplog.records] == [True] * told
 
 
 def test_a_run_that_waits_tells_of_others_each_minute(monkeypatch, caplog) -> None:
     monkeypatch.setattr(workers, "FREE", 0.0)
-    cluster = Cluster(Ray({"CPU": 0.5}), "head:6379", 8)
+    cluster = Cluster(Ray({"CPU": 0.5}), "head:6379", Size(), 8)
     now = 0.0
 
     def sleep(seconds: float) -> None:
@@ -60,24 +62,23 @@ def test_a_run_that_waits_tells_of_others_each_minute(monkeypatch, caplog) -> No
         now += seconds
 
     monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
-    cluster.tell_if_busy(Size())
+    cluster.begin()
     counts = []
-    for later in (50, 20, 50, 20):
+    for later in (5, 50, 20, 50, 20):
         sleep(later)
-        assert cluster.first([object()], Size(), begun=False) == []
+        assert cluster.first([object()]) == []
         counts.append(len(caplog.records))
-    assert counts == [1, 2, 2, 3]
+    assert counts == [1, 1, 2, 2, 3]
     said = "waiting for 1 CPU, since work of others holds 1.5 of 2 CPUs; `ray status` shows nodes and demands"
     assert {record.getMessage() for record in caplog.records} == {f"Ray at head:6379: {said}"}
 
 
 def test_more_workers_than_a_cluster_takes_are_asked_for_and_no_more_of_a_local_one() -> None:
-    assert Cluster(Ray({}), "head:6379", 8).asked(Size(), 100) == 8
-    assert Cluster(Ray({}), "head:6379", 8).asked(Size(), 3) == 3
-    assert Cluster(Ray({}), "", 8).asked(Size(), 100) == 2
+    assert Cluster(Ray({}), "head:6379", Size(), 8).asked(100) == 8
+    assert Cluster(Ray({}), "head:6379", Size(), 8).asked(3) == 3
+    assert Cluster(Ray({}), "", Size(), 8).asked(100) == 2
 
 
-def test_a_worker_larger_than_this_machine_is_an_error(monkeypatch) -> None:
-    monkeypatch.setattr(workers, "FREE", 0.0)
+def test_a_worker_larger_than_this_machine_is_an_error() -> None:
     with pytest.raises(SetupError, match="Ray on this machine: has no 3 CPUs for a worker"):
-        Cluster(Ray({"CPU": 2.0}), "", 8).tell_if_busy(Size(3))
+        Cluster(Ray({"CPU": 2.0}), "", Size(3), 8).asked(100)

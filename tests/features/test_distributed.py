@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import FeaturesError
-from sightword.features.distributed import Job, Pieces, Worker, pictures_of
+from sightword.features.compute import Job, pictures_of
+from sightword.features.distributed import Pieces, Worker
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings

@@ -12,6 +12,7 @@ from pipeline.lineage import facts
 from pipeline.lineage.facts import Recorder
 from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import read_lock
+from sightword import machine
 from sightword.errors import LineageError
 from sightword.machine import Machine
 
@@ -248,9 +249,9 @@ def test_facts_of_another_run_under_this_name_are_not_believed(ran, tmp_path, ca
 def test_kinds_of_processors_that_share_a_name_are_told_apart(tmp_path, monkeypatch):
     text = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: {}\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 99\n"
     monkeypatch.setattr(Path, "read_text", lambda path, encoding: text.format(1))
-    one = facts.processor()
+    one = machine.processor()
     monkeypatch.setattr(Path, "read_text", lambda path, encoding: text.format(17))
-    assert (one, facts.processor()) == ("AMD EPYC (family 25, model 1)", "AMD EPYC (family 25, model 17)")
+    assert (one, machine.processor()) == ("AMD EPYC (family 25, model 1)", "AMD EPYC (family 25, model 17)")
 
 
 def test_a_machine_without_proc_has_a_processor_too(monkeypatch):
@@ -258,4 +259,4 @@ def test_a_machine_without_proc_has_a_processor_too(monkeypatch):
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(Path, "read_text", absent)
-    assert facts.processor()
+    assert machine.processor()

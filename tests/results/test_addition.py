@@ -7,7 +7,7 @@ import hashlib
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.lineage.facts import processor
+from sightword.machine import processor
 
 pytestmark = pytest.mark.slow
 

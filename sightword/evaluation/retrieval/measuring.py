@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +62,6 @@ def measure(
     drawn: Iterable[tuple[str, str]] | None,
     machine: Machine,
     device: torch.device,
-    folder: Path,
 ) -> Measured:
     """Score an encoder by retrieval on a split.
 
@@ -76,7 +74,6 @@ def measure(
         drawn: picture and attribute of known content; None for pictures of unknown content.
         machine: where captions and pictures are ranked.
         device: the device of this process.
-        folder: a folder for temporary files that all nodes of a cluster see.
 
     Raises:
         ScoringError: the encoder is not compared by the cosine, and the query bank is asked for.
@@ -89,7 +86,7 @@ def measure(
     counts = {"captions": len(split.texts), "pictures": len(split.image_ids), "dimensions": encoder.width}
     encode = partial(encoder.encode, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
     with_bank: dict[str, Any] = {}
-    with ranker(machine, **counts, rankings=2 if bank else 1, device=device, folder=folder) as rank:
+    with ranker(machine, **counts, rankings=2 if bank else 1, device=device) as rank:
         images, sentences = encoder.encode_images(split.features), encode(split.texts)
         ranks = rank(images, sentences, owners, similarity, top=settings.top)
         if bank:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import resource
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ from hypothesis import strategies as st
 
 from sightword import machine
 from sightword.evaluation.retrieval import distributed, ranks
-from sightword.evaluation.retrieval.distributed import WORTH_IT, Worker, write_scoring
+from sightword.evaluation.retrieval.distributed import WORTH_IT, Worker, shared
 from sightword.evaluation.retrieval.parts import Parts, cut, seconds
 from sightword.evaluation.retrieval.ranks import prepare, rank
 from sightword.evaluation.retrieval.similarity import NAMES
@@ -55,11 +51,10 @@ def test_parts_in_any_order_give_the_ranks_and_lists_of_the_whole(similarity, co
     parts = data.draw(st.permutations([slice(*ends[at : at + 2]) for at in range(len(ends) - 1)]))
     scoring = prepare(*corpus, similarity)
     found = Parts(scoring, top)
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranks, "_TILE", tile)
         patch.setattr(ranks, "_BLOCK_BYTES", 8 * 3 * corpus[0].shape[1])
-        write_scoring(Path(folder), scoring)
-        worker = Worker(Path(folder), similarity, top, MACHINE)
+        worker = Worker(similarity, top, MACHINE, *shared(scoring))
         waiting = []
         for part in parts:
             waiting.append((part, found.least()))
@@ -71,7 +66,7 @@ def test_parts_in_any_order_give_the_ranks_and_lists_of_the_whole(similarity, co
 
 
 @pytest.mark.parametrize("similarity", NAMES)
-def test_a_part_is_compared_as_the_whole_side_asks(similarity, tmp_path, monkeypatch):
+def test_a_part_is_compared_as_the_whole_side_asks(similarity, monkeypatch):
     monkeypatch.setattr(ranks, "_TILE", 100)
     random = np.random.default_rng(4)
     images = random.standard_normal((150, 24)).astype(np.float32)
@@ -80,8 +75,7 @@ def test_a_part_is_compared_as_the_whole_side_asks(similarity, tmp_path, monkeyp
     captions = images[owner] + random.standard_normal((450, 24))
     captions[430] *= 1e9  # the longest row is in one part
     scoring = prepare(images, captions, owner, similarity)
-    write_scoring(tmp_path, scoring)
-    worker, found = Worker(tmp_path, similarity, 5, MACHINE), Parts(scoring, 5)
+    worker, found = Worker(similarity, 5, MACHINE, *shared(scoring)), Parts(scoring, 5)
     for part in (slice(400, 450), slice(0, 100), slice(100, 400)):
         found.add(worker((part, found.least())))
     same(found.ranks(), rank(images, captions, owner, similarity, top=5))
@@ -103,30 +97,18 @@ def test_a_usual_test_split_is_little_work_and_a_million_captions_are_many_parts
     assert 29 < len(cut(*small, 1024)) <= len(cut(*wide, 1024)) < len(cut(*large, 1024)) < 1000
 
 
-def test_a_cluster_is_opened_for_all_rankings_together(tmp_path, monkeypatch):
+def test_a_cluster_is_opened_for_all_rankings_together(monkeypatch):
     class OpenedError(Exception):
         pass
 
-    def opened(_):
+    def opened(*_):
         raise OpenedError
 
     monkeypatch.setattr(distributed, "opened", opened)
     size = {"captions": 150_000, "pictures": 30_000, "dimensions": 64}
     assert WORTH_IT / 2 < seconds(*size.values()) < WORTH_IT
     here = replace(MACHINE, engine="ray")
-    with distributed.ranker(here, **size, folder=tmp_path) as one:
+    with distributed.ranker(here, **size) as one:
         assert callable(one)
-    with pytest.raises(OpenedError), distributed.ranker(here, **size, rankings=2, folder=tmp_path):
+    with pytest.raises(OpenedError), distributed.ranker(here, **size, rankings=2):
         pass
-
-
-def test_a_full_disk_is_told_as_one(tmp_path):
-    scoring = prepare(np.eye(300), np.eye(300), np.arange(300), "cosine")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(OSError, match=r"No space left on device: .*images\.npy") as caught:
-            write_scoring(tmp_path, scoring)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.errno == errno.ENOSPC
