@@ -21,6 +21,10 @@ LARGE, NARROW = 1 << 26, 64
 """The least multiplications of a large product, and the least columns, below which oneDNN does not pay."""
 
 
+STEP = 256
+"""Lines, or inner numbers, of a product that changes its shape: oneDNN takes multiples of so many."""
+
+
 def linear(lines: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Return ``lines @ weight.T + bias`` with gradients, as torch does; large products of a training by oneDNN.
 
@@ -83,6 +87,23 @@ def single_product(lines: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return lines @ weight.t()
     found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(lines, weight, None, "none", [], "")
     return found
+
+
+def varying_product(lines: torch.Tensor, weight: torch.Tensor, *, inner: bool = False) -> torch.Tensor:
+    """Return :func:`single_product` where the number of lines, or the ``inner`` size, changes from call to call.
+
+    oneDNN multiplies the part that is a multiple of :data:`STEP`, and torch the rest: torch keeps some megabytes for
+    each shape that oneDNN has multiplied.
+    """
+    size = lines.shape[1] if inner else len(lines)
+    whole = size - size % STEP
+    if not whole or lines.device.type != "cpu" or not _one_dnn(lines.dtype):
+        return lines @ weight.t()
+    if inner:
+        found = single_product(lines[:, :whole], weight[:, :whole])
+        return found.addmm_(lines[:, whole:], weight[:, whole:].t()) if whole < size else found
+    found = single_product(lines[:whole], weight)
+    return torch.cat([found, lines[whole:] @ weight.t()]) if whole < size else found
 
 
 def _one_dnn(dtype: torch.dtype) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from sightword.model import products
-from sightword.model.products import linear
+from sightword.model.products import STEP, linear, varying_product
 
 
 @pytest.mark.parametrize("rows", [3, 70])
@@ -33,3 +33,20 @@ def test_a_linear_layer_under_autocast_is_in_bfloat16(monkeypatch):
     monkeypatch.setattr(products, "LARGE", 0)
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(torch.randn(70, 90), torch.randn(80, 90)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("size", [3, STEP, STEP + 1, 2 * STEP + 100])
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_product_of_any_size_has_the_values_of_float64_and_gives_few_shapes_to_one_dnn(size, inner, monkeypatch):
+    seen, single = set(), products.single_product
+    monkeypatch.setattr(products, "single_product", lambda a, b: (seen.add((*a.shape, *b.shape)), single(a, b))[1])
+    torch.manual_seed(0)
+    lines, weight = (
+        (torch.randn(size, 40).t(), torch.randn(size, 30).t())
+        if inner
+        else (torch.randn(size, 40), torch.randn(30, 40))
+    )
+    found = varying_product(lines, weight, inner=inner)
+    torch.testing.assert_close(found.double(), lines.double() @ weight.double().t(), rtol=0, atol=1e-4)
+    whole = size // STEP * STEP
+    assert seen == ({(40, whole, 30, whole) if inner else (whole, 40, 30, 40)} if whole else set())

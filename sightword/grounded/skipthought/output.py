@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from sightword.model.products import single_product
+from sightword.model.products import varying_product
 
 BYTES, ELSEWHERE = 32_000_000, 1_000_000_000
 """Bytes of the logits of a block of lines on a CPU, and elsewhere."""
@@ -79,14 +79,14 @@ class _OutputLoss(torch.autograd.Function):
             block = states[lines]
             own = logits[: len(block)]
             for part in slices:
-                torch.add(single_product(block, weight[part].to(dtype)), bias[part], out=own[:, part])
+                torch.add(varying_product(block, weight[part].to(dtype)), bias[part], out=own[:, part])
             losses[lines] = _to_gradients(own, targets[lines], scale[lines], d_bias if keep else None)
             if not keep:
                 continue
             back = torch.zeros(block.shape, dtype=wide, device=block.device)
             for part in slices:
-                back += single_product(own[:, part], weight[part].to(dtype).t())
-                d_weight[part] += single_product(own[:, part].t(), block.t())
+                back += varying_product(own[:, part], weight[part].to(dtype).t())
+                d_weight[part] += varying_product(own[:, part].t(), block.t(), inner=True)
             d_states[lines] = back
         if keep:
             ctx.save_for_backward(d_states, d_weight, d_bias)

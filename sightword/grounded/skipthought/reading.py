@@ -16,7 +16,7 @@ from sightword.compute.devices import move
 from sightword.model.cells import GruPass, Weights
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
-from sightword.model.products import single_product
+from sightword.model.products import varying_product
 from sightword.model.recurrent import states_by_torch
 
 
@@ -69,7 +69,7 @@ class _Pass(GruPass):
 
     def gates(self, inputs: torch.Tensor) -> torch.Tensor:
         """Return the inputs' part of the gates: (N, 3H)."""
-        table = single_product(inputs, self.weights.input).add_(self.weights.input_bias)
+        table = varying_product(inputs, self.weights.input).add_(self.weights.input_bias)
         return table.index_select(0, self.places)
 
     def gradients(
@@ -80,9 +80,9 @@ class _Pass(GruPass):
         wide = torch.promote_types(by_inputs.dtype, torch.float32)
         sums = torch.zeros(len(inputs), 3 * hidden, dtype=wide).index_add_(0, self.places, by_inputs.to(wide))
         by_words = sums.roll(-hidden, 1).to(inputs.dtype)  # reset, update, new
-        return single_product(by_words, self.weights.input.t()), Weights(
-            single_product(by_words.t(), inputs.t()),
-            single_product(by_states.t(), before.t()),
+        return varying_product(by_words, self.weights.input.t()), Weights(
+            varying_product(by_words.t(), inputs.t(), inner=True),
+            varying_product(by_states.t(), before.t(), inner=True),
             by_words.sum(0),
             by_states.sum(0),
         )
