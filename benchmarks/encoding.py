@@ -216,7 +216,8 @@ def main() -> None:
         for side, (work, _) in sides.items()
     }
     took = in_turn(works, rounds, look=look, clock=now)
-    rates = {side: [each // sides[side][1] / one for one in seconds] for side, seconds in took.items()}
+    took = {side: [one * sides[side][1] for one in seconds] for side, seconds in took.items()}  # of all sentences
+    rates = {side: [each / one for one in seconds] for side, seconds in took.items()}
     costs(took, f"{each} sentences")
     assert difference < 1e-5, f"the embeddings differ by {difference:.1e}"
     assert cosine > 0.9999, f"the least cosine in bfloat16 is {cosine}"

@@ -7,7 +7,8 @@ the mean of all doses with the same number of captions, Pearson's r with right p
 with wrong ones, of tf-idf, and of two captions without pictures, seed by seed.
 
 A gain's variance is that over pairs of sentences (:mod:`sightword.statistics.bootstrap`, the same draws for all seeds
-and doses) plus that over seeds, where there are several; its interval and tests take the normal distribution.
+and doses) plus that over seeds, where there are several: of one seed, interval and tests are over pairs alone, and too
+sure. Both take the normal distribution, which with few seeds makes them a little too sure as well.
 ``equivalence`` is the larger p of two one-sided tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0.
 """
 
@@ -47,6 +48,8 @@ ENDINGS = {
 """What a row's name ends with, by ``train.pictures`` and ``train.second_caption``."""
 FLOOR = "-tf-idf"
 DOSE = re.compile(r"(\d+)-(\d+)")
+OF_SWEEPS = re.compile(r"doses-(?!passes-)")
+"""The names of the experiments: those of grid-doses-passes have the same doses, and other steps."""
 AGAINST = {
     "none": r"\g<0>-captions-only", "wrong": r"\g<0>-wrong-pictures", "floor": rf"\g<0>{FLOOR}",
     "paraphrase": r"\1-2-captions-only",
@@ -84,7 +87,7 @@ def main() -> None:
     project = Path(sys.argv[1])
     tables: dict[tuple[str, int], PairTable] = {}
     with Repository(project) as repository:
-        known = [one for one in repository.experiments() if (one.experiment or "").startswith("doses-")]
+        known = [one for one in repository.experiments() if OF_SWEEPS.match(one.experiment or "")]
         for commit in tqdm(known, desc="runs", unit="run"):
             name, seed = _place(documents.parse(_text(repository, commit), "params.yaml"))
             key = f"doses/{name}"

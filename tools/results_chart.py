@@ -50,13 +50,13 @@ LINES = {
     "right pictures alone": ("-pictures-only", BLUE, ":", "s"),
     "no pictures": ("-captions-only", ORANGE, "-", "^"),
     "wrong pictures": ("-wrong-pictures", ORANGE, ":", "v"),
-    "tf-idf, no training": ("-tf-idf", GREY, "--", ""),
+    "tf-idf, no training": ("-tf-idf", GREY, "--", "x"),
 }
 """The lines of the doses: what a row's name ends with, and the look."""
 SCORES = {
     "STS Benchmark, 100 r": (("semantics.STSBenchmark.cosine.pearson",), 100.0),
     "SICK, 100 r": (("semantics.SICKRelatedness.cosine.pearson",), 100.0),
-    "R@10 on dev, percent": (
+    "mean R@10 on dev": (
         ("retrieval.dev.full.caption_to_image.r10", "retrieval.dev.full.image_to_caption.r10"),
         1.0,
     ),
@@ -134,7 +134,8 @@ def draw_doses(every: Mapping[str, Row]) -> Drawing:
                     if "R@" in title and colour != BLUE:
                         continue
                     named = {x: every.get(f"doses/{pictures}-{x}{ending}") for x in ticks}
-                    points = [(x, [pooled(row, key) for key in keys]) for x, row in named.items() if row]
+                    every_score = {x: [pooled(row, key) for key in keys] for x, row in named.items() if row}
+                    points = [(x, found) for x, found in every_score.items() if all(found)]
                     means = [factor * sum(one.value for one in found if one) / len(keys) for _, found in points]
                     axes.plot(
                         [x for x, _ in points], means, color=colour, linestyle=dashes, marker=marker, markersize=4,

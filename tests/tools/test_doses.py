@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
-from tools.doses import gains
+from tools.doses import OF_SWEEPS, gains
 
 PAIRS = 300
 KEYS = (("STS12", "a"), ("STS13", "b"), ("STSBenchmark", "cosine"))
@@ -60,3 +60,12 @@ def test_interval_grows_by_the_variance_over_seeds_and_small_gains_are_equivalen
     wide = gains(several)["note.gain.none.2000-2.STSBenchmark"]
     seeds = [r(table(seed, 0.5), KEYS[2]) - r(table(seed, 0.5 + 0.4 * seed), KEYS[2]) for seed in range(3)]
     assert (wide.high - wide.low) / 2 > 1.95 * np.std(seeds, ddof=1) / np.sqrt(3)
+
+
+def test_experiments_with_equal_passes_are_left_out() -> None:
+    names = [
+        "doses-train_pictures500-none-seed0",
+        "doses-floor-train_pictures500",
+        "doses-passes-train_pictures500-none-seed0",
+    ]
+    assert [bool(OF_SWEEPS.match(name)) for name in names] == [True, True, False]
