@@ -45,7 +45,7 @@ if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
 LONGEST = (
     *("test_pages.py", "test_end_to_end.py", "test_ranks_killed.py", "test_lab.py", "test_wheel.py", "test_ray.py"),
     *("test_training.py", "test_ray_lost.py", "test_remotes.py", "test_real_sweep.py", "test_taxonomy.py"),
-    *("test_steps.py", "test_entail_training.py", "test_hypernyms_in_dvc.py", "test_gpu_benchmark.py"),
+    *("test_steps.py", "test_entail_training.py", "test_hypernyms_in_dvc.py", "test_benchmarks.py"),
     *("test_validation.py", "test_features_killed.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),
     *("test_fuzz_readers.py", "test_docs.py", "test_sweep.py", "test_train_killed.py", "test_launcher.py"),
     *("test_pipelines.py", "test_optimisers.py", "test_lockfile.py", "test_notebook.py", "test_installation.py"),
