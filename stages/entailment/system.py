@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pipeline.comparison.parts import Accuracy
 
 SEED = "train.seed"
+PARAMS = "entailment/params.yaml"
 USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     f"train.{name}": ("train.start", (None,))
     for name in (
@@ -25,10 +26,15 @@ USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Check that the encoder from which training starts is there."""
-    train = context.section("entailment/params.yaml:train")
-    if train is not None and train.start:
-        yield from exist(context, {"entailment/params.yaml:train.start": f"{train.encoders}/{train.start}"})
+    """Check the files of the sentence pairs, and of the encoder from which training starts."""
+    pairs, train = (context.section(f"{PARAMS}:{stage}") for stage in ("pairs", "train"))
+    if pairs is None or train is None:
+        return
+    sources = {"train": pairs.train, "dev": pairs.dev, "test": pairs.test}
+    named = {f"pairs.{name}[{place}]": one.path for name in sources for place, one in enumerate(sources[name])}
+    if train.start:
+        named["train.start"] = f"{train.encoders}/{train.start}"
+    yield from exist(context, {f"{PARAMS}:{parameter}": path for parameter, path in named.items()})
 
 
 def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:

@@ -14,6 +14,7 @@ from looks import only, states
 from pipeline.params import recipes, writing
 from sightword.features.packaged import SHA256, packaged_weights
 from stages.checks import check_corpus, check_semantics, check_weights
+from stages.entailment.system import check as check_entailment
 from stages.grounded.system import check as check_grounded
 
 
@@ -204,3 +205,12 @@ def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
         "grounded/params.yaml:evaluate.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
         "grounded/params.yaml:train.scenarios.untrained.start: data/raw/starts/mine does not exist",
     ]
+
+
+def test_the_inputs_of_entailment(project, repository: Path) -> None:
+    assert project.check(check_entailment) == []  # the pipeline is not there
+    shutil.copytree(repository / "entailment", project.folder / "entailment")
+    assert states(project.check(check_entailment)) == {"ok"}
+    project.edit("entailment/params.yaml", "start: null", "start: mine")
+    found = [one.what for one in project.check(check_entailment) if one.state == "problem"]
+    assert found == ["entailment/params.yaml:train.start: data/raw/starts/mine does not exist"]
