@@ -62,7 +62,7 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None, score
         hashes = {path: hash_of(files) for path, files in read.items()}
         run = ran.described(facts, public, hashes)
         kept = {name: score for name, score in run.scores.items() if matches(name)}
-        if not kept:
+        if scores and not kept:
             known = and_more(run.scores, 5)
             raise ParamsError(f"--scores {quote(scores)}: the run has no such score", expected=f"one of {known}")
         run = run.model_copy(update={"scores": kept})

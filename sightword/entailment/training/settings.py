@@ -13,7 +13,7 @@ from sightword.settings import MAX_SEED, Settings
 class EntailSettings(Settings):
     """The encoder of both sentences and its training run; defaults as Vendrov et al. (2016), section 5.3."""
 
-    start: str | None = None
+    start: str | None = Field(None, min_length=1)
     """The name of a saved encoder in ``train.encoders`` from whose weights and vocabulary training starts, such as one
     that learned from pictures (proposed by Merkx & Frank 2019, section 5); null: random weights. With an encoder
     the parameters from unit to initialisation are not used, but for its similarity, which is that of the energy."""

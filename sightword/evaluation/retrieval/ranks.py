@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from sightword.compute.devices import thread_count
 from sightword.evaluation.retrieval.inputs import Embeddings, embeddings, owners
 from sightword.evaluation.retrieval.similarity import Similarity
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
@@ -243,7 +242,7 @@ def tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[s
     kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
     total = -(-m // side) * -(-n // side)
     bar = tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True)
-    with bar, threadpool_limits(thread_count(), user_api="blas"):  # NumPy's product with as many threads as torch
+    with bar, threadpool_limits(1, user_api="blas"):  # the last digits of a product by several threads depend on them
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
             images = alike.images(slice(block_start, block_stop))

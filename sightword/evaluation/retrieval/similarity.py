@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sightword.compute.devices import thread_count
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.inputs import Embeddings, Which, rows_at_once
 from sightword.evaluation.retrieval.top_k import PRODUCTS, SQUARES, Ties
@@ -29,6 +31,8 @@ LONGEST = 1e140
 """Rows of this length can be squared, and the square multiplied, in float64."""
 
 _SAFE = (1e-200, 1e200)
+_PIECE = 128
+"""Captions of a product, which one thread computes."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +114,14 @@ class _Products(Similarity):
         return found
 
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        if out.device.type == "cpu":  # torch has MKL's product, at half of this speed on an AMD EPYC with AVX-512
-            np.matmul(captions.numpy(), images.numpy().T, out=out.numpy())
-        else:
+        if out.device.type != "cpu":
             torch.mm(captions, images.T, out=out)
+            return
+        # torch has MKL's product, at half of the speed on an AMD EPYC with AVX-512
+        left, right, found = captions.numpy(), images.numpy().T, out.numpy()
+        pieces = [slice(start, start + _PIECE) for start in range(0, len(left), _PIECE)]
+        with ThreadPoolExecutor(thread_count()) as threads:
+            list(threads.map(lambda rows: np.matmul(left[rows], right, out=found[rows]), pieces))
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         return score - self.tie

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from sightword.compute.devices import threads
 from sightword.evaluation.retrieval.inputs import embeddings
+from sightword.evaluation.retrieval.ranks import tiles
 from sightword.evaluation.retrieval.similarity import NAMES, similarity
 from sightword.model import penalty
 from sightword.model.similarity import tie_width
@@ -37,13 +39,11 @@ def longdoubles(name, images, captions):
 
 
 @pytest.mark.parametrize("kind", ["normal", "alike", "steady", "spread"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_err_no_more_than_is_said(name, threads, kind):
+def test_scores_err_no_more_than_is_said(name, count, kind):
     random = np.random.default_rng(1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with threads(count):
         for width in (1, 2, 3, 17, 300, 2048):
             images, captions = (hard(kind, rows, width, random) for rows in (37, 53))
             captions[: len(images)] = images  # errors of 0 too
@@ -56,8 +56,19 @@ def test_scores_err_no_more_than_is_said(name, threads, kind):
             owner = random.integers(0, 37, 53)
             limits = np.broadcast_to(tie, right.shape)[np.arange(53), owner]
             assert (abs(alike.own(owner) - right[np.arange(53), owner]) <= limits).all()
-    finally:
-        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("captions", "images"), [(2, 333), (300, 100)])
+def test_scores_by_any_number_of_threads_have_equal_bytes(captions, images):
+    random = np.random.default_rng(2)
+    alike = made("cosine", random.standard_normal((images, 2048)), random.standard_normal((captions, 2048)))
+    found = set()
+    for count in (1, 2, 3, 4):
+        with threads(count):
+            found.add(
+                b"".join(scores.numpy().tobytes() for _, _, scores in tiles(alike, slice(0, captions), progress=False))
+            )
+    assert len(found) == 1
 
 
 def test_large_work_takes_the_compiled_kernel(monkeypatch):
