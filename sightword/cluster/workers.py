@@ -128,8 +128,8 @@ class Cluster:
         options = {"num_cpus": self.size.cpus, "num_gpus": self.size.gpus}
         actor = ray.remote(_Actor).options(**options, max_restarts=TRIES - 1, max_task_retries=-1)
         arguments = [self._put(one) for one in shared]
-        workers = [actor.remote(requirements, make, *arguments) for _ in range(self.asked(count))]
-        running = {worker.start.remote(): worker for worker in workers}
+        workers = [actor.remote(requirements, make) for _ in range(self.asked(count))]
+        running = {worker.start.remote(*arguments): worker for worker in workers}
         starts, processors = {*running}, set[str]()
         try:
             while running:
@@ -151,7 +151,7 @@ class Cluster:
                         for needless in (worker, *(running.pop(one) for one in starts & running.keys())):
                             ray.kill(needless)
                     else:
-                        running[worker.work.remote(piece)] = worker
+                        running[worker.work.remote(piece, *arguments)] = worker
         finally:
             for worker in workers:
                 ray.kill(worker)
@@ -234,21 +234,24 @@ class Cluster:
 
 
 class _Actor:
-    """A worker's side: each result comes with whether Ray had to start the worker again for it."""
+    """A worker's side: each result comes with whether Ray had to start the worker again for it.
 
-    def __init__(self, requirements: Requirements, make: Callable[..., Callable[[Any], Any]], *shared: Any) -> None:
-        self._requirements, self._make, self._shared = requirements, make, shared
+    What is shared comes with each call: Ray does not keep large arguments of the constructor for a later start.
+    """
+
+    def __init__(self, requirements: Requirements, make: Callable[..., Callable[[Any], Any]]) -> None:
+        self._requirements, self._make = requirements, make
         self._work: Callable[[Any], Any] | None = None
 
-    def start(self) -> tuple[str, bool]:
+    def start(self, *shared: Any) -> tuple[str, bool]:
         kind = self._requirements.check()
-        self._work = self._make(*self._shared)
+        self._work = self._make(*shared)
         return kind, False
 
-    def work(self, piece: Any) -> tuple[Any, bool]:
+    def work(self, piece: Any, *shared: Any) -> tuple[Any, bool]:
         again = self._work is None
         if self._work is None:
-            self.start()
+            self.start(*shared)
         assert self._work is not None
         return self._work(piece), again
 

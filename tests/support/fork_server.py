@@ -60,10 +60,12 @@ os.umask(umask)
 job = json.dumps([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
 socket.send_fds(server, [len(job).to_bytes(4, "big")], [0, 1, 2])
 server.sendall(job)
-child = int.from_bytes(server.recv(4), "big")
+def told():
+    return int.from_bytes(server.recv(4) or sys.exit("the fork server has ended"), "big")
+child = told()
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, _: os.kill(child, number))
-status = int.from_bytes(server.recv(4), "big")
+status = told()
 if os.WIFSIGNALED(status):
     signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
     os.kill(os.getpid(), os.WTERMSIG(status))
