@@ -23,7 +23,6 @@ from made_once import made_once
 if TYPE_CHECKING:
     from browser import Browser
     from small_run import SmallRun
-    from tiny_project import TinyProject
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: whatever is started here would not hear Ctrl-C, which some tests press.
@@ -75,14 +74,6 @@ def small_run(tmp_path_factory) -> SmallRun:
     from small_run import SmallRun, compute
 
     return SmallRun(made_once(tmp_path_factory, "small-run", lambda folder: compute(REPOSITORY, folder)))
-
-
-@pytest.fixture(scope="session")
-def tiny_project(tmp_path_factory) -> TinyProject:
-    """Three stages that take no time, run once for all processes of the tests; a test works in a copy."""
-    from tiny_project import TinyProject
-
-    return TinyProject(made_once(tmp_path_factory, "tiny-project", TinyProject), run=False)
 
 
 @pytest.fixture(scope="session")

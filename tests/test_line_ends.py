@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from checkout import Checkout
+from tiny_project import tiny_project
 
 from pipeline import new_project
 
@@ -70,8 +71,8 @@ def test_clone_with_crlf_has_the_status_of_the_original(clones) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attributes", [True, False])
-def test_clone_with_crlf_of_a_finished_run_is_up_to_date(repository, tiny_project, tmp_path, attributes) -> None:
-    project = tiny_project.copy(tmp_path / "project")
+def test_clone_with_crlf_of_a_finished_run_is_up_to_date(repository, tmp_path_factory, tmp_path, attributes) -> None:
+    project = tiny_project(tmp_path_factory).copy(tmp_path / "project")
     if attributes:
         project.write(".gitattributes", (repository / ".gitattributes").read_text())
         project.commit("line ends")

@@ -6,6 +6,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+from tiny_project import tiny_project
 
 from pipeline import pipelines
 from pipeline.doctor.project import check_leftovers
@@ -22,9 +23,9 @@ KEY = "metrics/all.json:big-one-1"
 
 
 @pytest.fixture(scope="module")
-def run(tiny_project, tmp_path_factory):
+def run(tmp_path_factory):
     """The project of three stages with a pipeline of four items, run once and committed."""
-    project = tiny_project.copy(tmp_path_factory.mktemp("matrix") / "project")
+    project = tiny_project(tmp_path_factory).copy(tmp_path_factory.mktemp("matrix") / "project")
     project.add_matrix_pipeline()
     project.do("dvc", "repro", "-q", "many/dvc.yaml")
     project.commit("four items")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from tiny_project import tiny_project
 
 from pipeline import pipelines, systems
 from pipeline.cli import main
@@ -29,9 +30,9 @@ FOURTH, FACTOR = "extra/dvc.yaml:fourth", "extra/params.yaml:fourth.factor"
 
 
 @pytest.fixture(scope="module")
-def both(tiny_project, tmp_path_factory):
+def both(tmp_path_factory):
     """A project of two pipelines: three stages and one, each run once."""
-    project = tiny_project.copy(tmp_path_factory.mktemp("both") / "project")
+    project = tiny_project(tmp_path_factory).copy(tmp_path_factory.mktemp("both") / "project")
     project.add_second_pipeline()
     project.do("dvc", "repro", "-q")
     assert not (project.folder / "extra/dvc.lock").exists()  # the first pipeline only
@@ -267,9 +268,9 @@ def test_a_sweep_varies_the_second_pipeline(changed, monkeypatch, capsys):
 
 
 @pytest.fixture(scope="module")
-def fresh(tiny_project, tmp_path_factory):
+def fresh(tmp_path_factory):
     """A project whose second pipeline was never run, and an experiment and a remote of the first."""
-    project = tiny_project.copy(tmp_path_factory.mktemp("fresh") / "project")
+    project = tiny_project(tmp_path_factory).copy(tmp_path_factory.mktemp("fresh") / "project")
     project.add_second_pipeline()
     project.write("extra/.dvcignore", "dvc.yaml\n")
     project.do("dvc", "remote", "add", "-q", "-d", "lab", str(project.folder.parent / "remote"))

@@ -82,7 +82,7 @@ def test_a_page_is_no_store(server, tmp_path, capsys, page) -> None:
 
 def test_a_page_is_named_with_its_type(server) -> None:
     always(server, 200, PAGES["well-formed"][0], Content_Type="text/html")
-    assert "(the answer is text/html, not S3's listing)" in refused(read, Store("s3://lab/store"), some([1]))
+    assert "(the answer is text/html, not S3's listing" in refused(read, Store("s3://lab/store"), some([1]))
 
 
 def test_writes_that_a_page_answers_are_errors_after_a_listing(server) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from unittest import mock
 
 import fork_server
+import pytest
+from made_once import made_once
 
 from pipeline.lineage.facts import Recorder
 from sightword.machine import Machine
@@ -260,3 +262,8 @@ class TinyProject:
     def audit(self, *arguments: str, store: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``sightword audit``."""
         return self.run("sightword", "audit", *arguments, **({"SIGHTWORD_STORE": str(store)} if store else {}))
+
+
+def tiny_project(factory: pytest.TempPathFactory) -> TinyProject:
+    """Return the project, run once for all processes of the tests; a test works in a copy."""
+    return TinyProject(made_once(factory, "tiny-project", TinyProject), run=False)
