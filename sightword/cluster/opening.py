@@ -108,7 +108,10 @@ def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
             return
         except SystemExit:  # of Ray's handler of SIGTERM
             raise KeyboardInterrupt from None
-        except Exception as error:  # noqa: BLE001  # Ray raises some of no other class
+        except Exception as error:
+            named = isinstance(error, (OSError, RuntimeError, ValueError, ray.exceptions.RayError))
+            if not named and type(error) is not Exception:  # of no other class: a node of Ray's that does not start
+                raise
             failure, where = error, f"RAY_ADDRESS={address}"
         said.seek(0)
         refused = b"InvalidAuthToken" in said.read()

@@ -87,6 +87,6 @@ def _compiled(network: nn.Module, shape: tuple[int, ...], precision: Precision, 
             "ENABLE_CPU_PINNING": False,
         }
         return openvino.Core().compile_model(steps.build(), "CPU", options)
-    except Exception as error:  # OpenVINO and torch raise what they like
+    except Exception as error:  # the converter runs the network and its own rules, each with classes of its own
         what = f"OpenVINO cannot compile the network ({type(error).__name__})"
         raise SetupError(what, where=_WHERE, todo="Leave the variable out: torch computes every network.") from error
