@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import logging
 import time
@@ -34,8 +33,8 @@ log = logging.getLogger(__name__)
 
 BLOCK = 64
 """Computed features that are yielded together."""
-LONG_ENOUGH = 1e12
-"""Floating-point operations from which the share of the machine's peak is measured: seconds of work on a CPU."""
+MANY = 1_000
+"""Pictures from which the share of the machine's peak is measured, which takes seconds, as torch loads its compiler."""
 
 Read = Callable[[Collection[bytes]], Iterable[tuple[bytes, Pixels]]]
 """Returns the pixels of pictures by their keys, each with its key, in any order."""
@@ -99,14 +98,6 @@ class Extraction:
             kernel=_kernel(device, settings.precision, self._inference),
         )
 
-    @functools.cached_property
-    def _flops(self) -> int:
-        """Floating-point operations a picture, counted before features are computed: torch loads its compiler for it.
-
-        FeaturesError if the network does not take crops of this size.
-        """
-        return flops_a_picture(self._skeleton, self._transform)
-
     @property
     def origin(self) -> Origin:
         """The attributes of ``features.h5`` that state how its features were made."""
@@ -133,8 +124,7 @@ class Extraction:
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
-            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`; or the network does not take
-                crops of this size.
+            WeightsError, FeaturesError: as :meth:`Weights.load` and :class:`Extractor`.
         """
         missing = dict.fromkeys(keys)
         self.clock = Clock()
@@ -146,13 +136,14 @@ class Extraction:
                 yield found, values
             if not missing:
                 return
-            self.clock.flops_a_picture = self._flops
             if elsewhere:
                 for count in elsewhere(missing):
                     bar.update(count)
                 yield from self._written(missing)
                 return
-            if self._measure and len(missing) * self._flops >= LONG_ENOUGH:  # now, while little memory is in use
+            self.load()
+            if self._measure and len(missing) >= MANY:  # now, while little memory is in use
+                self.clock.flops_a_picture = flops_a_picture(self._skeleton, self._transform)
                 self.clock.peak = peak_flops(self._settings.precision, self._device)
             yield from self.compute(missing, read, bar)
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,7 +129,7 @@ class Drawing:
 
     def in_page(self) -> str:
         """Return the markup of one ``svg`` element that fits any page and any width."""
-        text = self._saved(transparent=True)
+        text = self._clear
         text = text[text.index("<svg") :].strip()
         text = re.sub(r"\s*<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
         for size in ("width", "height"):
@@ -143,7 +144,7 @@ class Drawing:
 
     def svg(self) -> str:
         """Return the text of an SVG file, on white."""
-        text = self._saved(transparent=False).replace(INK, "#000000")
+        text = self._clear.replace("fill: none", "fill: #ffffff", 1).replace(INK, "#000000")
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
     def png(self) -> bytes:
@@ -156,11 +157,14 @@ class Drawing:
         picture.save(small, "PNG", optimize=True)
         return small.getvalue()
 
-    def _saved(self, *, transparent: bool) -> str:
+    @cached_property
+    def _clear(self) -> str:
+        """The text of an SVG file without a background, which comes first; the layout is then done, for a PNG too."""
         buffer = io.StringIO()
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         with drawing_style(self.name):
-            self.figure.savefig(buffer, format="svg", transparent=transparent, metadata=nothing)
+            self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+        self.figure.set_layout_engine("none")
         return re.sub(r'\bd="([^"]*)"', lambda found: f'd="{_short(found[1])}"', buffer.getvalue())
 
 

@@ -34,6 +34,7 @@ def test_files_have_the_same_bytes_and_need_no_page() -> None:
     with mpl.rc_context({"font.size": 30, "savefig.dpi": 10, "svg.hashsalt": "else"}):
         assert saved() == before
     svg, png = before
+    assert "fill: #ffffff" in svg[: svg.index("axes_1")]  # white paper below the axes
     assert "date" not in svg
     assert "currentColor" not in svg
     assert "var(" not in svg
