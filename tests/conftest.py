@@ -39,14 +39,17 @@ os.environ["PATH"] = (
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 LONGEST = (
-    *("test_pages.py", "test_end_to_end.py", "test_ranks_killed.py", "test_lab.py", "test_wheel.py", "test_ray.py"),
-    *("test_training.py", "test_ray_lost.py", "test_remotes.py", "test_real_sweep.py", "test_taxonomy.py"),
+    *("test_pages.py", "test_end_to_end.py", "test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_docs.py"),
+    *("test_lab.py", "test_wheel.py", "test_real_sweep.py", "test_taxonomy.py", "test_training.py", "test_remotes.py"),
     *("test_steps.py", "test_entail_training.py", "test_hypernyms_in_dvc.py", "test_benchmarks.py"),
     *("test_validation.py", "test_features_killed.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),
-    *("test_fuzz_readers.py", "test_docs.py", "test_sweep.py", "test_train_killed.py", "test_launcher.py"),
+    *("test_fuzz_readers.py", "test_sweep.py", "test_train_killed.py", "test_launcher.py"),
     *("test_pipelines.py", "test_optimisers.py", "test_lockfile.py", "test_notebook.py", "test_installation.py"),
 )
-"""Files that take long. They begin first, so that no process is left alone with one of them at the end."""
+"""Files that take long. They begin first, so that no process is left alone with one of them at the end.
+
+A process takes a file early, before the last test of another: `test_docs.py`, a short one, before a test of minutes.
+"""
 
 
 def pytest_xdist_setupnodes(specs: list[Any]) -> None:
