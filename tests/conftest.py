@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do, before torch is loaded
 # Test processes share the cores already. A test that is about threads sets their number.
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
     from browser import Browser
     from small_run import SmallRun
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # In the background of a shell: whatever is started here would not hear Ctrl-C, which some tests press.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# In the background of a shell SIGINT is ignored, and whatever is started here would not hear Ctrl-C, which some tests
+# press. After SIGTERM too fixtures end what they have started.
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.default_int_handler)
 
 settings.register_profile("sightword", deadline=None)  # a busy machine is no defect
 settings.load_profile("sightword")
@@ -38,18 +38,25 @@ os.environ["PATH"] = (
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-if run := os.environ.get("PYTEST_XDIST_TESTRUNUID"):
-    fork_server.share(Path(tempfile.gettempdir()) / f"fork-server-{run}", os.getppid())
-
 LONGEST = (
-    *("test_pages.py", "test_end_to_end.py", "test_ranks_killed.py", "test_lab.py", "test_wheel.py", "test_ray.py"),
-    *("test_training.py", "test_ray_lost.py", "test_remotes.py", "test_real_sweep.py", "test_taxonomy.py"),
+    *("test_pages.py", "test_end_to_end.py", "test_ray.py", "test_ranks_killed.py", "test_ray_lost.py", "test_docs.py"),
+    *("test_lab.py", "test_wheel.py", "test_real_sweep.py", "test_taxonomy.py", "test_training.py", "test_remotes.py"),
     *("test_steps.py", "test_entail_training.py", "test_hypernyms_in_dvc.py", "test_benchmarks.py"),
     *("test_validation.py", "test_features_killed.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),
-    *("test_fuzz_readers.py", "test_docs.py", "test_sweep.py", "test_train_killed.py", "test_launcher.py"),
+    *("test_fuzz_readers.py", "test_sweep.py", "test_train_killed.py", "test_launcher.py"),
     *("test_pipelines.py", "test_optimisers.py", "test_lockfile.py", "test_notebook.py", "test_installation.py"),
 )
-"""Files that take long. They begin first, so that no process is left alone with one of them at the end."""
+"""Files that take long. They begin first, so that no process is left alone with one of them at the end.
+
+A process takes a file early, before the last test of another: `test_docs.py`, a short one, before a test of minutes.
+"""
+
+
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """Start the processes of the tests as copies of one that has loaded the large packages."""
+    os.environ[fork_server.SHARED] = str(fork_server.programs())
+    for spec in specs:
+        spec.python = str(fork_server.programs() / fork_server.WORKER)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -3,13 +3,13 @@
 A stage on a few pictures takes half a second, and Python takes three to load torch and pandas before. The process here
 loads no module of this project. A command forks a copy, which has the caller's user, arguments, variables, working
 folder and open files, and ends when the caller does. What the copy starts as `sys.executable -m` is a copy again.
+The processes of the tests are copies too, whose `sys.executable` is Python.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 import traceback
+import types
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,6 +39,12 @@ PACKAGES = (
 )
 FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 """Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
+
+WORKER = "pytest-worker"
+"""The program that runs `-c` as Python does, for processes of the tests."""
+
+SHARED = "SIGHTWORD_TEST_PROGRAMS"
+"""Variable that names the folder of programs for all processes of the tests."""
 
 PEER_GROUPS = 59
 """``SO_PEERGROUPS`` of Linux."""
@@ -73,18 +80,6 @@ sys.exit(os.WEXITSTATUS(status))
 """
 
 _started: dict[tuple[str, ...], tuple[Path, subprocess.Popen[bytes]]] = {}
-_common: tuple[Path, int] | None = None
-
-
-def share(folder: Path, owner: int) -> None:
-    """Let the processes of the tests have one server.
-
-    Args:
-        folder: where it is, or goes: the same for all of them.
-        owner: the process with which it ends.
-    """
-    global _common
-    _common = folder, owner
 
 
 def programs(before: tuple[str, ...] = ()) -> Path:
@@ -93,21 +88,15 @@ def programs(before: tuple[str, ...] = ()) -> Path:
     Args:
         before: the beginning of a command whose rest is the process.
     """
-    if before or _common is None:
-        if before not in _started:
-            temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
-            server = begin(Path(temporary.name), os.getpid(), before)
-            atexit.register(temporary.cleanup)
-            atexit.register(end, server)
-            _started[before] = Path(temporary.name), server
-        return _started[before][0] / "bin"
-    top, owner = _common
-    top.mkdir(exist_ok=True)
-    with (top / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (top / "bin").exists():
-            begin(top, owner, before).returncode = 0  # it outlives this process, which does not wait for it
-    return top / "bin"
+    if not before and (shared := os.environ.get(SHARED)):
+        return Path(shared)
+    if before not in _started:
+        temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
+        server = begin(Path(temporary.name), os.getpid(), before)
+        atexit.register(temporary.cleanup)
+        atexit.register(end, server)
+        _started[before] = Path(temporary.name), server
+    return _started[before][0] / "bin"
 
 
 def without_python() -> Path:
@@ -124,7 +113,7 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
     real = Path(sys.executable).parent
     fixed = [(name, os.environ.get(name)) for name in FIXED]
     text = CLIENT.format(python=sys.executable, programs=str(real), place=place, fixed=fixed)
-    for name in ("python", "dvc", "sightword"):
+    for name in ("python", "dvc", "sightword", WORKER):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     (top / "no-python").mkdir()
@@ -152,6 +141,7 @@ def python() -> str:
 def main() -> None:
     """Load the packages, then fork a copy for each command, until the owner has ended."""
     place, owner = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the owner, who hears Ctrl-C too
     owned = os.pidfd_open(int(owner))
     listening = socket.socket(socket.AF_UNIX)
     umask = os.umask(0)  # for other users
@@ -205,6 +195,7 @@ def begun(caller: socket.socket, others: list[socket.socket]) -> int:
     child = os.fork() if text else 0
     if text and child == 0:
         os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         become(caller)
         for other in (caller, *others):
             other.close()
@@ -257,7 +248,13 @@ def run(name: str, arguments: list[str], folder: str, variables: dict[str, str],
     os.environ.update(variables)
     sys.dont_write_bytecode = bool(variables.get("PYTHONDONTWRITEBYTECODE"))
     sys.path[1:1] = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
-    real, sys.executable = Path(sys.executable).parent, str(Path(__file__).with_name("bin") / "python")
+    real = Path(sys.executable).parent
+    if name == WORKER:
+        sys.path[0], sys.argv = "", arguments[:1]
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        exec(arguments[1], vars(main))
+        return
+    sys.executable = str(Path(__file__).with_name("bin") / "python")
     if name == "python":
         sys.path[:1], sys.argv = [folder] * (not safe), arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

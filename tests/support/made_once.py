@@ -12,7 +12,7 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Return a folder, made by the first process that asks.
+    """Return a folder, made by the first process that asks; ``SIGHTWORD_TEST_MADE`` has those of several runs.
 
     Args:
         factory: of pytest.
@@ -20,7 +20,8 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
         make: fills the folder, which does not exist before.
     """
     own = factory.getbasetemp()
-    top = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name
+    run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    top = Path(os.environ.get("SIGHTWORD_TEST_MADE") or run) / name
     top.mkdir(exist_ok=True)
     with (top / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
