@@ -131,6 +131,15 @@ def test_an_address_that_is_none(address, monkeypatch) -> None:
         pass
 
 
+def test_a_local_cluster_without_room_for_its_shared_memory_is_told_before_it_starts(monkeypatch) -> None:
+    monkeypatch.setattr(os, "environ", {name: os.environ[name] for name in os.environ.keys() - {"RAY_ADDRESS"}})
+    monkeypatch.setattr(opening, "_imported", lambda: None)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2e8))
+    said = "Ray on this machine: .* has 200 MB free; expected 268 MB in one of them"
+    with pytest.raises(SetupError, match=said), opened(machine.current(), Size()):
+        pass
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_sigterm_interrupts_while_ray_starts_and_has_its_own_handler_later(ends, monkeypatch) -> None:
     """Ray takes the signal over when it starts."""
