@@ -7,6 +7,7 @@ import importlib
 import io
 import logging
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from sightword.cluster.nodes import SAME_VERSIONS
 from sightword.cluster.workers import Cluster, Size
 from sightword.errors import SetupError
 from sightword.machine import Machine
@@ -136,11 +138,10 @@ def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
     if refused:
         todo = "Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or the file ~/.ray/auth_token) to that of the cluster."
         raise SetupError("the cluster refuses the token of this process", where=where, todo=todo)
-    if "ersion mismatch" in str(failure):
-        lines = [line.strip() for line in str(failure).splitlines() if ": " in line and "ersion" not in line]
-        what = f"the cluster has another version of Ray or Python ({'; '.join(lines)})"
-        todo = "Install the same versions on all nodes, and start Ray there again."
-        raise SetupError(what, where=where, todo=todo)
+    versions = re.findall(r"Ray: (\S+)\s+Python: (\S+)", str(failure))
+    if len(versions) == 2:  # of the cluster, and of this process
+        theirs, own = (f"Ray {version} and Python {python}" for version, python in versions)
+        raise SetupError(f"the cluster has {theirs}", where=where, expected=f"{own}, as here", todo=SAME_VERSIONS)
     raise _silent(address, first_line(failure))
 
 

@@ -121,7 +121,8 @@ def test_a_picture_that_a_worker_cannot_decode(project, nodes, tmp_path) -> None
 @pytest.mark.full
 def test_another_ray_where_the_run_starts(project, nodes, tmp_path) -> None:
     done = run_changed("import ray, runpy; ray.__version__ = '2.1.0'; ", project, tmp_path, nodes.variables)
-    assert "the cluster has another version of Ray or Python (Ray: " in total(done.stderr)
+    own = r"expected Ray 2\.1\.0 and Python 3\S+, as here\. Install the same"
+    assert re.search(rf": the cluster has Ray \d\S+ and Python 3\S+; {own}", total(done.stderr))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001", "head"])
