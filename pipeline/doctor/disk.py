@@ -66,7 +66,8 @@ def _room(name: str, context: Context) -> str:
     if name != "DVC's cache":
         return f"Make room there, or {_OTHERWISE[name]}."
     cache = context.ask("dvc").get("cache")
-    if cache and not Path(cache).is_relative_to(context.root):  # one clone does not know what others keep there
+    # The cache, or a link to it, may be outside of the project, and one clone does not know what others keep there.
+    if cache and not Path(cache).resolve().is_relative_to(context.root.resolve()):
         return f"Other clones may use the cache: make room as docs/lab.md says, or {_OTHERWISE[name]}."
     means = "`dvc gc --all-commits` (experiments keep their numbers, and with `--all-experiments` their outputs)"
     return f"Make room: {means}, or {_OTHERWISE[name]}."

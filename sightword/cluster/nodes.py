@@ -18,6 +18,7 @@ from sightword.machine import processor
 
 PACKAGES = ("ray", "torch", "torchvision", "numpy", "pillow", "pyarrow", "simplejpeg")
 """Packages whose version may change an output, and Ray."""
+SAME_VERSIONS = "Install the same versions on all nodes, and start Ray there again."
 
 LOOKED_AT = 16
 """The most files that a worker compares."""
@@ -58,8 +59,7 @@ class Requirements:
         for name, found in versions().items():
             if found != wanted.get(name):
                 expected = f"{wanted.get(name)}, as where the run was started"
-                todo = "Install the same versions on all nodes, and start Ray there again."
-                raise SetupError(f"has {name} {found}", where=node, expected=expected, todo=todo)
+                raise SetupError(f"has {name} {found}", where=node, expected=expected, todo=SAME_VERSIONS)
         todo = (
             "All nodes need the project's files (shared, or copies by `dvc pull`) and the store, under the same names."
         )

@@ -7,18 +7,23 @@ import importlib
 import io
 import logging
 import os
+import re
 import secrets
+import shutil
 import signal
 import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from sightword.cluster.nodes import SAME_VERSIONS
 from sightword.cluster.workers import Cluster, Size
 from sightword.errors import SetupError
 from sightword.machine import Machine
 from sightword.messages import first_line, plural
+from sightword.messages import size as amount
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +31,8 @@ ANSWER = 10.0
 """The longest wait for an answer of a cluster's address, in seconds."""
 OBJECTS = 1 << 28
 """Bytes of shared memory in a local cluster, for results on their way."""
+SHARED = "/dev/shm"  # noqa: S108 - no file of a guessed name is made there
+"""Where Ray takes these bytes; it takes them in its temporary folder where there are fewer."""
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -33,8 +40,9 @@ _QUIET = {
     "RAY_DISABLE_IMPORT_WARNING": "1",
     "RAY_gcs_rpc_server_connect_timeout_s": "10",
 }
-_LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"}
-"""A local cluster takes work from this process alone, by a token, and its workers have the priority of this process."""
+_LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0", "RAY_preallocate_plasma_memory": "1"}
+"""A local cluster takes work from this process alone, by a token, its workers have the priority of this process, and
+its shared memory is taken at once: others that fill /dev/shm later would end Ray's processes without a word."""
 
 
 @contextlib.contextmanager
@@ -57,6 +65,7 @@ def opened(machine: Machine, size: Size) -> Iterator[Cluster]:
         if address:
             _check_answer(address)
         else:
+            _check_room(SHARED, tempfile.gettempdir())
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True))
             cpus = max(machine.workers, size.cpus)
             options |= {"num_cpus": cpus, "object_store_memory": OBJECTS, "_temp_dir": folder}
@@ -82,6 +91,14 @@ def _imported() -> Any:
         raise SetupError("the engine ray: Ray is not installed", todo=todo) from None
     logging.getLogger("ray").setLevel(logging.ERROR)
     return ray
+
+
+def _check_room(*folders: str) -> None:
+    """Raise SetupError unless a folder that Ray may take has room for :data:`OBJECTS`: Ray itself does not look."""
+    free = {folder: shutil.disk_usage(folder).free for folder in folders if Path(folder).is_dir()}
+    if max(free.values()) < OBJECTS:
+        what = f"Ray on this machine: {' and '.join(f'{one} has {amount(free[one])}' for one in free)} free"
+        raise SetupError(what, expected=f"{amount(OBJECTS)} in one of them", todo="Make room there, or set TMPDIR.")
 
 
 def _check_answer(address: str) -> None:
@@ -121,11 +138,10 @@ def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
     if refused:
         todo = "Set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN (or the file ~/.ray/auth_token) to that of the cluster."
         raise SetupError("the cluster refuses the token of this process", where=where, todo=todo)
-    if "ersion mismatch" in str(failure):
-        lines = [line.strip() for line in str(failure).splitlines() if ": " in line and "ersion" not in line]
-        what = f"the cluster has another version of Ray or Python ({'; '.join(lines)})"
-        todo = "Install the same versions on all nodes, and start Ray there again."
-        raise SetupError(what, where=where, todo=todo)
+    versions = re.findall(r"Ray: (\S+)\s+Python: (\S+)", str(failure))
+    if len(versions) == 2:  # of the cluster, and of this process
+        theirs, own = (f"Ray {version} and Python {python}" for version, python in versions)
+        raise SetupError(f"the cluster has {theirs}", where=where, expected=f"{own}, as here", todo=SAME_VERSIONS)
     raise _silent(address, first_line(failure))
 
 

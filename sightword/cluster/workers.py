@@ -198,9 +198,9 @@ class Cluster:
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except self.ray.exceptions.RayError as error:
-            what = f"a worker was lost {TRIES} times, the last time so: {first_line(error)}"
-            todo = "Perhaps memory ran out: start fewer workers (SIGHTWORD_WORKERS; on a cluster, SIGHTWORD_RAY_CPUS)."
-            raise SetupError(what, todo=todo) from None
+            what = f"a worker was lost {TRIES} times, the last time so: {first_line(error).rstrip('.')}"
+            todo = "start fewer workers (SIGHTWORD_WORKERS; on a cluster, SIGHTWORD_RAY_CPUS)"
+            raise SetupError(what, todo=f"Perhaps memory or /dev/shm is full: {todo}.") from None
 
     def begin(self) -> None:
         """Note whether other work holds the cluster, before this run has workers: Ray itself waits in silence."""

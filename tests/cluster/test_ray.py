@@ -121,13 +121,23 @@ def test_a_picture_that_a_worker_cannot_decode(project, nodes, tmp_path) -> None
 @pytest.mark.full
 def test_another_ray_where_the_run_starts(project, nodes, tmp_path) -> None:
     done = run_changed("import ray, runpy; ray.__version__ = '2.1.0'; ", project, tmp_path, nodes.variables)
-    assert "the cluster has another version of Ray or Python (Ray: " in total(done.stderr)
+    own = r"expected Ray 2\.1\.0 and Python 3\S+, as here\. Install the same"
+    assert re.search(rf": the cluster has Ray \d\S+ and Python 3\S+; {own}", total(done.stderr))
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001", "head"])
 def test_an_address_that_is_none(address, monkeypatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(SetupError, match=f"RAY_ADDRESS={address}: "), opened(machine.current(), Size()):
+        pass
+
+
+def test_a_local_cluster_without_room_for_its_shared_memory_is_told_before_it_starts(monkeypatch) -> None:
+    monkeypatch.setattr(os, "environ", {name: os.environ[name] for name in os.environ.keys() - {"RAY_ADDRESS"}})
+    monkeypatch.setattr(opening, "_imported", lambda: None)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2e8))
+    said = "Ray on this machine: .* has 200 MB free; expected 268 MB in one of them"
+    with pytest.raises(SetupError, match=said), opened(machine.current(), Size()):
         pass
 
 

@@ -42,7 +42,7 @@ def test_a_folder_that_cannot_be_written_to(project, monkeypatch, variable, name
     assert variable in found.todo
 
 
-def test_only_a_full_disk_is_advised_to_drop_results(project, monkeypatch):
+def test_only_a_full_disk_is_advised_to_drop_results_and_none_of_others(project, tmp_path, monkeypatch):
     project.facts["dvc"] = {"cache": "/proc/nothing"}
     refused = only(project.check(check_disk), "problem")
     assert refused.what.startswith("DVC's cache cannot be written to: /proc")
@@ -55,8 +55,12 @@ def test_only_a_full_disk_is_advised_to_drop_results(project, monkeypatch):
     found = [one.todo for one in project.check(check_disk)]
     assert any("docs/lab.md" in todo for todo in found)
     assert not any("dvc gc" in todo for todo in found)  # one clone does not know what others keep there
-    project.facts["dvc"] = {"cache": str(project.folder / ".dvc/cache/files/md5")}
+    own = project.folder / ".dvc/cache"
+    project.facts["dvc"] = {"cache": str(own / "files/md5")}
     assert any("`dvc gc --all-commits`" in one.todo for one in project.check(check_disk))
+    shutil.rmtree(own, ignore_errors=True)
+    own.symlink_to(tmp_path)  # a disk that others use too
+    assert not any("dvc gc" in one.todo for one in project.check(check_disk))
 
 
 def test_a_read_only_folder(project, tmp_path: Path, monkeypatch) -> None:
