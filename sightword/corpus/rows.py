@@ -13,7 +13,7 @@ from sightword.places.place import Place
 
 UNKNOWN = "und"
 """The code of a language that a table leaves open, as in BCP 47."""
-_CODE = re.compile(r"[^\W\d_]+([-_]\w+)*")
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 
 
 class Row(NamedTuple):
@@ -48,7 +48,7 @@ class Records:
         if row.language and not _CODE.fullmatch(row.language):
             what = f"the language {quote(row.language)} is not one code"
             todo = "Give captions in several languages a row each."
-            raise CorpusError(what, where=row.where, expected="a code such as de", todo=todo)
+            raise CorpusError(what, where=row.where, expected="a code such as de or pt-BR", todo=todo)
         own = split if row.split is None else split_name(row.split, row.where)
         if self.images.placed or (row.name, own) != self._last:
             name = check_path(row.name, row.where)

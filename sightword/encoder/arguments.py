@@ -60,7 +60,7 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
     known = np.append(0, np.cumsum(np.concatenate(rows or [np.empty(0, np.int64)]) != UNKNOWN))  # up to each token
     ends = np.cumsum(lengths)
     strange = np.flatnonzero(known[ends] == known[ends - lengths])
-    first = short(ascii(different[strange[0]])) if len(strange) else ""
+    first = quote(different[strange[0]]) if len(strange) else ""
     what = f"%d of %d sentences have no {NOUN[vocabulary.unit]} that the encoder knows (the first: %s)"
     warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(different), first)
     ids_of = dict(zip(different, rows, strict=True))
