@@ -206,14 +206,16 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
 
 
 def _lines() -> Iterator[list[str | bytes]]:
-    """Yield queries from standard input: one by one with a prompt on a terminal, else the lines that are there by now,
-    without empty ones.
+    """Yield queries from standard input: one by one with a prompt on a terminal, else the whole lines that are there by
+    now, without empty ones.
     """
     if not sys.stdin.isatty():
         reader = cast("BufferedReader", sys.stdin.buffer)
+        begun = b""  # a line whose end is not there yet
         while some := reader.read1(_TOGETHER):
-            whole = some if some.endswith(b"\n") else some + reader.readline()
-            yield [line.rstrip(b"\r") for line in whole.split(b"\n") if line.strip()]
+            *lines, begun = (begun + some).split(b"\n")
+            yield [line.rstrip(b"\r") for line in lines if line.strip()]
+        yield [begun] if begun.strip() else []
         return
     import readline  # noqa: F401 - lets the terminal's line be edited, and earlier ones come back
 

@@ -326,14 +326,18 @@ def test_bytes_that_are_no_text_are_told_at_once_on_the_command_line():
 
 
 @pytest.mark.slow
-def test_lines_of_standard_input_are_answered_one_by_one(searcher):
-    lines = b"a red circle\n\n\xff\xfe\n\xd0\xb4\na blue square\r\n"
-    done = subprocess.run([*command(), "--json", "--top", "2"], input=lines, capture_output=True, check=False)
-    assert done.returncode == 1
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer["query"] for answer in found] == ["a red circle", "a blue square"]
+def test_lines_of_standard_input_are_answered_as_each_is_whole(searcher):
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command(), "--json", "--top", "2"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdin.write(b"a red circle\n\n\xff\xfe\n\xd0")
+        process.stdin.flush()
+        assert select.select([process.stdout], [], [], 120)[0], "the first line waits for the rest of the last"
+        out, errors = process.communicate(b"\xb4\na blue square\r\n\na")
+    assert process.returncode == 1
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [answer["query"] for answer in found] == ["a red circle", "a blue square", "a"]
     assert found[1]["pictures"][0]["id"] == searcher.pictures("a blue square", 1).hits[0].picture
-    said = done.stderr.decode()
+    said = errors.decode()
     assert "the query is not valid UTF-8 (byte 1)" in said
     assert "no character of the query is known" in said
     assert "Traceback" not in said

@@ -1,7 +1,7 @@
 """Exact search: the rows of a matrix that are most similar to one vector, or to each of many.
 
 Scores are first computed in float32, with a bound on their error; the few rows that the bound leaves in doubt are
-scored in float64 (:mod:`sightword.evaluation.retrieval.top_k`).
+scored in float64.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import torch
 
 from sightword.compute.devices import pool
 from sightword.errors import SearchError
-from sightword.evaluation.retrieval.top_k import GRID, PRODUCTS, ROUND, SQUARES, Doubles, Rows, Singles, best
+from sightword.evaluation.retrieval.top_k import GRID, PRODUCTS, ROUND, SQUARES, Doubles, Rows, Singles
+from sightword.model.products import single_product
 from sightword.model.shape import ComparisonName
 
 _TILE = 1 << 18
@@ -22,7 +23,7 @@ _EXACT_ROWS = 1024
 _TOGETHER, _SCORES = 256, 1 << 19
 """Queries that are searched together, and their scores at a time: two megabytes, written again and again."""
 _DOUBTFUL = 1 << 22
-"""Most candidates of a query, such as of equal rows, times the queries that are searched together; else half are."""
+"""Most candidates, such as equal rows, of the queries that are searched together; else half of the queries are."""
 
 
 class Found(NamedTuple):
@@ -121,50 +122,54 @@ class Index:
         """Return the scores and the rows, both (Q, top), of the best of the first ``count`` rows."""
         sizes, width = np.array([self._size(query) for query in queries]), self._rows.shape[1]
 
-        def least(last: Singles) -> Doubles:
+        def least(last: Singles) -> Singles:
             low = last.astype(np.float64)
             if self._is_product:
-                return low - 2 * (width + 8) * ROUND - 2 / GRID
-            # The error of a sum of squares is relative, and values below the range of float32 are lost.
-            return low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
+                low = low - 2 * (width + 8) * ROUND - 2 / GRID
+            else:  # the error of a sum of squares is relative, and values below the range of float32 are lost
+                low = low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
+            return np.nextafter(low.astype(np.float32), np.float32(-np.inf))
 
         scaled = (queries / sizes[:, None]).astype(np.float32) if self._is_product else queries
-        kept, found, many = np.empty((len(queries), 0), np.float32), [], np.zeros(len(queries), np.int64)
-        tile = max(top, _SCORES // len(queries))
+        found, held, tile = [], 0, max(top, _SCORES // len(queries))
         for start in range(0, count, tile):
             rough = self._rough(scaled, slice(start, min(start + tile, count)))
-            kept = np.partition(np.concatenate([kept, rough], axis=1) if start else rough, -top, axis=1)[:, -top:]
+            if not start:
+                kept = np.partition(rough, -top, axis=1)[:, -top:]
             query, row = divmod(np.flatnonzero(rough >= least(kept[:, 0])[:, None]), rough.shape[1])
-            found.append((query, start + row, rough[query, row]))
-            many += np.bincount(query, minlength=len(queries))
-            if many.max() * len(many) > _DOUBTFUL and len(queries) > 1:
+            score = rough[query, row]
+            if start:
+                kept = _highest(kept, query, score)
+                still = np.flatnonzero(score >= least(kept[:, 0])[query])
+                query, row, score = query[still], row[still], score[still]
+            found.append((query, start + row, score))
+            held += len(query)
+            if held > _DOUBTFUL and len(queries) > 1:
                 middle = len(queries) // 2
                 halves = [self._search(half, count, top) for half in (queries[:middle], queries[middle:])]
                 return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
         query, row, score = map(np.concatenate, zip(*found, strict=True))
-        order = np.argsort(query, kind="stable")  # of each query in the order of the rows
-        taken = np.arange(many.max()) < many[:, None]
-        rough, candidates = np.full(taken.shape, -np.inf, np.float32), np.zeros(taken.shape, np.int64)
-        rough[taken], candidates[taken] = score[order], row[order]
-
-        def exact(asked: Rows, chosen: Rows) -> Doubles:
-            return np.stack(
-                [
-                    self._exact(queries[one], candidates[one, places], sizes[one])
-                    for one, places in zip(asked.tolist(), chosen, strict=True)
-                ]
-            )
-
-        scores, places = best(rough, top, least, exact)
-        return scores, np.take_along_axis(candidates, places, axis=1)
+        still = np.flatnonzero(score >= least(kept[:, 0])[query])
+        still = still[np.argsort(query[still], kind="stable")]  # of each query in the order of the rows
+        ends = np.bincount(query[still], minlength=len(queries)).cumsum()
+        scores, rows = np.empty((len(queries), top)), np.empty((len(queries), top), np.int64)
+        for one, candidates in enumerate(np.split(row[still], ends[:-1])):
+            exact = self._exact(queries[one], candidates, sizes[one])
+            order = np.argsort(-exact, kind="stable")[:top]
+            scores[one], rows[one] = exact[order], candidates[order]
+        return scores, rows
 
     def _rough(self, queries: Singles, part: slice) -> Singles:
         """Return the scores (Q, n) of some rows in float32."""
         if not self._is_product:
             return self._rough_errors(queries, part)
-        rows = self._rows[part]
-        # One query is limited by memory: NumPy's product is faster than torch's.
-        found: Singles = (rows @ queries[0])[None] if len(queries) == 1 else queries @ rows.T
+        rows, count = self._rows[part], len(queries)
+        if count == 1:  # limited by memory: NumPy's product is faster than torch's
+            found: Singles = (rows @ queries[0])[None]
+        else:  # torch keeps a megabyte for each shape that oneDNN has multiplied: so there are few
+            room = np.zeros((1 << (count - 1).bit_length(), rows.shape[1]), np.float32)
+            room[:count] = queries
+            found = single_product(torch.from_numpy(room), torch.from_numpy(rows)).numpy()[:count]
         found *= self._inverse[part]
         return found
 
@@ -209,6 +214,16 @@ class Index:
         if self._is_product:
             return PRODUCTS.rounded(scores) * (size if self._similarity == "dot" else 1.0)
         return SQUARES.rounded(scores)
+
+
+def _highest(kept: Singles, query: Rows, scores: Singles) -> Singles:
+    """Return the highest of the scores that are kept (Q, top), the least first, and of others of a ``query`` (n,)."""
+    many = np.bincount(query, minlength=len(kept))
+    taken = np.arange(many.max()) < many[:, None]
+    others = np.full(taken.shape, -np.inf, np.float32)
+    others[taken] = scores  # the queries are sorted
+    top = kept.shape[1]
+    return np.partition(np.concatenate([kept, others], axis=1), -top, axis=1)[:, -top:]
 
 
 def _check_finite(vectors: Singles) -> None:
