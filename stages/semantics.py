@@ -34,7 +34,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.encoder.untrained import untrained
-    from sightword.evaluation.semantics import breakdown, figure, tables
+    from sightword.evaluation.semantics import breakdown, tables
     from sightword.evaluation.semantics.evaluation import judge
     from sightword.evaluation.semantics.pair_table import write_pairs
     from sightword.evaluation.semantics.tfidf import TfIdf
@@ -79,7 +79,6 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     with atomic_folder(PLOTS) as folder:
         write_text(folder / "scores.tsv", tables.score_tsv(judged))
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
-        write_text(folder / "systems.svg", figure.draw(tables.compared(judged)))
         write_text(folder / "pairs.tsv", tables.pair_tsv(judged, settings.plot_pairs))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(breakdown.bins(judged)))
     write_text(TABLE, tables.score_csv(judged, found.metrics.get("controls", {})))

@@ -15,7 +15,7 @@ AUDIT = """\
 Show the lineage of a number, figure, model or feature file, back to raw data.
 
 WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
-output such as plots/semantics/systems.svg, models/encoder or
+output such as plots/semantics/systems.tsv, models/encoder or
 data/features/features.h5, the name of a stage, or a hash of DVC's. Each stage has
 a line: whether the current files are still the same (ok, changed since, missing),
 the commit that recorded the stage, and its run. Below are the changes, and doubts

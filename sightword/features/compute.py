@@ -22,7 +22,7 @@ from sightword.io.files import Pathish
 from sightword.messages import and_more
 from sightword.storage.store import Store
 
-GROUPS_A_WORKER = 8
+GROUPS_A_WORKER = 24
 """Row groups that are worth the start of another reading process."""
 
 
