@@ -44,7 +44,7 @@ WORKER = "pytest-worker"
 """The program that runs `-c` as Python does, for processes of the tests."""
 
 SHARED = "SIGHTWORD_TEST_PROGRAMS"
-"""Variable that names the folder of programs for all processes of the tests."""
+"""Variable that names the folder of programs to a process of the tests, which keeps it from others."""
 
 PEER_GROUPS = 59
 """``SO_PEERGROUPS`` of Linux."""
@@ -79,6 +79,7 @@ if os.WIFSIGNALED(status):
 sys.exit(os.WEXITSTATUS(status))
 """
 
+_shared = os.environ.pop(SHARED, "")  # what runs elsewhere, such as on a disk of its own, has a server of its own
 _started: dict[tuple[str, ...], tuple[Path, subprocess.Popen[bytes]]] = {}
 
 
@@ -88,8 +89,8 @@ def programs(before: tuple[str, ...] = ()) -> Path:
     Args:
         before: the beginning of a command whose rest is the process.
     """
-    if not before and (shared := os.environ.get(SHARED)):
-        return Path(shared)
+    if not before and _shared:
+        return Path(_shared)
     if before not in _started:
         temporary = tempfile.TemporaryDirectory(prefix="fork-server-")
         server = begin(Path(temporary.name), os.getpid(), before)
