@@ -45,7 +45,8 @@ KEPT = (
 
 def main() -> None:
     """Add the experiments of projects to their rows, and write the gains."""
-    ratings, tables = read_ratings(sys.argv[1]), {}
+    ratings = read_ratings(sys.argv[1])
+    tables: dict[tuple[str, int], PairTable] = {}
     for project in map(Path, sys.argv[2:]):
         tables |= _rows(project)
     row = Row(
