@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from pipeline.results.records import Row, rows
 from pipeline.results.tables import pooled
@@ -145,6 +146,7 @@ def draw_doses(every: Mapping[str, Row]) -> Drawing:
                 axes.tick_params(labelsize=8)
         for axes, title in zip(panels[:, 0], SCORES, strict=True):
             axes.set_ylabel(title)
+            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
         figure.supxlabel("captions a picture", fontsize=9)
         figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9)
     return Drawing("doses", "STS Benchmark, SICK and R@10 over captions a picture; the tables have the numbers", figure)

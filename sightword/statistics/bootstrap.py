@@ -69,42 +69,49 @@ def resampled(differences: Doubles) -> Resampled | None:
 
 
 def pearson_differences(gold: Doubles, a: Doubles, b: Doubles, *, samples: int, seed: int, name: str = "") -> Doubles:
-    """Return Pearson's r of A minus that of B on pairs drawn with replacement.
+    """Return Pearson's r of A (N,) minus that of B (N,) in each resample (samples,); NaN where one of them is NaN.
+
+    The arguments are those of :func:`resampled_pearson`.
+    """
+    r_a, r_b = resampled_pearson(gold, np.stack([a, b]), samples=samples, seed=seed, name=name)
+    difference: Doubles = r_a - r_b
+    difference[np.abs(difference) < _ROUNDING] = 0.0
+    return difference
+
+
+def resampled_pearson(gold: Doubles, scores: Doubles, *, samples: int, seed: int, name: str = "") -> Doubles:
+    """Return Pearson's r (S, samples) of S systems' scores with people's, on pairs drawn with replacement.
 
     Args:
         gold: (N,) human scores, not constant.
-        a: (N,) scores of A, not constant.
-        b: (N,) scores of B, not constant.
+        scores: (S, N) scores of the systems, none constant; all have the same draws.
         samples: the number of resamples.
         seed: the seed of the draws.
         name: the name of the pairs; other names have other draws from the same seed.
 
     Returns:
-        (samples,) differences; NaN if all drawn scores of people, A or B are the same.
+        (S, samples) correlations; NaN if all drawn scores of people or of the system are the same.
     """
-    g, x, y = ((series - series.mean()) / series.std() for series in (gold, a, b))
-    products = np.column_stack([g, x, y, g * g, x * x, y * y, g * x, g * y])
+    g, *own = ((series - series.mean()) / series.std() for series in (gold, *scores))
+    products = np.column_stack([g, g * g, *own, *(x * x for x in own), *(g * x for x in own)])
     blocks = draws(len(gold), samples, seed, name, block=_IN_CACHE)
-    return np.concatenate([_differences(times @ products / len(gold)) for times in blocks])
+    return np.concatenate([_correlations(times @ products / len(gold)) for times in blocks], axis=1)
 
 
-def _differences(means: Doubles) -> Doubles:
-    """Return the differences from the means (rows, 8) of the products."""
-    g, x, y, gg, xx, yy, gx, gy = means.T
-    of_gold, of_a, of_b = gg - g * g, xx - x * x, yy - y * y
-    flat = np.minimum(np.minimum(of_gold, of_a), of_b) < _ROUNDING
-    of_gold[flat] = np.nan
-    r_a, r_b = (gx - g * x) / np.sqrt(of_gold * of_a), (gy - g * y) / np.sqrt(of_gold * of_b)
-    difference: Doubles = r_a - r_b
-    difference[np.abs(difference) < _ROUNDING] = 0.0
-    return difference
+def _correlations(means: Doubles) -> Doubles:
+    """Return the correlations (S, rows) from the means (rows, 2 + 3 S) of the products."""
+    (g, gg), (x, xx, gx) = means.T[:2], np.split(means.T[2:], 3)
+    of_gold, of_own = gg - g * g, xx - x * x
+    flat = np.minimum(of_gold, of_own) < _ROUNDING
+    found: Doubles = np.where(flat, np.nan, (gx - g * x) / np.sqrt(np.where(flat, 1, of_gold * of_own)))
+    return found
 
 
 def resampled_spearman(gold: Doubles, scores: Doubles, *, samples: int, seed: int, name: str = "") -> Doubles:
     """Return Spearman's correlations (S, samples) of S systems' scores (S, N) with people's (N,) on the same draws.
 
     A resample's ties share their mean rank. NaN where a resample's scores are all the same. The other arguments are
-    those of :func:`pearson_differences`.
+    those of :func:`resampled_pearson`.
     """
     found = []
     for times in draws(len(gold), samples, seed, name):
