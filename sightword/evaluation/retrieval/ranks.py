@@ -1,6 +1,7 @@
 """Exact ranks of the right answers, and the best candidates, in one tiled pass over all scores.
 
-Each score is computed once, in float64, and serves both directions. Ties
+Each score is computed once and serves both directions: in float64 where lists of the best need the scores themselves,
+else on a CPU in float32, and again in float64 where the error of float32 leaves a comparison in doubt. Ties
 (:mod:`sightword.evaluation.retrieval.similarity`) count against the right answer. The ranks are the same whatever the
 size of the tiles, the number of threads or the device.
 """
@@ -25,6 +26,8 @@ _BLOCK_BYTES = 1 << 26
 """Memory for one block of pictures; with several blocks, the captions are prepared anew for each."""
 _TILE, _TILE_ELSEWHERE = 1024, 4096
 """Captions and pictures of a tile, on a CPU and on other devices."""
+_FEW = 1 / 128
+"""The share of a tile's pairs up to which doubtful ones are scored one by one; of more, the whole tile is."""
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows of queries and rows of candidates, of the same length."""
@@ -167,7 +170,7 @@ def rank_part(
     top_images = Best(count, pictures, top, alike.ties, alike.device) if top else None
     top_captions = Best(pictures, count, top, alike.ties, alike.device, least) if top else None
     with torch.inference_mode():
-        for captions, columns, scores in tiles(alike, part, progress=progress):
+        for captions, columns, scores in tiles(alike, part, progress=progress, rough=not top):
             rows = slice(captions.start - part.start, captions.stop - part.start)
             if top_images and top_captions:
                 top_images.offer(scores, rows=rows, candidates_from=columns.start)
@@ -176,8 +179,10 @@ def rank_part(
             here = owner_rows[rows] - columns.start
             mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
             scores[mine, here[mine]] = -torch.inf
-            to_image[rows] += (scores >= bar_of_caption[rows, None]).sum(dim=1)
-            to_caption[columns] += (scores >= bar_of_image[columns]).sum(dim=0)
+            bars = bar_of_caption[rows, None], bar_of_image[columns]
+            for_captions, for_images = _reach(alike, captions, columns, scores, *bars)
+            to_image[rows] += for_captions.sum(dim=1)
+            to_caption[columns] += for_images.sum(dim=0)
     return PartialRanks(
         part,
         to_image.cpu().numpy(),
@@ -219,11 +224,34 @@ def rank_best(
     no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
     asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
     with torch.inference_mode():
-        for rows, columns, scores in tiles(alike, slice(0, len(queries)), progress=False):
+        for rows, columns, scores in tiles(alike, slice(0, len(queries)), progress=False, rough=True):
             here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
             scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
-            found[rows] += (scores >= bar[rows, None]).sum(dim=1)
+            found[rows] += _reach(alike, rows, columns, scores, bar[rows, None])[0].sum(dim=1)
     return found.cpu().numpy()
+
+
+def _reach(
+    alike: Similarity, captions: slice, images: slice, scores: torch.Tensor, *bars: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return whether the scores (n, m) of a tile reach each of the bars, (n, 1) or (m,), exactly.
+
+    Scores in float32 may be off by ``alike.doubt``; one of minus infinity reaches no bar.
+    """
+    if scores.dtype == torch.float64:
+        return [scores >= bar for bar in bars]
+    edge = torch.tensor(torch.inf)
+    found = [scores >= torch.nextafter((bar + alike.doubt).float(), edge) for bar in bars]
+    lower = [scores >= torch.nextafter((bar - alike.doubt).float(), -edge) for bar in bars]
+    doubtful = [torch.nonzero(sure ^ maybe, as_tuple=True) for sure, maybe in zip(found, lower, strict=True)]
+    if sum(len(rows) for rows, _ in doubtful) > _FEW * scores.numel():
+        exact = torch.empty(scores.shape, dtype=torch.float64)
+        alike.scores(alike.captions(captions), alike.images(images), exact)
+        return [(exact >= bar) & (scores > -edge) for bar in bars]
+    for reach, bar, (rows, columns) in zip(found, bars, doubtful, strict=True):
+        again = alike.pairs_of((rows + captions.start).numpy(), (columns + images.start).numpy())
+        reach[rows, columns] = torch.from_numpy(again) >= bar.expand_as(scores)[rows, columns]
+    return found
 
 
 def tile_side(device: torch.device) -> int:
@@ -231,24 +259,28 @@ def tile_side(device: torch.device) -> int:
     return _TILE if device.type == "cpu" else _TILE_ELSEWHERE
 
 
-def tiles(alike: Similarity, part: slice, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+def tiles(
+    alike: Similarity, part: slice, *, progress: bool, rough: bool = False
+) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """Yield the rows of captions and pictures of each tile of a part with their scores, which the next tile overwrites.
 
     The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.
+    Scores that may be ``rough`` are float32 where the similarity has such scores.
     """
+    kind = torch.float32 if rough and alike.doubt else torch.float64
     side = tile_side(alike.device)
     block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)
     n, m = part.stop - part.start, alike.counts[1]
-    kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
+    kept = torch.empty(min(side, n) * min(side, m), dtype=kind, device=alike.device)
     total = -(-m // side) * -(-n // side)
     bar = tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True)
     with bar, threadpool_limits(1, user_api="blas"):  # the last digits of a product by several threads depend on them
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
-            images = alike.images(slice(block_start, block_stop))
+            images = alike.images(slice(block_start, block_stop)).to(kind)
             for first in range(part.start, part.stop, side):
                 rows = slice(first, min(first + side, part.stop))
-                captions = alike.captions(rows)
+                captions = alike.captions(rows).to(kind)
                 for left in range(block_start, block_stop, side):
                     columns = slice(left, min(left + side, block_stop))
                     shape = (rows.stop - first, columns.stop - left)

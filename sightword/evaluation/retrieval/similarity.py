@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sightword.compute.devices import thread_count
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.inputs import Embeddings, Which, rows_at_once
-from sightword.evaluation.retrieval.top_k import PRODUCTS, SQUARES, Ties
+from sightword.evaluation.retrieval.top_k import PRODUCTS, ROUND, SQUARES, Ties
 from sightword.model.penalty import Kernel, compiled, errors
+from sightword.model.products import single_product
 from sightword.model.similarity import tie_width
 
 log = logging.getLogger(__name__)
@@ -65,11 +66,13 @@ class Similarity(ABC):
 
     ties: Ties
     """Which scores are equal in lists of the best candidates."""
+    doubt: float
+    """The most by which scores in float32 are off; 0 where there are none."""
 
     def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
         self._images, self._captions, self.device, self.unit = images, captions, device, unit
         self.dimensions, self.tie = images.embeddings.dimensions, tie_width(images.embeddings.dimensions)
-        self.counts = len(captions.factors), len(images.factors)
+        self.counts, self.doubt = (len(captions.factors), len(images.factors)), 0.0
 
     def captions(self, which: slice) -> torch.Tensor:
         """Return float64 (n, D) captions as :meth:`scores` takes them."""
@@ -86,7 +89,7 @@ class Similarity(ABC):
     def pairs_of(self, captions: NDArray[np.int64], images: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the score (n,) of each pair, given the rows (n,) of its caption and of its picture."""
         step = rows_at_once(self.dimensions)
-        blocks = [slice(start, start + step) for start in range(0, len(images), step)]
+        blocks = [slice(start, start + step) for start in range(0, len(images) or 1, step)]
         return np.concatenate(
             [self.pairs(self._captions.rows(captions[rows]), self._images.rows(images[rows])) for rows in blocks]
         )
@@ -97,7 +100,7 @@ class Similarity(ABC):
 
     @abstractmethod
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        """Write the scores of all pairs into ``out`` (n, m)."""
+        """Write the scores of all pairs into ``out`` (n, m); all three may be float32 where :attr:`doubt` is not 0."""
 
     @abstractmethod
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -109,6 +112,11 @@ class _Products(Similarity):
 
     ties = PRODUCTS
 
+    def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
+        super().__init__(images, captions, device, unit)
+        share = (self.dimensions + 8) * ROUND  # so often is each product of a sum of at most 1 rounded, in any order
+        self.doubt = share / (1 - share) if device.type == "cpu" and share < 1 else 0.0
+
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
         found: NDArray[np.float64] = np.einsum("nd,nd->n", captions, images)
         return found
@@ -116,6 +124,9 @@ class _Products(Similarity):
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
         if out.device.type != "cpu":
             torch.mm(captions, images.T, out=out)
+            return
+        if out.dtype == torch.float32:
+            out.copy_(single_product(captions, images))
             return
         # torch has MKL's product, at half of the speed on an AMD EPYC with AVX-512
         left, right, found = captions.numpy(), images.numpy().T, out.numpy()

@@ -84,6 +84,18 @@ def float64_scores(similarity, images, captions):
     return -(np.maximum(-excess if similarity == "reversed_order" else excess, 0) ** 2).sum(-1)
 
 
+def ranked(images, captions, owner, similarity, *, top):
+    """Ranks with lists, and the same ranks without, where float32 comes first and doubtful pairs or tiles after it."""
+    found = rank(images, captions, owner, similarity, top=top)
+    for few in (0, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_FEW", few)
+            alone = rank(images, captions, owner, similarity)
+        assert np.array_equal(alone.caption_to_image, found.caption_to_image)
+        assert np.array_equal(alone.image_to_caption, found.image_to_caption)
+    return found
+
+
 def check(found, scores, owner, top):
     """Against ranks and lists by brute force."""
     to_image, to_caption = brute_force(scores, owner)
@@ -106,7 +118,7 @@ def test_ranks_are_exact_ties_and_all(similarity, corpus, tile):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_TILE", tile)
         patch.setattr(module, "_BLOCK_BYTES", 8 * tile * images.shape[1])
-        found = rank(images.astype(np.float32), captions.astype(np.float32), owner, similarity, top=3)
+        found = ranked(images.astype(np.float32), captions.astype(np.float32), owner, similarity, top=3)
     check(found, EXACT[similarity](images, captions), owner, 3)
 
 
@@ -125,7 +137,7 @@ def test_ranks_agree_with_the_full_matrix_whatever_the_tiles(monkeypatch, simila
         captions[300] *= 2  # a tie up to the length
     scores = float64_scores(similarity, images, captions)
     scores[300] = scores[7] = scores[5]
-    found = rank(images, captions, owner, similarity, top=5)
+    found = ranked(images, captions, owner, similarity, top=5)
     check(found, scores, owner, 5)
     tops = ((found.top_images, scores), (found.top_captions, scores.T))
     for top, matrix in tops:
@@ -163,7 +175,7 @@ def test_a_collapsed_model_never_beats_chance(seed, offset, similarity):
     random = np.random.default_rng(seed)
     images = np.tile(random.standard_normal(random.integers(1, 400)), (97, 1))
     owner = random.permutation(np.repeat(np.arange(97), 5))
-    found = rank(images, images[owner] + offset, owner, similarity, top=10)
+    found = ranked(images, images[owner] + offset, owner, similarity, top=10)
     assert (found.caption_to_image == 97).all()
     assert (found.image_to_caption == 97 * 5 - 4).all()
     assert (found.top_images.candidate == np.arange(10)).all()
@@ -177,7 +189,7 @@ def test_ranks_by_lengths_do_not_mind_the_size(similarity, scale):
     images = np.abs(random.standard_normal((50, 24)))
     owner = random.permutation(np.concatenate([np.arange(50), random.integers(0, 50, 100)]))
     captions = images[owner] * random.uniform(0.5, 1.2, (150, 24))
-    found = rank(scale * images, scale * captions, owner, similarity, top=5)
+    found = ranked(scale * images, scale * captions, owner, similarity, top=5)
     check(found, float64_scores(similarity, images, captions), owner, 5)
 
 
@@ -187,12 +199,12 @@ def test_a_few_rows_of_other_sizes_harm_no_others(similarity):
     images = random.random((40, 12)) * np.repeat([1, 1e-12, 1e-30, 1e-60], 10)[:, None]
     owner = random.permutation(np.repeat(np.arange(40), 2))
     captions = images[owner] * random.uniform(0.5, 1.2, (80, 12))
-    check(rank(images, captions, owner, similarity, top=3), float64_scores(similarity, images, captions), owner, 3)
+    check(ranked(images, captions, owner, similarity, top=3), float64_scores(similarity, images, captions), owner, 3)
 
 
 def test_the_order_is_not_symmetric_and_takes_lengths_as_they_are():
     images, captions = np.array([[3.0, 3.0], [1.0, 1.0]]), np.array([[2.0, 2.0], [0.5, 0.5]])
-    found = rank(images, captions, [0, 1], "order", top=2)
+    found = ranked(images, captions, [0, 1], "order", top=2)
     turned = rank(images, captions, [0, 1], "reversed_order", top=2)
     assert found.top_images.score.tolist() == [[0.0, -2.0], [0.0, 0.0]]  # a caption stands below its picture
     assert found.caption_to_image.tolist() == [1, 2]
@@ -203,7 +215,7 @@ def test_the_order_is_not_symmetric_and_takes_lengths_as_they_are():
 
 def test_lengths_weigh_in_the_dot_product():
     images, captions = np.array([[3.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [0.5, 0.0]])
-    found = rank(images, captions, [1, 0], "dot", top=2)
+    found = ranked(images, captions, [1, 0], "dot", top=2)
     assert found.top_images.score.tolist() == [[3.0, 2.0], [1.5, 0.5]]
     assert found.caption_to_image.tolist() == [2, 1]
     assert found.image_to_caption.tolist() == [2, 1]
