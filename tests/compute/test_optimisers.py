@@ -30,11 +30,14 @@ def test_steps_give_the_numbers_of_torch_also_from_a_saved_state(name):
     assert torch.equal(trained(getattr(optimisers, name)), trained(getattr(torch.optim, name)))
 
 
-def test_training_networks_of_pictures_and_tfidf_leave_torchs_compiler_and_scikit_learn_alone():
+def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_learn_and_matplotlib_alone(tmp_path):
     code = """if True:
         import sys, torch
+        from PIL import Image
+        from sightword import extract
         from sightword.compute.devices import OwnRandom
         from sightword.compute.optimisers import Adam
+        from sightword.evaluation.semantics import breakdown, evaluation, tables
         from sightword.evaluation.semantics.tfidf import TfIdf
         from sightword.features import vision
         from sightword.features.utilisation import skeleton
@@ -47,8 +50,10 @@ def test_training_networks_of_pictures_and_tfidf_leave_torchs_compiler_and_sciki
         adam.zero_grad()
         skeleton(find_backbone("efficientnet_lite2"))
         TfIdf(["one dog"]).prepare(["dogs"])
-        assert not {"torch._dynamo", "sympy", "sklearn"} & sys.modules.keys()
+        Image.new("RGB", (64, 64)).save(sys.argv[1])
+        extract([sys.argv[1]], "shufflenet_v2_x0_5", "random", resize=64, crop=64)
+        assert not {"torch._dynamo", "sympy", "sklearn", "matplotlib"} & sys.modules.keys()
         from torchvision.ops import roi_align  # what was put off still works
         assert roi_align(torch.ones(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 2.0, 2.0]])], 1).shape == (1, 1, 1, 1)
     """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "one.png")], check=True)
