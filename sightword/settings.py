@@ -1,4 +1,4 @@
-"""The base of every section of ``params.yaml``: typed, frozen, nothing unknown."""
+"""The base of every section of ``params.yaml``: typed, frozen, nothing unknown; and the names of the splits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+SPLITS = ("train", "dev", "test")
+"""The names of the publishers' splits in all tables."""
+SEALED = "sealed"
+"""The name of the split of held-out training pictures (``corpus.seal``)."""
+BESIDE = "beside"
+"""The name of the split of captions whose pictures are not in the corpus (``corpus.beside``)."""
 MAX_SEED = 2**32 - 1
 """The largest seed that all random generators in use accept."""
 

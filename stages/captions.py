@@ -22,10 +22,11 @@ def work(settings: CaptionsSettings) -> None:
 
     from sightword.captions.encoding import build_vocabulary, with_ids
     from sightword.captions.subset import subset
-    from sightword.captions.table import BESIDE, SPLITS, CaptionTable, Parts, write_parts
+    from sightword.captions.table import CaptionTable, Parts, write_parts
     from sightword.captions.vocabulary import UNKNOWN
     from sightword.io.files import atomic_folder
     from sightword.messages import counts
+    from sightword.settings import BESIDE, SPLITS
 
     unknown: Counter[str] = Counter()
     captions: Counter[str] = Counter()

@@ -34,7 +34,7 @@ NO_PICTURES = "the encoder has no embeddings of pictures"
 def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by retrieval on the test split."""
     from sightword import machine
-    from sightword.captions.table import SEALED, read_captions
+    from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -46,6 +46,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, read_table, write_json, write_table, write_tsv
+    from sightword.settings import SEALED
     from sightword.statistics.inference import rounded
 
     here = machine.current()

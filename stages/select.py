@@ -22,7 +22,6 @@ BESIDE = Path("data/raw/beside")
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, and make the encoder of them."""
     from sightword import machine
-    from sightword.captions.table import BESIDE as OTHERS
     from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.evaluation.semantics.datasets import read_benchmark_dev
@@ -30,6 +29,7 @@ def work(settings: SelectSettings) -> None:
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
+    from sightword.settings import BESIDE as OTHERS
     from sightword.statistics.inference import rounded
     from sightword.vse.selection.beside import read_beside
     from sightword.vse.selection.choice import choose

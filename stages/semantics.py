@@ -29,7 +29,7 @@ PAIRS = Path("data/semantics")
 def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by SentEval's tasks."""
     from sightword import machine
-    from sightword.captions.table import BESIDE, read_captions
+    from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -40,6 +40,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.evaluation.semantics.tfidf import TfIdf
     from sightword.io.files import atomic_folder, write_json, write_text
     from sightword.messages import counts
+    from sightword.settings import BESIDE
     from sightword.statistics.inference import rounded
 
     device = devices.use(machine.current())

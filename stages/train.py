@@ -171,8 +171,9 @@ def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, 
 
 def _beside(settings: TrainSettings) -> Pairs | None:
     """Return the captions without pictures, where the training takes any."""
-    from sightword.captions.table import BESIDE, read_captions
+    from sightword.captions.table import read_captions
     from sightword.features.tables.pairs import without_pictures
+    from sightword.settings import BESIDE
 
     if not settings.beside_batch:
         return None

@@ -26,7 +26,6 @@ from torch import nn
 
 from sightword import machine
 from sightword.compute import devices
-from sightword.corpus.records import SPLITS
 from sightword.corpus.sample.drawing import draw_scene
 from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_of, stream
 from sightword.corpus.sample.world import FILE, World, load_world
@@ -36,6 +35,7 @@ from sightword.features.crops import cut, normalise, positions
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.images.resize import resize
 from sightword.io.files import Pathish, atomic_file, canonical_json, sha256_file
+from sightword.settings import SPLITS
 
 log = logging.getLogger("sightword")
 

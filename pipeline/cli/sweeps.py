@@ -64,7 +64,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     wanted = grid.load(recipes.find_grid(arguments.grid, project))
     base, source = sweep.base_params(wanted, project)
     every = plan.expand(wanted, base, arguments.grid)
-    runs = [run for run in every if results.compiled(arguments.only).search(run.name)]
+    runs = [run for run in every if results.compiled(arguments.only, "--only").search(run.name)]
     if not runs:
         what = f"--only {arguments.only}: no experiment has such a name"
         raise ParamsError(what, where=arguments.grid, expected=f"part of a name such as {every[0].name}")

@@ -22,7 +22,7 @@ from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import Pipeline, folder_of, full_name, project_of
 from sightword.errors import FileFormatError, LineageError, ParamsError
-from sightword.messages import and_more, flat
+from sightword.messages import and_more, flat, quote
 from sightword.report.number_formats import is_number
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def foreign(
 
 def only(listing: Listing, pattern: str) -> Listing:
     """Return the experiments whose whole name matches a regular expression; ParamsError without a match."""
-    wanted = compiled(pattern)
+    wanted = compiled(pattern, "--only")
     found = [one for one in listing.experiments if wanted.fullmatch(one.name)]
     if not found:
         names = [one.name for one in listing.experiments]
@@ -200,12 +200,12 @@ def only(listing: Listing, pattern: str) -> Listing:
     return Listing(found, [text for text in listing.left_out if wanted.fullmatch(text.rpartition(" (")[0])])
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression of the user's; ParamsError for a text that is not one."""
+def compiled(pattern: str, option: str) -> re.Pattern[str]:
+    """Return a regular expression of the user's, that of an option; ParamsError for a text that is not one."""
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ParamsError(f"not a regular expression: {error}", where=pattern) from None
+        raise ParamsError(f"not a regular expression: {error}", where=f"{option} {quote(pattern)}") from None
 
 
 def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = "") -> list[Group]:
@@ -294,8 +294,8 @@ def _metrics(
     every = dict.fromkeys((path, key) for one in experiments for path, keys in one.metrics.items() for key in keys)
     chosen: dict[tuple[str, str], None] = {}
     for pattern in patterns or files:
-        wanted = compiled(pattern)
-        found = [(path, key) for path, key in every if (wanted.fullmatch(key) if patterns else path == pattern)]
+        wanted = compiled(pattern, "--metric") if patterns else None
+        found = [(path, key) for path, key in every if (wanted.fullmatch(key) if wanted else path == pattern)]
         if not found:
             names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
             expected = f"one of {and_more(names, SHOWN)}"

@@ -44,7 +44,7 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None, score
         LineageError: nothing has run; or the metrics are not of the parameters, of one run, or of a commit's code.
         ParamsError: there is no such recipe, or several pipelines have run and none is named; or no score matches.
     """
-    matches = compiled(scores).search
+    matches = compiled(scores, "--scores").search
     facts = facts_folders(project)
     with Repository(project) as repository:
         then = snapshot(revision, project, repository)

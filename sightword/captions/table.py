@@ -14,12 +14,8 @@ import pyarrow.compute as pc
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError
 from sightword.io.files import Pathish, read_table, write_groups
+from sightword.settings import BESIDE, SEALED, SPLITS
 
-SPLITS = ("train", "dev", "test")
-SEALED = "sealed"
-"""The split of held-out pictures (``corpus.seal``)."""
-BESIDE = "beside"
-"""The split of captions whose pictures are not in the corpus (``corpus.beside``)."""
 WITHHELD = (SEALED, BESIDE)
 """The splits that readers withhold unless they are asked for them."""
 _TODO = "Run the stage captions again (`dvc repro captions`)."

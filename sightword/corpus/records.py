@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING
 from sightword.errors import CorpusError
 from sightword.messages import quote
 from sightword.places.place import Place
+from sightword.settings import SEALED, SPLITS
 
 if TYPE_CHECKING:
     from sightword.corpus.compact import Captions, Pictures
-
-SPLITS = ("train", "dev", "test")
-"""The names of the publishers' splits in all tables."""
-SEALED = "sealed"
-"""The name of the split of held-out training pictures (:mod:`sightword.corpus.sealing`)."""
-BESIDE = "beside"
-"""The name of the split of captions of other pictures (:mod:`sightword.corpus.beside`)."""
 
 ALL_SPLITS = (*SPLITS, SEALED)
 """The splits of pictures."""

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightword.corpus.records import ALL_SPLITS, SEALED, Corpus
+from sightword.corpus.records import ALL_SPLITS, Corpus
 from sightword.errors import CorpusError
+from sightword.settings import SEALED
 
 SALT = "sightword sealed split 1\n"
 """The text before a picture's id; another text draws other pictures."""

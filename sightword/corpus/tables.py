@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from sightword.corpus.arrays import Rows
-from sightword.corpus.records import ALL_SPLITS, BESIDE, Corpus
+from sightword.corpus.records import ALL_SPLITS, Corpus
 from sightword.io.files import Pathish, write_groups, write_table
 from sightword.messages import and_more, plural
 from sightword.places.place import PARTS, Part, Place
+from sightword.settings import BESIDE
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sightword.captions.table import SPLITS, CaptionTable
+from sightword.captions.table import CaptionTable
 from sightword.errors import SearchError
 from sightword.messages import did_you_mean, quote, short
+from sightword.settings import SPLITS
 
 _NEAR = 200
 """Number of ids that are compared closely with one that does not exist."""

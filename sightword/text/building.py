@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from sightword.captions.encoding import with_ids
 from sightword.captions.normalise import Normalisation
-from sightword.captions.table import SPLITS, CaptionTable, write_captions
+from sightword.captions.table import CaptionTable, write_captions
 from sightword.captions.units import split
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary, most_frequent
 from sightword.errors import CorpusError
+from sightword.settings import SPLITS
 from sightword.text.collecting import Collected, collect
 from sightword.text.holding_out import blocks, held_out
 from sightword.text.reading import Sentences

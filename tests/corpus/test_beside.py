@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from sightword.captions.settings import CaptionsSettings
-from sightword.captions.table import BESIDE, read_captions, read_texts
+from sightword.captions.table import read_captions, read_texts
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings, read_list
 from sightword.errors import CaptionsError, CorpusError
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
 from sightword.evaluation.semantics.results import bare
+from sightword.settings import BESIDE
 from stages import captions, corpus
 from stages.system import conflicts
 

@@ -14,11 +14,11 @@ from pipeline import pipelines
 from pipeline.params import params_file, reference
 from sightword.corpus.listing import Listing
 from sightword.corpus.reading import read_corpus
-from sightword.corpus.records import SPLITS, Caption, Image
+from sightword.corpus.records import Caption, Image
 from sightword.corpus.settings import FORMATS, CorpusSettings
 from sightword.errors import CorpusError, ParamsError
 from sightword.io.opening import lines
-from sightword.settings import Settings
+from sightword.settings import SPLITS, Settings
 
 NO_CAPTIONS = {"beside": "data/raw/captions", "beside_files": "", "beside_without": None}
 WITHOUT = {

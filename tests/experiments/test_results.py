@@ -264,7 +264,7 @@ def test_mistakes_are_told(recorded):
         results.groups(every, ["dev_r10", "mrr"])
     with pytest.raises(ParamsError, match=r"train.sed: no experiment has this parameter"):
         results.groups(every, over="train.sed")
-    with pytest.raises(ParamsError, match="not a regular expression"):
+    with pytest.raises(ParamsError, match=r"^--metric '\(': not a regular expression"):
         results.groups(every, ["("])
     for wrong in ({"a": 1}, [1], [{"rev": "x"}], None):
         with pytest.raises(FileFormatError, match="is not a listing of experiments"):
@@ -376,6 +376,6 @@ def test_experiments_by_name(path, recorded, capsys):
     assert err == ""
     some = results.only(results.read(recorded), "main|broken")
     assert ([one.name for one in some.experiments], some.left_out) == (["main"], ["broken (failed)"])
-    for pattern, message in (("seed", "no experiment with results has such a name"), ("(", "not a regular expression")):
+    for pattern, message in (("seed", "no experiment with results has such a name"), ("(", "--only '(': not a reg")):
         assert main(["experiments", str(path), "--only", pattern]) == 1
         assert message in capsys.readouterr().err

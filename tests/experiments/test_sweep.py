@@ -259,7 +259,7 @@ def test_many_are_asked_about_and_some_can_be_chosen(project, capsys):
     assert sweep(project, "0.1", "--only", "nothing") == 1
     assert "no experiment has such a name" in capsys.readouterr().err
     assert sweep(project, "0.1", "--only", "(") == 1
-    assert "not a regular expression" in capsys.readouterr().err
+    assert "--only '(': not a regular expression" in capsys.readouterr().err
     for wrong in (["--slots", "0"], ["--status", "--dry-run"]):
         with pytest.raises(SystemExit) as raised:
             sweep(project, "0.1", *wrong)

@@ -45,7 +45,7 @@ def test_row_keeps_the_scores_that_are_named_and_no_row_is_without_any(project):
     (run,) = project.row("toys/plain")["runs"]
     assert run["scores"].keys() == {"score.test.r10", "train.loss"}
     assert "no such score" in project.add("toys/none", "--scores", "recall")
-    assert "unterminated" in project.add("toys/none", "--scores", "[")
+    assert "--scores '[': not a regular expression: unterminated" in project.add("toys/none", "--scores", "[")
     assert not (project.folder / "results/toys/none.json").exists()
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from tqdm import tqdm
 
 from sightword.corpus.compact import Captions, Pictures
-from sightword.corpus.records import SPLITS, Caption, Corpus, Image
+from sightword.corpus.records import Caption, Corpus, Image
 from sightword.corpus.sample.drawing import draw_scene
 from sightword.corpus.sample.grammar import attributes, captions
 from sightword.corpus.sample.scene import scenes_of, stream
 from sightword.corpus.sample.world import World
+from sightword.settings import SPLITS
 
 
 def make_sample(world: World, pictures: Path, *, progress: bool = False) -> Corpus:

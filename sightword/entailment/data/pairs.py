@@ -14,8 +14,8 @@ from sightword.captions.units import split as tokens_of
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.io.files import Pathish, read_table, write_json, write_table
 from sightword.messages import quote
+from sightword.settings import SPLITS
 
-SPLITS = ("train", "dev", "test")
 LABELS = ("entailment", "neutral", "contradiction", "undecided")
 TODO = "Run `make entailment` (without make: `rm -f entailment/.dvcignore && dvc repro entailment/dvc.yaml`)."
 

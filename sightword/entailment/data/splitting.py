@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.entailment.data.pairs import LABELS, SPLITS, SentencePairs, in_training, premise_key
+from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_key
 from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.entailment.data.sources import read_source
 from sightword.errors import SemanticsError
+from sightword.settings import SPLITS
 
 
 def split_pairs(settings: SentencePairsSettings) -> tuple[dict[str, SentencePairs], dict[str, Any]]:

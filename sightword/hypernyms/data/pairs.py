@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SPLITS = ("train", "dev", "test")
 REPLACED = ("", "hyponym", "hypernym")
 
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.corruption import Bools, PairSet, corrupt, corruptible
 from sightword.hypernyms.data.draws import of_test, spread
-from sightword.hypernyms.data.pairs import SPLITS, ConceptPairs
+from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.tables import GANEA, LI, PairList, read_pairs
 from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure
+from sightword.settings import SPLITS
 
 log = logging.getLogger(__name__)
 

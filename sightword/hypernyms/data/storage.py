@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from sightword.errors import FileFormatError
-from sightword.hypernyms.data.pairs import REPLACED, SPLITS, ConceptPairs
+from sightword.hypernyms.data.pairs import REPLACED, ConceptPairs
 from sightword.hypernyms.data.taxonomy import Taxonomy, depths
 from sightword.io.files import Pathish, read_json, read_table, write_json, write_table
+from sightword.settings import SPLITS
 
 SCHEMA = 1
 TODO = "Run `make hypernyms` (without make: `rm -f hypernyms/.dvcignore && dvc repro hypernyms/dvc.yaml`)."

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from sightword.captions.table import BESIDE, CaptionTable
+from sightword.captions.table import CaptionTable
 from sightword.encoder.combination import Combination
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.tables.origin import control, describe, random_weights
 from sightword.features.tables.table import FeatureTable
 from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import NgramShape, Shape, TfidfShape
+from sightword.settings import BESIDE
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
 from sightword.vse.selection.settings import STSB_DEV, SelectSettings
