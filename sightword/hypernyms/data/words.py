@@ -12,9 +12,9 @@ import numpy as np
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.corruption import PairSet
-from sightword.hypernyms.data.pairs import SPLITS
 from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure
 from sightword.io.files import Pathish, write_tsv
+from sightword.settings import SPLITS
 
 ROUNDS = 60
 """Draws of a false hyponym for a pair before the pair is left out."""
