@@ -51,12 +51,11 @@ class Machine:
     ranks: int = 1
     """``SIGHTWORD_RANKS``: processes in which the stage train runs."""
     engine: str = "local"
-    """``SIGHTWORD_ENGINE``: where pictures are resized, features computed and many captions ranked: ``local`` (this
-    machine) or ``ray``."""
+    """``SIGHTWORD_ENGINE``: where pictures are resized and features computed: ``local`` (this machine) or ``ray``."""
     inference: str = "torch"
     """``SIGHTWORD_INFERENCE``: what computes features on a CPU: ``torch`` or ``openvino``."""
     ray_cpus: int = 1
-    """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features or ranks."""
+    """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features."""
     ray_gpus: float = 0.0
     """``SIGHTWORD_RAY_GPUS``: the GPUs of such a worker, such as 1 or 0.25; 0 computes on CPUs."""
     ray_workers: int = 256
@@ -69,7 +68,7 @@ class Machine:
 
     @property
     def ray_worker(self) -> Machine:
-        """The settings of a Ray worker that computes features or ranks."""
+        """The settings of a Ray worker that computes features."""
         return replace(self, device="cuda" if self.ray_gpus else "cpu", threads=self.ray_cpus)
 
 

@@ -49,8 +49,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     from sightword.settings import SEALED
     from sightword.statistics.inference import rounded
 
-    here = machine.current()
-    device = devices.use(here)
+    device = devices.use(machine.current())
     features, captions = (
         read_features(FEATURES),
         read_captions(CAPTIONS, withheld=[SEALED] * (settings.split == SEALED)),
@@ -74,10 +73,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
             enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
         _skip(settings, across)
         return
-    found = measure(
-        *(encoder, split, settings),
-        folds=folds, bank=asking, drawn=drawn, machine=here, device=device,
-    )  # fmt: skip
+    found = measure(encoder, split, settings, folds=folds, bank=asking, drawn=drawn, device=device)
     enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", found.top)

@@ -97,12 +97,11 @@ class Cluster:
 
     def each(
         self,
-        make: Callable[..., Callable[[Piece], Result]],
+        make: Callable[[], Callable[[Piece], Result]],
         pieces: Iterator[Piece],
         *,
         count: int,
         requirements: Requirements,
-        shared: Iterable[Any] = (),
     ) -> Iterator[Result]:
         """Yield the results of workers that each make their function once, and apply it to pieces, in any order.
 
@@ -115,10 +114,9 @@ class Cluster:
             pieces: small values to send; each is taken when a worker has room.
             count: the most pieces that there can be.
             requirements: what each node needs.
-            shared: arguments of ``make``, of which a node has one copy; arrays may not be changed.
 
         Raises:
-            SetupError: a node lacks a requirement, a worker was lost again and again, or ``shared`` has no room.
+            SetupError: a node lacks a requirement, or a worker was lost again and again.
             Exception: a worker raised it.
         """
         if not count:
@@ -127,9 +125,8 @@ class Cluster:
         self.begin()
         options = {"num_cpus": self.size.cpus, "num_gpus": self.size.gpus}
         actor = ray.remote(_Actor).options(**options, max_restarts=TRIES - 1, max_task_retries=-1)
-        arguments = [self._put(one) for one in shared]
         workers = [actor.remote(requirements, make) for _ in range(self.asked(count))]
-        running = {worker.start.remote(*arguments): worker for worker in workers}
+        running = {worker.start.remote(): worker for worker in workers}
         starts, processors = {*running}, set[str]()
         try:
             while running:
@@ -151,7 +148,7 @@ class Cluster:
                         for needless in (worker, *(running.pop(one) for one in starts & running.keys())):
                             ray.kill(needless)
                     else:
-                        running[worker.work.remote(piece, *arguments)] = worker
+                        running[worker.work.remote(piece)] = worker
         finally:
             for worker in workers:
                 ray.kill(worker)
@@ -225,33 +222,23 @@ class Cluster:
             log.warning("%s: waiting %s; `ray status` shows nodes and demands", self, what)
         return ready
 
-    def _put(self, value: Any) -> Any:
-        try:
-            return self.ray.put(value)
-        except self.ray.exceptions.RayError as error:
-            what = f"has no room for what its workers share ({first_line(error)})"
-            raise SetupError(what, where=self, todo="Free disk space in the folder for temporary files.") from None
-
 
 class _Actor:
-    """A worker's side: each result comes with whether Ray had to start the worker again for it.
+    """A worker's side: each result comes with whether Ray had to start the worker again for it."""
 
-    What is shared comes with each call: Ray does not keep large arguments of the constructor for a later start.
-    """
-
-    def __init__(self, requirements: Requirements, make: Callable[..., Callable[[Any], Any]]) -> None:
+    def __init__(self, requirements: Requirements, make: Callable[[], Callable[[Any], Any]]) -> None:
         self._requirements, self._make = requirements, make
         self._work: Callable[[Any], Any] | None = None
 
-    def start(self, *shared: Any) -> tuple[str, bool]:
+    def start(self) -> tuple[str, bool]:
         kind = self._requirements.check()
-        self._work = self._make(*shared)
+        self._work = self._make()
         return kind, False
 
-    def work(self, piece: Any, *shared: Any) -> tuple[Any, bool]:
+    def work(self, piece: Any) -> tuple[Any, bool]:
         again = self._work is None
         if self._work is None:
-            self.start(*shared)
+            self.start()
         assert self._work is not None
         return self._work(piece), again
 

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 
 from sightword.cluster import workers
-from sightword.cluster.nodes import Requirements
 from sightword.cluster.workers import Cluster, Size
 from sightword.errors import SetupError
 
@@ -83,20 +82,3 @@ def test_more_workers_than_a_cluster_takes_are_asked_for_and_no_more_of_a_local_
 def test_a_worker_larger_than_this_machine_is_an_error() -> None:
     with pytest.raises(SetupError, match="Ray on this machine: has no 3 CPUs for a worker"):
         Cluster(Ray({"CPU": 2.0}), "", Size(3), 8).asked(100)
-
-
-def test_no_room_for_what_workers_share_is_an_error() -> None:
-    class Full(Ray):
-        exceptions = SimpleNamespace(RayError=OSError)
-
-        def remote(self, _: object) -> SimpleNamespace:
-            return SimpleNamespace(options=lambda **_: None)
-
-        def put(self, _: object) -> None:
-            raise OSError("Local disk is full\nand more")
-
-    work = Cluster(Full({"CPU": 2.0}), "", Size(), 8).each(
-        dict, iter([1]), count=1, requirements=Requirements.here([]), shared=[b"rows"]
-    )
-    with pytest.raises(SetupError, match=r"Ray on this machine: has no room .* share \(Local disk is full\)\. Free"):
-        next(work)

@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from sightword.encoder.arguments import LONGEST
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.composition import composition_entry
-from sightword.evaluation.retrieval.distributed import ranker
 from sightword.evaluation.retrieval.folds import Folds
 from sightword.evaluation.retrieval.languages import languages_entries
 from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
 from sightword.evaluation.retrieval.protocols import entry, rank_folds
 from sightword.evaluation.retrieval.querybank import with_querybank
-from sightword.evaluation.retrieval.ranks import Ranks
+from sightword.evaluation.retrieval.ranks import Ranks, rank
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.evaluation.retrieval.tables import top_table
 from sightword.features.tables.pairs import Pairs
-from sightword.machine import Machine
 from sightword.messages import plural
 
 if TYPE_CHECKING:
@@ -60,7 +58,6 @@ def measure(
     folds: tuple[Folds | None, str],
     bank: Bank | None,
     drawn: Iterable[tuple[str, str]] | None,
-    machine: Machine,
     device: torch.device,
 ) -> Measured:
     """Score an encoder by retrieval on a split.
@@ -72,8 +69,7 @@ def measure(
         folds: from :func:`sightword.evaluation.retrieval.folds.choose_folds`.
         bank: the query bank; None if it is not asked for.
         drawn: picture and attribute of known content; None for pictures of unknown content.
-        machine: where captions and pictures are ranked.
-        device: the device of this process.
+        device: the device that computes the scores.
 
     Raises:
         ScoringError: the encoder is not compared by the cosine, and the query bank is asked for.
@@ -83,20 +79,18 @@ def measure(
         what = f"querybank needs an encoder that is compared by the cosine, this one is by {similarity}"
         todo = f"Leave querybank out{', or set select.renormalise: true' * (similarity == 'dot')}."
         raise ScoringError(what, where="retrieval.protocols", todo=todo)
-    counts = {"captions": len(split.texts), "pictures": len(split.image_ids), "dimensions": encoder.width}
     encode = partial(encoder.encode, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
     with_bank: dict[str, Any] = {}
-    with ranker(machine, **counts, rankings=2 if bank else 1, device=device) as rank:
-        images, sentences = encoder.encode_images(split.features), encode(split.texts)
-        ranks = rank(images, sentences, owners, similarity, top=settings.top)
-        if bank:
-            log.info("retrieval: the query bank has %s, with one caption each", plural(len(bank[1]), "picture"))
-            queries = encoder.encode_images(bank[0]), encode(bank[1])
-            sides = with_querybank(
-                *(images, sentences, *queries),
-                temperature=settings.bank_temperature, device=device, progress=True,
-            )  # fmt: skip
-            with_bank = {**entry([rank(*sides, owners, "dot")]), "bank_pictures": len(bank[1])}
+    images, sentences = encoder.encode_images(split.features), encode(split.texts)
+    ranks = rank(images, sentences, owners, similarity, top=settings.top, device=device, progress=True)
+    if bank:
+        log.info("retrieval: the query bank has %s, with one caption each", plural(len(bank[1]), "picture"))
+        queries = encoder.encode_images(bank[0]), encode(bank[1])
+        sides = with_querybank(
+            *(images, sentences, *queries), temperature=settings.bank_temperature, device=device, progress=True
+        )
+        ranked = rank(*sides, owners, "dot", device=device, progress=True)
+        with_bank = {**entry([ranked]), "bank_pictures": len(bank[1])}
     chosen, few = folds
     skipped = {"five_fold_1k": few} if few else {}
     full = entry([ranks])

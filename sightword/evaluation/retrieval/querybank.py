@@ -108,7 +108,7 @@ def _log_mean_exp(alike: Similarity, temperature: float, *, over: str, progress:
     queries, rows = alike.counts if over == "captions" else alike.counts[::-1]
     found = torch.full((rows,), -torch.inf, dtype=torch.float64, device=alike.device)
     with torch.inference_mode():
-        for captions, images, scores in tiles(alike, slice(0, alike.counts[0]), progress=progress):
+        for captions, images, scores in tiles(alike, progress=progress):
             which, side = (images, 0) if over == "captions" else (captions, 1)
             found[which] = torch.logaddexp(found[which], torch.logsumexp(scores / temperature, dim=side))
     return (temperature * (found - math.log(queries))).cpu().numpy()

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from sightword.evaluation.retrieval.inputs import Embeddings, embeddings, owners
+from sightword.evaluation.retrieval.inputs import embeddings, owners
 from sightword.evaluation.retrieval.similarity import Similarity
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
 from sightword.evaluation.retrieval.top_k import Best, Top
@@ -47,37 +47,6 @@ class Ranks:
     """The best pictures for each caption."""
     top_captions: Top | None = None
     """The best captions for each picture, including its own."""
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """What is ranked, checked and prepared."""
-
-    images: Embeddings
-    captions: Embeddings
-    owner: NDArray[np.int64]
-    """(M,) the row of each caption's picture."""
-    alike: Similarity
-    caption_bars: NDArray[np.float64]
-    """(M,) the lowest score that is at least as high as that of the caption with its picture, ties included."""
-    image_bars: NDArray[np.float64]
-    """(N,) the same for the best of a picture's own captions."""
-
-
-@dataclass(frozen=True)
-class PartialRanks:
-    """What some of the captions give."""
-
-    rows: slice
-    """The captions."""
-    caption_to_image: NDArray[np.int64]
-    """(m,) the ranks of their pictures."""
-    image_to_caption: NDArray[np.int64]
-    """(N,) the number of captions of other pictures, among these, that reach the bar of a picture."""
-    top_images: Top | None
-    """The best pictures for each of these captions, with scores in the unit of the similarity."""
-    top_captions: Top | None
-    """The best of these captions for each picture, by their rows among all captions; -1 where one is left out."""
 
 
 def rank(
@@ -111,27 +80,6 @@ def rank(
         ScoringError: shapes that do not fit, values that are not finite, a caption without its picture, a picture
             without a caption, or an unknown similarity.
     """
-    scoring = prepare(image_embeddings, caption_embeddings, image_of_caption, similarity, device=device)
-    part = rank_part(scoring, slice(0, len(scoring.captions)), top=top, progress=progress)
-    unit = scoring.alike.unit
-    return Ranks(
-        caption_to_image=part.caption_to_image,
-        image_to_caption=part.image_to_caption + 1,
-        image_of_caption=scoring.owner,
-        top_images=part.top_images and part.top_images.times(unit),
-        top_captions=part.top_captions and part.top_captions.times(unit),
-    )
-
-
-def prepare(
-    image_embeddings: ArrayLike,
-    caption_embeddings: ArrayLike,
-    image_of_caption: ArrayLike,
-    similarity: str,
-    *,
-    device: torch.device | None = None,
-) -> Scoring:
-    """Check what is to be ranked, and score each caption with its own picture; arguments and errors of :func:`rank`."""
     images = embeddings(image_embeddings, "image_embeddings")
     captions = embeddings(caption_embeddings, "caption_embeddings")
     owner = owners(image_of_caption, images, captions)
@@ -139,56 +87,32 @@ def prepare(
     own = alike.own(owner)
     best = np.full(len(images), -np.inf)
     np.maximum.at(best, owner, own)
-    return Scoring(images, captions, owner, alike, alike.bar(own), alike.bar(best))
-
-
-def rank_part(
-    scoring: Scoring,
-    part: slice,
-    *,
-    top: int,
-    least: NDArray[np.float64] | None = None,
-    progress: bool = False,
-) -> PartialRanks:
-    """Rank every picture for some captions, and these captions for every picture.
-
-    Args:
-        scoring: from :func:`prepare`.
-        part: the captions. Parts that begin at multiples of :func:`tile_side` have the tiles of the whole.
-        top: the number of best candidates to keep for each query.
-        least: (N,) scores below which captions may be missing among the best for a picture, in the unit of the
-            similarity.
-        progress: show a progress bar on a terminal.
-    """
-    alike, pictures, count = scoring.alike, len(scoring.images), part.stop - part.start
     owner_rows, bar_of_caption, bar_of_image = (
-        torch.from_numpy(values).to(alike.device)
-        for values in (scoring.owner[part], scoring.caption_bars[part], scoring.image_bars)
+        torch.from_numpy(values).to(alike.device) for values in (owner, alike.bar(own), alike.bar(best))
     )
-    to_image = torch.ones(count, dtype=torch.int64, device=alike.device)
-    to_caption = torch.zeros(pictures, dtype=torch.int64, device=alike.device)
-    top_images = Best(count, pictures, top, alike.ties, alike.device) if top else None
-    top_captions = Best(pictures, count, top, alike.ties, alike.device, least) if top else None
+    to_image = torch.ones(len(captions), dtype=torch.int64, device=alike.device)
+    to_caption = torch.ones(len(images), dtype=torch.int64, device=alike.device)
+    top_images = Best(len(captions), len(images), top, alike.ties, alike.device) if top else None
+    top_captions = Best(len(images), len(captions), top, alike.ties, alike.device) if top else None
     with torch.inference_mode():
-        for captions, columns, scores in tiles(alike, part, progress=progress, rough=not top):
-            rows = slice(captions.start - part.start, captions.stop - part.start)
+        for rows, columns, scores in tiles(alike, progress=progress, rough=not top):
             if top_images and top_captions:
                 top_images.offer(scores, rows=rows, candidates_from=columns.start)
-                top_captions.offer(scores.T, rows=columns, candidates_from=captions.start)
+                top_captions.offer(scores.T, rows=columns, candidates_from=rows.start)
             # The correct answer does not compete with itself, in either direction.
             here = owner_rows[rows] - columns.start
             mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
             scores[mine, here[mine]] = -torch.inf
             bars = bar_of_caption[rows, None], bar_of_image[columns]
-            for_captions, for_images = _reach(alike, captions, columns, scores, *bars)
+            for_captions, for_images = _reach(alike, rows, columns, scores, *bars)
             to_image[rows] += for_captions.sum(dim=1)
             to_caption[columns] += for_images.sum(dim=0)
-    return PartialRanks(
-        part,
-        to_image.cpu().numpy(),
-        to_caption.cpu().numpy(),
-        top_images.done() if top_images else None,
-        top_captions.done() if top_captions else None,
+    return Ranks(
+        caption_to_image=to_image.cpu().numpy(),
+        image_to_caption=to_caption.cpu().numpy(),
+        image_of_caption=owner,
+        top_images=top_images.done(alike.unit) if top_images else None,
+        top_captions=top_captions.done(alike.unit) if top_captions else None,
     )
 
 
@@ -224,7 +148,7 @@ def rank_best(
     no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
     asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
     with torch.inference_mode():
-        for rows, columns, scores in tiles(alike, slice(0, len(queries)), progress=False, rough=True):
+        for rows, columns, scores in tiles(alike, progress=False, rough=True):
             here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
             scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
             found[rows] += _reach(alike, rows, columns, scores, bar[rows, None])[0].sum(dim=1)
@@ -254,23 +178,16 @@ def _reach(
     return found
 
 
-def tile_side(device: torch.device) -> int:
-    """Return the number of captions, and of pictures, of a tile."""
-    return _TILE if device.type == "cpu" else _TILE_ELSEWHERE
-
-
-def tiles(
-    alike: Similarity, part: slice, *, progress: bool, rough: bool = False
-) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-    """Yield the rows of captions and pictures of each tile of a part with their scores, which the next tile overwrites.
+def tiles(alike: Similarity, *, progress: bool, rough: bool = False) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+    """Yield the rows of captions and pictures of each tile with their scores, which the next tile overwrites.
 
     The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.
     Scores that may be ``rough`` are float32 where the similarity has such scores.
     """
     kind = torch.float32 if rough and alike.doubt else torch.float64
-    side = tile_side(alike.device)
+    side = _TILE if alike.device.type == "cpu" else _TILE_ELSEWHERE
     block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)
-    n, m = part.stop - part.start, alike.counts[1]
+    n, m = alike.counts
     kept = torch.empty(min(side, n) * min(side, m), dtype=kind, device=alike.device)
     total = -(-m // side) * -(-n // side)
     bar = tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True)
@@ -278,8 +195,8 @@ def tiles(
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
             images = alike.images(slice(block_start, block_stop)).to(kind)
-            for first in range(part.start, part.stop, side):
-                rows = slice(first, min(first + side, part.stop))
+            for first in range(0, n, side):
+                rows = slice(first, min(first + side, n))
                 captions = alike.captions(rows).to(kind)
                 for left in range(block_start, block_stop, side):
                     columns = slice(left, min(left + side, block_stop))

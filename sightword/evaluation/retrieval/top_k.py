@@ -26,8 +26,6 @@ GRID = 2.0**32
 ROUND = 2.0**-24
 """The largest relative rounding error of float32."""
 _SPLIT = 2.0**29 + 1
-_QUERIES = 1 << 14
-"""Lists that are merged at a time."""
 
 
 class Ties(ABC):
@@ -122,49 +120,14 @@ class Top:
     """(Q, K) the scores: cosines to within 2.3e-10, dot products to within 2.3e-10 times the longest rows, order
     similarities to within a share of 6e-8."""
 
-    @classmethod
-    def none(cls, queries: int, width: int) -> Top:
-        """Return lists of ``width`` places that no candidate has taken."""
-        return cls(np.full((queries, width), -1), np.full((queries, width), -np.inf))
-
-    def merge(self, other: Top) -> None:
-        """Take over what is better in the lists of other candidates, whose rows may come before or after."""
-        for start in range(0, len(self.score), _QUERIES):
-            block = slice(start, start + _QUERIES)
-            better = start + np.flatnonzero(other.score[block, 0] >= self.score[block, -1])
-            score, candidate = (
-                np.concatenate([own[better], new[better]], axis=1)
-                for own, new in ((self.score, other.score), (self.candidate, other.candidate))
-            )
-            order = np.lexsort((candidate, -score))[:, : self.score.shape[1]]
-            self.score[better] = np.take_along_axis(score, order, axis=1)
-            self.candidate[better] = np.take_along_axis(candidate, order, axis=1)
-
-    def times(self, unit: float) -> Top:
-        """Return the lists with scores in another unit."""
-        return Top(self.candidate, self.score * unit)
-
 
 class Best:
-    """Collects the ``top`` best candidates of each query from tiles of exact scores that come one after another.
+    """Collects the ``top`` best candidates of each query from tiles of exact scores that come one after another."""
 
-    ``least`` (queries,) are scores below which candidates may be omitted.
-    """
-
-    def __init__(
-        self,
-        queries: int,
-        candidates: int,
-        top: int,
-        ties: Ties,
-        device: torch.device,
-        least: Doubles | None = None,
-    ) -> None:
+    def __init__(self, queries: int, candidates: int, top: int, ties: Ties, device: torch.device) -> None:
         kept = (queries, min(top, candidates))
         self._ties = ties
         self._score = torch.full(kept, -torch.inf, dtype=torch.float64, device=device)
-        if least is not None:  # places that no candidate has taken stand right below
-            self._score[:] = torch.from_numpy(np.nextafter(least, -np.inf)[:, None]).to(device)
         self._candidate = torch.full(kept, -1, dtype=torch.int64, device=device)
 
     def offer(self, scores: torch.Tensor, *, rows: slice, candidates_from: int) -> None:
@@ -183,7 +146,6 @@ class Best:
         self._score[rows.start + better] = both.gather(1, order)
         self._candidate[rows.start + better] = which.gather(1, order)
 
-    def done(self) -> Top:
-        """Return the best of each query, with scores in the unit of the similarity; a place left empty has -1."""
-        self._score[self._candidate < 0] = -torch.inf
-        return Top(self._candidate.cpu().numpy(), self._score.cpu().numpy())
+    def done(self, unit: float) -> Top:
+        """Return the best of each query; scores are multiplied by the unit of the similarity."""
+        return Top(self._candidate.cpu().numpy(), self._score.cpu().numpy() * unit)
