@@ -2,9 +2,9 @@
 
 A gain is the mean over seeds. The variance of a gain is that over pairs of sentences, of the gains in resamples
 (:mod:`sightword.statistics.bootstrap`, the same draws for all seeds and doses), plus that over seeds. Intervals and
-tests take Student's distribution with the degrees of freedom of Satterthwaite (1946), as many for the part of the pairs
-as there are. Of one seed they are over pairs alone, and too sure. ``equivalence`` is the larger p of two one-sided
-tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0.
+tests take Student's distribution with the degrees of freedom of Satterthwaite (1946): one less than seeds for the part
+of the seeds, infinitely many for that of the pairs. Of one seed they are over pairs alone, and too sure.
+``equivalence`` is the larger p of two one-sided tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0.
 """
 
 from __future__ import annotations

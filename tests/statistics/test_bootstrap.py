@@ -8,13 +8,19 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import pearsonr, spearmanr
 
 from pipeline.comparison.dependent import williams
 from sightword.statistics import bootstrap
-from sightword.statistics.bootstrap import draws, pearson_differences, resampled, resampled_spearman
+from sightword.statistics.bootstrap import (
+    draws,
+    pearson_differences,
+    resampled,
+    resampled_pearson,
+    resampled_spearman,
+)
 
 
 def system_scores(pairs, seed, better=0.0):
@@ -97,17 +103,20 @@ def test_resamples_without_a_correlation_are_left_out():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=5, max_size=30), st.integers(0, 99))
-def test_resampled_correlations_are_those_of_the_drawn_pairs(pairs, seed):
-    gold, score = np.array(pairs, float).T
+@given(st.lists(st.tuples(*3 * [st.integers(0, 4)]), min_size=5, max_size=30), st.integers(0, 99))
+def test_resampled_correlations_are_those_of_the_drawn_pairs(rows, seed):
+    gold, *scores = np.array(rows, float).T
+    assume(all(len(set(series)) > 1 for series in (gold, *scores)))
     (times,) = draws(len(gold), 6, seed, "x")
-    found = resampled_spearman(gold, score[None], samples=6, seed=seed, name="x")[0]
-    for drawn, rho in zip(times.astype(int), found, strict=True):
-        x, y = np.repeat(gold, drawn), np.repeat(score, drawn)
-        if len(set(x)) > 1 and len(set(y)) > 1:
-            assert rho == pytest.approx(spearmanr(x, y)[0], abs=1e-9)
-        else:
-            assert np.isnan(rho)
+    for resample, correlate in ((resampled_spearman, spearmanr), (resampled_pearson, pearsonr)):
+        found = resample(gold, np.array(scores), samples=6, seed=seed, name="x")
+        for score, of_system in zip(scores, found, strict=True):
+            for drawn, r in zip(times.astype(int), of_system, strict=True):
+                x, y = np.repeat(gold, drawn), np.repeat(score, drawn)
+                if len(set(x)) > 1 and len(set(y)) > 1:
+                    assert r == pytest.approx(correlate(x, y)[0], abs=1e-9)
+                else:
+                    assert np.isnan(r)
 
 
 @pytest.mark.slow
