@@ -15,8 +15,6 @@ SETTINGS = ResizeSettings
 
 IMAGES = Path("data/corpus/images.parquet")
 RESIZED = Path("data/resized")
-MANY = 800
-"""Pictures that are worth the start of other processes, most of a second each."""
 
 
 def work(settings: ResizeSettings) -> None:
@@ -32,8 +30,7 @@ def work(settings: ResizeSettings) -> None:
     files = [source.path for source in sources if source.path]
     with opened(here, Size()) if here.engine == "ray" and files else nullcontext() as cluster:
         mapped = partial(cluster.ordered_map, requirements=Requirements.here(files)) if cluster else None
-        workers = here.workers if len(files) >= MANY else 0
-        summary = write_resized(RESIZED, sources, settings, workers=workers, progress=True, mapped=mapped)
+        summary = write_resized(RESIZED, sources, settings, workers=here.workers, progress=True, mapped=mapped)
     if not files:
         log.info("resize: the corpus came without pictures, so the %d shards are empty", settings.shards)
     rejected = counts({"rejected": len(summary.rejects)}, before="; ")

@@ -8,6 +8,7 @@ import multiprocessing.connection
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -33,7 +34,7 @@ class OrderedMap(Protocol):
 
 
 def ordered_map(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int, chunk: int = 1
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int, chunk: int = 1, alone: float = 0.0
 ) -> Iterator[Result]:
     """Yield the results of ``map(function, items)``, in order, from ``workers`` processes.
 
@@ -46,14 +47,20 @@ def ordered_map(
         items: small values to send, such as names and numbers.
         workers: the number of processes; 0 computes in this process.
         chunk: the number of items sent at a time.
+        alone: seconds that this process computes before it starts others, as few items are not worth their start.
 
     Raises:
         SetupError: a worker died, usually because memory ran out.
         Exception: ``function`` raised it.
     """
-    if workers == 0:
-        yield from map(function, items)
-        return
+    items, until = iter(items), time.monotonic() + alone
+    if alone or not workers:
+        for item in items:
+            yield function(item)
+            if workers and time.monotonic() >= until:
+                break
+        else:
+            return
     executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
 
     def submit(part: list[Item]) -> Callable[[], list[Result]]:

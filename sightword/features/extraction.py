@@ -24,7 +24,7 @@ from sightword.features.networks.files import network_sha256
 from sightword.features.networks.network import Backbone
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
-from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
+from sightword.features.utilisation import check_crop, flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.images.encoding import Pixels
 from sightword.storage.store import Store, Writer
@@ -124,7 +124,8 @@ class Extraction:
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
-            WeightsError, FeaturesError: as :meth:`Weights.load` and :class:`Extractor`.
+            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`; or the network does not take
+                crops of this size.
         """
         missing = dict.fromkeys(keys)
         self.clock = Clock()
@@ -136,12 +137,12 @@ class Extraction:
                 yield found, values
             if not missing:
                 return
+            check_crop(self._skeleton, self._transform.crop)
             if elsewhere:
                 for count in elsewhere(missing):
                     bar.update(count)
                 yield from self._written(missing)
                 return
-            self.load()
             if self._measure and len(missing) >= MANY:  # now, while little memory is in use
                 self.clock.flops_a_picture = flops_a_picture(self._skeleton, self._transform)
                 self.clock.peak = peak_flops(self._settings.precision, self._device)

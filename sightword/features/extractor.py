@@ -27,7 +27,6 @@ from sightword.features.networks.network import FeatureNetwork
 from sightword.features.openvino import OpenVinoNetwork
 from sightword.features.settings import Precision
 from sightword.images.encoding import Pixels
-from sightword.messages import first_line
 
 CROPS_A_CALL = {"cpu": 1, "cuda": 320}
 """Crops in a call of the network, at least those of one picture. The number is fixed for a kind of device, and short
@@ -68,9 +67,6 @@ class Extractor:
     On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
     thread waits for another. ``inference`` is an engine of :attr:`sightword.machine.Machine.inference`. The times are
     added to ``clock``.
-
-    Raises:
-        FeaturesError: the network does not take crops of this size.
     """
 
     def __init__(
@@ -100,15 +96,8 @@ class Extractor:
         self._free: SimpleQueue[_Buffer] = SimpleQueue()
         for _ in range(self._threads):
             self._free.put(_Buffer(shape, device))
-        try:
-            with _exactly(), devices.threads(1):
-                self._compute([])  # lays the weights out before several threads use them
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, AssertionError, ValueError) as error:
-            what = f"the network does not take crops of {transform.crop} pixels ({first_line(error)})"
-            todo = "Most networks take 224, Inception v3 takes 299, and some transformers take one size only."
-            raise FeaturesError(what, where="features.crop", todo=todo) from None
+        with _exactly(), devices.threads(1):
+            self._compute([])  # lays the weights out before several threads use them
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
         """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.

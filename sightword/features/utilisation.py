@@ -45,6 +45,17 @@ class _NoModules(contextlib.nullcontext[None]):
     parents = frozenset({"Global"})
 
 
+def check_crop(network: FeatureNetwork, crop: int) -> None:
+    """Raise FeaturesError if a :func:`skeleton` does not take crops of this size, in pixels."""
+    try:
+        with torch.inference_mode():
+            network(torch.zeros((1, 3, crop, crop), device="meta"))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        what = f"the network does not take crops of {crop} pixels ({first_line(error)})"
+        todo = "Most networks take 224, Inception v3 takes 299, and some transformers take one size only."
+        raise FeaturesError(what, where="features.crop", todo=todo) from None
+
+
 def flops_a_picture(network: FeatureNetwork, transform: Transform) -> int:
     """Return the floating-point operations (2 for a multiply-add) of a :func:`skeleton` for all crops of a picture."""
     crops = torch.zeros((1, 3, transform.crop, transform.crop), device="meta")

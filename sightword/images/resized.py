@@ -37,6 +37,9 @@ SHOWN = 5
 BATCH = 8
 """The number of pictures that a worker takes at a time."""
 
+ALONE = 5.0
+"""Seconds of decoding in this process before others start, each of which takes most of a second."""
+
 _REJECT_COLUMNS = ("image_id", "reason", "detail")
 
 
@@ -124,7 +127,7 @@ def write_resized(
         folder: the folder of ``shard-NN.parquet`` and ``rejects.parquet``.
         sources: pictures with unique ids.
         settings: the section ``resize``.
-        workers: processes that decode; 0 decodes in this process.
+        workers: processes that decode after :data:`ALONE`; 0 decodes in this process.
         progress: show a bar on standard error.
         mapped: maps the work over workers elsewhere, instead of processes of this machine.
 
@@ -135,7 +138,7 @@ def write_resized(
         sources = []
     _check_present(sources, settings)
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
-    mapped = mapped or functools.partial(ordered_map, workers=workers)
+    mapped = mapped or functools.partial(ordered_map, workers=workers, alone=ALONE)
     rejects: list[Reject] = []
     with atomic_folder(folder) as temporary, copied_rows(ordered, temporary, settings, progress=progress) as ordered:
         batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]

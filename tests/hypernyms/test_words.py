@@ -24,7 +24,7 @@ def pairs(taxonomy):
     return word_pairs(taxonomy, SIZES, seed=1)
 
 
-def test_words_of_dev_and_test_stand_in_no_training_pair(pairs):
+def test_hyponyms_of_dev_and_test_stand_in_no_training_pair(pairs):
     trained = {word for low, high, _ in pairs["train"] for word in (low, high)}
     asked = {name: {low for low, _, _ in pairs[name]} for name in ("dev", "test")}
     assert not trained & (asked["dev"] | asked["test"])
@@ -52,6 +52,12 @@ def test_word_tables_of_dev_and_test_are_divided_by_known_words(pairs, tmp_path)
             assert header == ("premise", "hypothesis", "label")
             assert all((set(low.lower().split()) <= known) == (kind == "known") for low, _, _ in tables[kind])
         assert sorted(tables["known"] + tables["other"]) == sorted(pairs[name])
+
+
+def test_word_tables_without_a_known_word_replace_earlier_ones(pairs, tmp_path):
+    write_words(tmp_path, pairs, known={word for low, _, _ in pairs["test"] for word in low.lower().split()})
+    write_words(tmp_path, pairs, known=())
+    assert (tmp_path / "test-known.tsv").read_text() == "premise\thypothesis\tlabel\n"
 
 
 def test_a_taxonomy_without_held_out_words_is_refused():

@@ -143,3 +143,18 @@ def test_a_query_to_which_all_rows_are_equal_takes_memory_for_itself_alone():
     tracemalloc.stop()
     assert found.rows[7].tolist() == [0, 1, 2]
     assert peak < 100e6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-43, 1e-38, 1e-20, 1e20, 3e38])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_rows_of_any_length_that_float32_holds_are_found(similarity, size):
+    random = np.random.default_rng(0)
+    rows = (size * random.uniform(-1, 1, (300, 16))).astype(np.float32)
+    queries = random.uniform(-1, 1, (3, 16)).astype(np.float32)
+    scores = queries.astype(np.float64) @ rows.T.astype(np.float64)
+    if similarity == "cosine":
+        scores /= np.linalg.norm(rows.astype(np.float64), axis=1)
+    expected = np.argsort(-scores, axis=1)[:, :5]
+    assert index(rows, similarity).search(queries, 5).rows.tolist() == expected.tolist()
+    assert index(rows, similarity).best(queries[0], 5).rows.tolist() == expected[0].tolist()

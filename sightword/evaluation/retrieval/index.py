@@ -22,6 +22,9 @@ _TILE = 1 << 18
 _EXACT_ROWS = 1024
 _TOGETHER, _SCORES = 256, 1 << 19
 """Queries that are searched together, and their scores at a time: two megabytes, written again and again."""
+_PLAIN = 2.0**60
+"""Rows that are no longer, and no shorter than 1 divided by it, have products that float32 holds; where one row is not
+so, all rows are scored in float64."""
 _DOUBTFUL = 1 << 22
 """Most candidates, such as equal rows, of the queries that are searched together; else half of the queries are."""
 
@@ -58,6 +61,7 @@ class Index:
         # 1 / length of each row; 0 for a row of zeros, whose cosine is 0; 1 for the dot product.
         self._inverse = np.empty(capacity, np.float64)
         self._longest = 0.0
+        self._is_plain = True
         self._count = 0
         self._similarity, self._is_product = similarity, similarity in ("cosine", "dot")
         # The order error sums the excess of the lower side over the upper side; the caption is one of the two.
@@ -81,6 +85,7 @@ class Index:
         for start in range(part.start, part.stop, _EXACT_ROWS):
             some = slice(start, min(start + _EXACT_ROWS, part.stop))
             length = np.linalg.norm(self._rows[some].astype(np.float64), axis=1)
+            self._is_plain &= bool((length <= _PLAIN).all() and ((length == 0) | (length >= 1 / _PLAIN)).all())
             if self._similarity == "dot":
                 self._inverse[some] = 1.0
                 self._longest = max(self._longest, float(length.max()))
@@ -130,7 +135,8 @@ class Index:
                 low = low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
             return np.nextafter(low.astype(np.float32), np.float32(-np.inf))
 
-        scaled = (queries / sizes[:, None]).astype(np.float32) if self._is_product else queries
+        is_scaled = self._is_product and self._is_plain
+        scaled = (queries / sizes[:, None]).astype(np.float32) if is_scaled else queries
         found, held, tile = [], 0, max(top, _SCORES // len(queries))
         for start in range(0, count, tile):
             rough = self._rough(scaled, slice(start, min(start + tile, count)))
@@ -164,6 +170,8 @@ class Index:
         if not self._is_product:
             return self._rough_errors(queries, part)
         rows, count = self._rows[part], len(queries)
+        if not self._is_plain:
+            return np.zeros((count, len(rows)), np.float32)  # so every row is in doubt
         if count == 1:  # limited by memory: NumPy's product is faster than torch's
             found: Singles = (rows @ queries[0])[None]
         else:  # torch keeps a megabyte for each shape that oneDNN has multiplied: so there are few

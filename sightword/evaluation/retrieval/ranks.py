@@ -1,7 +1,7 @@
 """Exact ranks of the right answers, and the best candidates, in one tiled pass over all scores.
 
-Each score is computed once and serves both directions: in float64 where lists of the best need the scores themselves,
-else on a CPU in float32, and again in float64 where the error of float32 leaves a comparison in doubt. Ties
+Each score is computed once, in float64, and serves both directions. Without lists of the best, products on a CPU are
+computed in float32, and again in float64 where the error of float32 leaves a comparison in doubt. Ties
 (:mod:`sightword.evaluation.retrieval.similarity`) count against the right answer. The ranks are the same whatever the
 size of the tiles, the number of threads or the device.
 """

@@ -1,5 +1,5 @@
-"""Pairs of words from a taxonomy, for encoders that read words by their letters: the words of dev and test stand in no
-training pair.
+"""Pairs of words from a taxonomy, for encoders that read words by their letters: the hyponyms of dev and test stand in
+no training pair.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def write_words(folder: Pathish, pairs: Mapping[str, Sequence[WordPair]], *, kno
     """
     words = set(known)
     for split, rows in pairs.items():
-        files: dict[str, list[WordPair]] = {}
+        kinds = {kind: split if split == "train" else f"{split}-{kind}" for kind in ("known", "other")}
+        files: dict[str, list[WordPair]] = {name: [] for name in kinds.values()}
         for row in rows:
-            kind = "known" if words.issuperset(row[0].lower().split()) else "other"
-            files.setdefault(split if split == "train" else f"{split}-{kind}", []).append(row)
+            files[kinds["known" if words.issuperset(row[0].lower().split()) else "other"]].append(row)
         for name, own in files.items():
             write_tsv(Path(folder) / f"{name}.tsv", ("premise", "hypothesis", "label"), own)
