@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -52,11 +53,12 @@ A process takes a file early, before the last test of another: `test_docs.py`, a
 """
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
 def pytest_xdist_setupnodes(specs: list[Any]) -> None:
     """Start the processes of the tests as copies of one that has loaded the large packages."""
     os.environ[fork_server.SHARED] = str(fork_server.programs())
     for spec in specs:
-        spec.python = str(fork_server.programs() / fork_server.WORKER)
+        spec.python = shlex.quote(str(fork_server.programs() / fork_server.WORKER))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

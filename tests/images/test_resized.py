@@ -48,9 +48,11 @@ def test_every_picture_is_written_once(tmp_path, sources) -> None:
 
 @pytest.mark.slow
 def test_order_and_workers_do_not_change_the_bytes(tmp_path, sources, monkeypatch) -> None:
-    write_resized(tmp_path / "one", sources, SMALL)
+    Path(sources[3].path).write_text("no picture")
+    settings = SMALL.model_copy(update={"max_rejects": 1})
+    write_resized(tmp_path / "one", sources, settings)
     monkeypatch.setattr(resized, "ALONE", 0.0)
-    write_resized(tmp_path / "two", sources[::-1], SMALL, workers=2)
+    write_resized(tmp_path / "two", sources[::-1], settings, workers=2)
     assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "two")
 
 

@@ -303,7 +303,7 @@ def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> su
     names = [row.name for row in reversed(rows)]  # not in the order of the answers
     table = pa.table({"image_id": names, "path": [f"pictures/{name}" for name in names]})
     write_table(folder / "data/corpus/images.parquet", table)
-    environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "1", "SIGHTWORD_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "0", "SIGHTWORD_THREADS": "1"}
     environment.pop("DVC_STAGE", None)
     return subprocess.run(
         [fork_server.python(), "-m", "stages", "resize"],

@@ -49,10 +49,14 @@ SHARED = "SIGHTWORD_TEST_PROGRAMS"
 PEER_GROUPS = 59
 """``SO_PEERGROUPS`` of Linux."""
 
-CLIENT = """#!{python} -SE
+# Python is started by sh, as by the programs of pip: the first line of a program takes no path with a blank.
+CLIENT = """#!/bin/sh
+'''exec' '{python}' -SE "$0" "$@"
+'''
 import json, os, signal, socket, sys
 name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
-safe, own = False, [{python!r}, *arguments] if name == "python" else [os.path.join({programs!r}, name), *arguments]
+plain = name in ("python", {worker!r})
+safe, own = False, [{python!r}, *arguments] if plain else [os.path.join({programs!r}, name), *arguments]
 while arguments[:1] in (["-u"], ["-P"]):
     safe, arguments = safe or arguments[0] == "-P", arguments[1:]
 server = socket.socket(socket.AF_UNIX)
@@ -74,7 +78,8 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, _: os.kill(child, number))
 status = told()
 if os.WIFSIGNALED(status):
-    signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
     os.kill(os.getpid(), os.WTERMSIG(status))
 sys.exit(os.WEXITSTATUS(status))
 """
@@ -113,7 +118,7 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
         each.chmod(mode)
     real = Path(sys.executable).parent
     fixed = [(name, os.environ.get(name)) for name in FIXED]
-    text = CLIENT.format(python=sys.executable, programs=str(real), place=place, fixed=fixed)
+    text = CLIENT.format(python=sys.executable, programs=str(real), place=place, fixed=fixed, worker=WORKER)
     for name in ("python", "dvc", "sightword", WORKER):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
