@@ -137,7 +137,6 @@ class Extraction:
                 yield found, values
             if not missing:
                 return
-            check_crop(self._skeleton, self._transform.crop)
             if elsewhere:
                 for count in elsewhere(missing):
                     bar.update(count)
@@ -188,16 +187,21 @@ class Extraction:
         raise StoreError(what, where=where, todo="Run the stage again: it computes what the store lacks.")
 
     def load(self) -> Extractor:
-        """Return the network, which the first call loads; WeightsError as in :meth:`run`."""
+        """Return the network, which the first call loads; WeightsError and FeaturesError as in :meth:`run`."""
         if self._extractor is None:
-            self._extractor = Extractor(
-                cut(self._weights.load(), self._weights.backbone),
-                self._transform,
-                precision=self._settings.precision,
-                device=self._device,
-                threads=torch.get_num_threads(),
-                inference=self._inference,
-            )
+            network = cut(self._weights.load(), self._weights.backbone)
+            try:
+                self._extractor = Extractor(
+                    network,
+                    self._transform,
+                    precision=self._settings.precision,
+                    device=self._device,
+                    threads=torch.get_num_threads(),
+                    inference=self._inference,
+                )
+            except (RuntimeError, AssertionError, ValueError):
+                check_crop(self._skeleton, self._transform.crop)  # asked late: shapes alone load PyTorch's compiler
+                raise
         return self._extractor
 
     def _computed(
