@@ -125,9 +125,9 @@ def _connect(ray: Any, address: str, options: Mapping[str, Any]) -> None:
             return
         except SystemExit:  # of Ray's handler of SIGTERM
             raise KeyboardInterrupt from None
-        except Exception as error:
+        except Exception as error:  # the class of what Ray raises for a node that does not start
             named = isinstance(error, (OSError, RuntimeError, ValueError, ray.exceptions.RayError))
-            if not named and type(error) is not Exception:  # of no other class: a node of Ray's that does not start
+            if not named and type(error) is not Exception:  # a fault of our own
                 raise
             failure, where = error, f"RAY_ADDRESS={address}"
         said.seek(0)

@@ -33,3 +33,11 @@ def uploads(searcher) -> UploadedPictures:
 def client(world, searcher, uploads):
     parts = Parts(searcher, open_pictures(world.folder / "data/resized"), uploads, ["a <b>note</b>"], top=5)
     return create_app(parts).test_client()
+
+
+@pytest.fixture
+def here(world, repository, monkeypatch) -> None:
+    """The project of the world is the working folder, also of processes."""
+    monkeypatch.chdir(world.folder)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    monkeypatch.setenv("PYTHONPATH", str(repository))

@@ -17,11 +17,7 @@ from sightword.model.settings import ModelSettings
 
 PICTURE, OTHER = "scene-004.png", "scene-011.png"
 
-
-@pytest.fixture(autouse=True)
-def here(world, monkeypatch) -> None:
-    monkeypatch.chdir(world.folder)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture

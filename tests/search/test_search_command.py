@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import csv
-import http.client
 import io
 import json
-import os
-import pty
 import re
-import select
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import fork_server
 import numpy as np
 import pytest
 from PIL import Image
@@ -36,18 +28,8 @@ from sightword.features.weights import Weights
 from sightword.io.files import read_json, sha256_file, write_json
 from sightword.search.answers import shown
 from sightword.search.opening import open_search
-from sightword.search.uploads import MAX_BYTES
 
-
-def command() -> list[str]:
-    return [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder"]
-
-
-@pytest.fixture(autouse=True)
-def here(world, monkeypatch) -> None:
-    monkeypatch.chdir(world.folder)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def search(*arguments: str) -> int:
@@ -317,107 +299,6 @@ def test_what_is_wrong_with_paths_is_told_before_torch_is_loaded():
     code = f"import sys, pipeline.cli as c; print([c.main(w) for w in {wrong}], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[1, 1, 1, 1] False\n", done.stderr
-
-
-def test_bytes_that_are_no_text_are_told_at_once_on_the_command_line():
-    done = subprocess.run([*(word.encode() for word in command()), b"a dog \xff"], capture_output=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.decode() == "sightword: the query is not valid UTF-8 (character 7); expected text in UTF-8\n"
-
-
-@pytest.mark.slow
-def test_lines_of_standard_input_are_answered_as_each_is_whole(searcher):
-    pipe = subprocess.PIPE
-    with subprocess.Popen([*command(), "--json", "--top", "2"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        process.stdin.write(b"a red circle\n\n\xff\xfe\n\xd0")
-        process.stdin.flush()
-        assert select.select([process.stdout], [], [], 120)[0], "the first line waits for the rest of the last"
-        out, errors = process.communicate(b"\xb4\na blue square\r\n\na")
-    assert process.returncode == 1
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [answer["query"] for answer in found] == ["a red circle", "a blue square", "a"]
-    assert found[1]["pictures"][0]["id"] == searcher.pictures("a blue square", 1).hits[0].picture
-    said = errors.decode()
-    assert "the query is not valid UTF-8 (byte 1)" in said
-    assert "no character of the query is known" in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.slow
-def test_on_a_terminal_it_asks_until_an_empty_line():
-    terminal, end = pty.openpty()
-    process = subprocess.Popen([*command(), "--top", "1"], stdin=end, stdout=end, stderr=end)
-    os.close(end)
-    said = until(terminal, b"> ")
-    assert b"Type a sentence; an empty line ends." in said
-    for typed, answer in (
-        (b"a red circle\n", b"   1  "),
-        ("дом\n".encode(), b"no character of the query is known"),
-        (b"\xff\n", b"not valid UTF-8"),
-    ):
-        os.write(terminal, typed)
-        assert answer in until(terminal, b"\n> ")
-    os.write(terminal, b"\n")
-    assert process.wait(60) == 0
-    os.close(terminal)
-
-
-def until(terminal: int, wanted: bytes) -> bytes:
-    said = b""
-    while wanted not in said:
-        assert select.select([terminal], [], [], 60)[0], said
-        said += os.read(terminal, 1 << 16)
-    return said
-
-
-@pytest.fixture
-def page(world) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A page that is served by a process of its own, and its port."""
-    process = subprocess.Popen(
-        [*command(), "--serve", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
-        yield process, int(re.search(r"http://127\.0\.0\.1:(\d+)/", line)[1])
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def ask(port: int, method: str, path: str, **options) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request(method, path, **options)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-@pytest.mark.slow
-def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
-    process, port = page
-    assert ask(port, "GET", "/")[0] == 200
-    status, body = ask(port, "GET", "/api/pictures?q=a+red+circle&top=3")
-    assert (status, len(json.loads(body)["pictures"])) == (200, 3)
-    status, body = ask(port, "GET", "/api/pictures?q=" + "%D0%B4" * 100_000)
-    assert (status, json.loads(body)["error"][:32]) == (422, "The query has 100,000 characters")
-    assert ask(port, "GET", "/../../../../etc/passwd")[0] == 404
-    assert ask(port, "GET", "/", headers={"Host": "evil.example"})[0] == 403
-    big = {"Content-Type": "application/octet-stream", "Content-Length": str(MAX_BYTES + 1)}
-    assert ask(port, "POST", "/api/picture", headers=big)[0] == 413  # before a byte of it came
-    with socket.socket() as elsewhere, pytest.raises(ConnectionRefusedError):
-        elsewhere.connect(("127.0.0.2", port))  # answered if it listened on more than 127.0.0.1
-    assert search("--serve", "--port", str(port)) == 1
-    assert f"127.0.0.1:{port}: the port is in use. Give another --port" in capsys.readouterr().err
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "Traceback" not in error
 
 
 @pytest.mark.parametrize("asked", [["--like", "scene-99.png"], ["--max", "a star", "scene-99.png"]])

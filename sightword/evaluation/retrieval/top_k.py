@@ -1,16 +1,13 @@
 """The best candidates of each query, by one rule of ties.
 
-Scores are rounded so that tied ones are equal; of equal scores the candidate in the lower row leads. Where scores are
-needed for the best candidates only, float32 computes all of them and float64 those that may be among the best, so that
-the answers are those of float64 alone.
+Scores are rounded so that tied ones are equal; of equal scores the candidate in the lower row leads.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -68,46 +65,6 @@ class _Relative(Ties):
 
 
 PRODUCTS, SQUARES = _Absolute(), _Relative()
-
-
-def best(
-    rough: Singles,
-    k: int,
-    least: Callable[[Singles], NDArray[np.floating[Any]]],
-    exact: Callable[[Rows, Rows], Doubles],
-    *,
-    ordered: bool = True,
-) -> tuple[Doubles, Rows]:
-    """Return the exact scores (n, K) and the rows (n, K) of the best candidates of n queries.
-
-    Args:
-        rough: (n, m) scores in float32; minus infinity for what is no candidate.
-        k: K, at most the number of candidates.
-        least: maps the K-th best rough scores (n,) to the lowest rough scores (n,) of candidates that may be among the
-            best by exact scores.
-        exact: maps queries (q,) and candidates of each (q, c) to exact scores (q, c), rounded by :class:`Ties`.
-        ordered: best first. Otherwise the order is free, and scores that were not needed are 0.
-    """
-    count, most = rough.shape
-    last = np.partition(rough, most - k, axis=1)[:, most - k]
-    query, candidate = divmod(np.flatnonzero(rough >= least(last)[:, None]), most)
-    many = np.bincount(query, minlength=count)
-    scores, rows = np.zeros((count, k)), np.empty((count, k), np.int64)
-    clear = np.zeros(count, bool) if ordered else many == k
-    rows[clear] = candidate[clear[query]].reshape(-1, k)
-    room = np.frexp((many - 1) // k)[1]  # queries with similar numbers of candidates go together
-    for size in np.unique(room[~clear]):
-        group = ~clear & (room == size)
-        asked = np.flatnonzero(group)
-        taken = np.arange(many[asked].max()) < many[asked, None]
-        candidates = np.zeros(taken.shape, np.int64)
-        candidates[taken] = candidate[group[query]]
-        found = exact(asked, candidates)
-        found[~taken] = -np.inf
-        order = np.argsort(-found, axis=1, kind="stable")[:, :k]  # the candidates are in the order of their rows
-        scores[asked] = np.take_along_axis(found, order, axis=1)
-        rows[asked] = np.take_along_axis(candidates, order, axis=1)
-    return scores, rows
 
 
 @dataclass(frozen=True)

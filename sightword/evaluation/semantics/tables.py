@@ -63,26 +63,17 @@ def score_tsv(judged: Sequence[Judged]) -> str:
 
 
 def system_tsv(judged: Sequence[Judged]) -> str:
-    """Return one line for each subtask and system, this encoder and the published ones, for a grouped plot."""
-    rows = [
-        [name, system, score.r, score.low, score.high]
-        for name, scores in compared(judged, (*DRAWN, "char-gru-coco"))
-        for system, score in scores.items()
-    ]
-    return _text(("name", "system", "pearson", "lo", "hi"), rows)
+    """Return one line for each subtask and system, this encoder and the published ones, for a grouped plot.
 
-
-def compared(judged: Sequence[Judged], systems: Sequence[str] = DRAWN) -> list[tuple[str, dict[str, Score]]]:
-    """Return the rows of the drawing with the scores of this encoder and of published ``systems``.
-
-    The rows are the subtasks of the published table, or else all subtasks with an interval.
+    The subtasks are those of the published table, or else all with an interval.
     """
-    found = []
+    rows = []
     for row in [row for row in judged if _published(row)] or judged:
         own, beside = score_of(row.entry["pearson"], len(row.pairs)), _published(row)
         scores = {} if own is None else {THIS: own}
-        found.append((_name(row), scores | {SYSTEMS[system]: beside[system] for system in systems if system in beside}))
-    return found
+        scores |= {SYSTEMS[system]: beside[system] for system in (*DRAWN, "char-gru-coco") if system in beside}
+        rows += [[_name(row), system, score.r, score.low, score.high] for system, score in scores.items()]
+    return _text(("name", "system", "pearson", "lo", "hi"), rows)
 
 
 def pair_tsv(judged: Sequence[Judged], most: int) -> str:

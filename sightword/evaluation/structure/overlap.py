@@ -1,13 +1,16 @@
 """The neighbours that sentences and their pictures have in common (mNNO; Collell & Moens 2018).
 
-Ties of cosines and the two passes, in float32 and in float64, are those of :mod:`sightword.evaluation.retrieval.top_k`.
+Ties of cosines are those of :mod:`sightword.evaluation.retrieval.top_k`. Float32 computes all cosines and float64 those
+that may be among the best, so that the neighbours are those of float64 alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from sightword.evaluation.retrieval.top_k import PRODUCTS, ROUND, Singles, best
+from sightword.evaluation.retrieval.top_k import PRODUCTS, ROUND, Singles
 from sightword.evaluation.structure.inputs import Doubles, Rows
 
 _BLOCK = 1 << 25
@@ -51,8 +54,47 @@ def nearest(rows: Doubles, k: int, *, ordered: bool = False) -> Rows:
             def exact(asked: Rows, candidates: Rows, first: int = first) -> Doubles:
                 return PRODUCTS.rounded(_cosines(rows, first + asked, candidates))
 
-            _, found[part] = best(scores[part.start - start : part.stop - start], k, least, exact, ordered=ordered)
+            found[part] = _best(scores[part.start - start : part.stop - start], k, least, exact, ordered=ordered)
     return found
+
+
+def _best(
+    rough: Singles,
+    k: int,
+    least: Callable[[Singles], Singles],
+    exact: Callable[[Rows, Rows], Doubles],
+    *,
+    ordered: bool,
+) -> Rows:
+    """Return the rows (n, K) of the candidates of n queries that have the best exact scores.
+
+    Args:
+        rough: (n, m) scores in float32; minus infinity for what is no candidate.
+        k: K, at most the number of candidates.
+        least: maps the K-th best rough scores (n,) to the lowest rough scores (n,) of candidates that may be among the
+            best by exact scores.
+        exact: maps queries (q,) and candidates of each (q, c) to exact scores (q, c).
+        ordered: best first. Otherwise the order is free, and scores that are not needed are not computed.
+    """
+    count, most = rough.shape
+    last = np.partition(rough, most - k, axis=1)[:, most - k]
+    query, candidate = divmod(np.flatnonzero(rough >= least(last)[:, None]), most)
+    many = np.bincount(query, minlength=count)
+    rows = np.empty((count, k), np.int64)
+    clear = np.zeros(count, bool) if ordered else many == k
+    rows[clear] = candidate[clear[query]].reshape(-1, k)
+    room = np.frexp((many - 1) // k)[1]  # queries with similar numbers of candidates go together
+    for size in np.unique(room[~clear]):
+        group = ~clear & (room == size)
+        asked = np.flatnonzero(group)
+        taken = np.arange(many[asked].max()) < many[asked, None]
+        candidates = np.zeros(taken.shape, np.int64)
+        candidates[taken] = candidate[group[query]]
+        found = exact(asked, candidates)
+        found[~taken] = -np.inf
+        order = np.argsort(-found, axis=1, kind="stable")[:, :k]  # the candidates are in the order of their rows
+        rows[asked] = np.take_along_axis(candidates, order, axis=1)
+    return rows
 
 
 def _cosines(rows: Doubles, asked: Rows, candidates: Rows) -> Doubles:
