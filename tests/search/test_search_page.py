@@ -18,6 +18,7 @@ from visible_text import check_text
 TILES = "document.querySelectorAll('.tile').length"
 SOME = f"{TILES} === 24 && !document.querySelector('.old')"
 READY = f"{SOME} && document.getElementById('status').textContent.includes('The best')"
+ASKED = "new URL(location).searchParams.get('q')"
 FOUND = "document.getElementById('found').children.length === 10"
 FOCUS = "document.activeElement"
 
@@ -201,7 +202,7 @@ def test_back_closes_a_picture_and_leaves_what_was_found(browser, address):
     shut = "!document.getElementById('sheet').open && !location.search.includes('picture')"
     browser.open(address)
     browser.type("a red circle")
-    browser.until(READY)
+    browser.until(f"{READY} && {ASKED} === 'a red circle'")
     browser.run("document.querySelector('.tile').mark = 1")
     length = browser.run("history.length")
     for close in ("history.back()", None, "document.getElementById('close').click()"):
@@ -218,7 +219,7 @@ def test_back_closes_a_picture_and_leaves_what_was_found(browser, address):
     browser.until(f"document.getElementById('sheet').open && {FOUND}")
     browser.run("history.back()")
     browser.until(shut)
-    assert browser.run("new URL(location).searchParams.get('q')") == "a red circle"
+    assert browser.run(ASKED) == "a red circle"
     browser.click(".tile")
     browser.until(FOUND)
     browser.click("#found button")
