@@ -151,12 +151,12 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
 
 def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
     """Open the encoder, the collection and the reader of new pictures, at the project's places unless named."""
+    from sightword.corpus.listing import PICTURE_SUFFIXES
     from sightword.search.opening import open_search
-    from sightword.search.thumbnails import SUFFIXES
 
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     named = [name for name in (arguments.picture, arguments.like) if name is not None]
-    named += [thing for thing in arguments.max or arguments.min or [] if thing.lower().endswith(SUFFIXES)]
+    named += [thing for thing in arguments.max or arguments.min or [] if thing.lower().endswith(PICTURE_SUFFIXES)]
     options = {name: getattr(arguments, name) for name in ("weights", "collection", "split", "language")}
     features = arguments.features or FEATURES
     return open_search(arguments.encoder, features, captions, weights_folder=WEIGHTS, named=named, **options)

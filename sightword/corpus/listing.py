@@ -18,8 +18,8 @@ from sightword.places.listed import read_listing
 from sightword.places.place import Part, Place
 from sightword.places.tar import members
 
-PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-"""The endings by which a file that no corpus names is reported as a picture without captions."""
+PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+"""Endings of the names of picture files."""
 
 
 @dataclass(frozen=True)

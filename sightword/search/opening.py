@@ -50,7 +50,6 @@ def open_search(
     """
     from sightword.encoder.by_name import folder_and_space
     from sightword.encoder.pretrained import find_encoder, require_encoder
-    from sightword.search.picture_files import list_pictures
     from sightword.storage.store import Store
 
     settings = machine.current()
@@ -68,6 +67,8 @@ def open_search(
         found = _read(features, captions, split, language)
         _check_named(named, found[0].image_ids, found[1], split, language)
     else:
+        from sightword.search.picture_files import list_pictures
+
         sources = list_pictures(collection)
         _check_named(named, [source.image_id for source in sources], None, None, None)
 
@@ -196,12 +197,12 @@ def find_operands(
     Raises:
         SearchError: a picture is not there or cannot be used, or a sentence is no query.
     """
+    from sightword.corpus.listing import PICTURE_SUFFIXES
     from sightword.search.query import check_query
-    from sightword.search.thumbnails import SUFFIXES
 
     return [
         find_picture(thing, searcher, uploads)
-        if thing in searcher.catalogue.rows or is_file(thing) or thing.lower().endswith(SUFFIXES)
+        if thing in searcher.catalogue.rows or is_file(thing) or thing.lower().endswith(PICTURE_SUFFIXES)
         else check_query(thing, searcher.encoder.vocabulary, name)
         for name, thing in names.items()
     ]

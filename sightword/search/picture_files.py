@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sightword.cluster.processes import threaded_map
+from sightword.corpus.listing import PICTURE_SUFFIXES
 from sightword.errors import FileFormatError, SearchError
 from sightword.images.decode import Reject
 from sightword.images.resized import Source, hash_file
 from sightword.images.settings import ResizeSettings
 from sightword.io import group_files
 from sightword.io.files import Pathish, canonical_json, read_json
-from sightword.search.thumbnails import SUFFIXES
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def list_pictures(folder: Pathish) -> list[Source]:
     for above, folders, names in os.walk(place, onerror=_report):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            if name.startswith(".") or not name.lower().endswith(SUFFIXES):
+            if name.startswith(".") or not name.lower().endswith(PICTURE_SUFFIXES):
                 continue
             path = Path(above) / name
             image_id = path.relative_to(place).as_posix()
@@ -53,7 +53,7 @@ def list_pictures(folder: Pathish) -> list[Source]:
                 continue
             found.append(Source(image_id, str(path)))
     if not found:
-        expected = f"files that end in {', '.join(SUFFIXES)}"
+        expected = f"files that end in {', '.join(PICTURE_SUFFIXES)}"
         raise SearchError("holds no picture files", where=place, expected=expected)
     return sorted(found, key=lambda source: source.image_id)
 

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from PIL import Image
 
+from sightword.corpus.listing import PICTURE_SUFFIXES
 from sightword.errors import FileFormatError, SearchError
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.settings import ResizeSettings
@@ -22,8 +23,6 @@ SIDE = 448
 _QUALITY = 82
 _KEPT = 1000
 """Thumbnails in memory, of about 20 kB each."""
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-"""Endings of the names of picture files."""
 _MAX_PIXELS = ResizeSettings().max_pixels
 
 
@@ -112,7 +111,7 @@ class FileThumbnails(Thumbnails):
         inside = PurePosixPath(picture)
         if inside.is_absolute() or ".." in inside.parts or not inside.name or "\0" in picture:
             return None
-        places = (self._folder / f"{picture}{suffix}" for suffix in ("", *SUFFIXES))
+        places = (self._folder / f"{picture}{suffix}" for suffix in ("", *PICTURE_SUFFIXES))
         try:
             return next((path for path in places if path.is_file()), None)
         except OSError:  # a name that is too long for the file system
