@@ -85,6 +85,7 @@ def test_the_sample_learns_and_its_costly_stages_give_the_same_bytes_again(repos
     clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
     clone.run("dvc", "repro", SIGHTWORD_THREADS="2")
     assert_the_same_again(clone, "features", "data/features", tmp_path / "other")
+    assert_the_same_again(clone, "train", "models/snapshots", tmp_path / "another")
     assert_metrics_have_their_keys(clone)
 
     retrieval = read(clone, "metrics/retrieval.json")["test"]["full"]
@@ -105,14 +106,10 @@ def test_the_sample_learns_and_its_costly_stages_give_the_same_bytes_again(repos
         ]
         assert any(re.fullmatch(wanted, thing) for thing in things), things
 
-    trained = read(clone, "metrics/semantics.json")["STSSample"]["mean"]["pearson"]
-    # Steps that change the weights a little
-    clone.change("params.yaml", train__rate_min=1e-6, train__rate_max=1e-5, train__epochs=2, train__cycle=1)
-    clone.run("dvc", "repro", "semantics", SIGHTWORD_THREADS="2")
-    untrained = read(clone, "metrics/semantics.json")["STSSample"]["mean"]["pearson"]
-    assert trained > untrained + 0.1
-    assert_the_same_again(clone, "train", "models/snapshots", tmp_path / "another")
-    clone.run("git", "checkout", "--", "params.yaml")
+    semantics = read(clone, "metrics/semantics.json")
+    for control in ("untrained", "tfidf"):
+        least = semantics["controls"][control]["STSSample"]["mean"] + 0.1
+        assert semantics["STSSample"]["mean"]["pearson"] > least, control
 
 
 def link_real_data(real_data, checkout, pictures):
