@@ -30,6 +30,7 @@ def copy(repository, tmp_path):
     found.run("sightword", "recipe", "sample", "--force")
     found.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
     few_pairs(found.folder)
+    found.change("params.yaml", features__crops="one")
     yaml = YAML()
     pipeline = yaml.load(found.folder / "dvc.yaml")
     for name in ("select", "retrieval", "semantics", "epochs", "report"):

@@ -23,6 +23,7 @@ def shrink(folder: Path) -> None:
     few_pairs(folder)
     change(
         folder / "params.yaml",
+        features__crops="one",
         train__epochs=1,
         train__cycle=1,
         train__hidden=8,
