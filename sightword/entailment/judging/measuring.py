@@ -147,8 +147,8 @@ class _Judges:
         most = self._system(BASELINES[0], [baselines.majority(part) for part in self._judged])
         if classes == 3:
             most = replace(most, classes=np.full(len(asked), np.bincount(dev.classes(3)).argmax()))
-        new = self._system(BASELINES[2], [baselines.new_words(part) for part in self._judged])
-        return [most, self._by_logits(BASELINES[1], alone), new]
+        regression = self._by_logits(BASELINES[1], alone)
+        return [most, regression, self._system(BASELINES[2], [baselines.new_words(part) for part in self._judged])]
 
     def vectors(self, encoder: SentenceEncoder) -> Embeddings:
         """Return the vectors of all sentences; those of training only for the classifier."""
