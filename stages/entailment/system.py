@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.doctor.context import Context
 from pipeline.doctor.files import exist
@@ -23,6 +23,14 @@ USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
         *("bidirectional", "pooling", "attention", "initialisation"),
     )
 }
+
+
+def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the conflicts between two sections: undecided pairs have none of three classes."""
+    pairs, evaluate = values.get("pairs", {}), values.get("evaluate", {})
+    if pairs.get("undecided") != "not_entailed" or evaluate.get("classifier", {}).get("classes") != 3:
+        return []
+    return ["pairs.undecided = not_entailed: with evaluate.classifier.classes = 3, set it to drop"]
 
 
 def check(context: Context) -> Iterator[Finding]:

@@ -9,13 +9,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 from scipy.stats import chi2
 
 from sightword.compute.devices import threads
 from sightword.entailment.data.pairs import SentencePairs, premise_numbers
 from sightword.entailment.judging import baselines
 from sightword.entailment.judging.classifier import classify
-from sightword.entailment.judging.judging import System, judge, parts, significance
+from sightword.entailment.judging.judging import System, energies_of, judge, parts, significance, three_classes
 from sightword.entailment.judging.settings import NetworkSettings
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.inputs import Inputs
@@ -84,6 +85,31 @@ def test_systems_are_compared_by_mcnemars_test_over_premises_with_holms_correcti
     assert found["b_vs_c"]["difference"] == pytest.approx(-20.0)
 
 
+def test_three_classes_by_hand():
+    pairs = pairs_of(("a", "b", E), ("a", "c", E), ("d", "b", N), ("e", "f", C))
+    systems = [
+        System("energy", np.zeros(0), np.zeros(4), 0.0),
+        System("one", np.zeros(0), np.zeros(4), 0.0, np.array([2, 0, 0, 1])),
+        System("other", np.zeros(0), np.zeros(4), 0.0, np.full(4, 2)),
+    ]
+    found = three_classes(systems, pairs, premise_numbers(pairs.premises))
+    assert {name: one["accuracy"] for name, one in found["systems"].items()} == {"one": 75.0, "other": 50.0}
+    by_class = {label: one["accuracy"] for label, one in found["systems"]["one"]["class"].items()}
+    assert by_class == {E: 50.0, N: 100.0, C: 100.0}
+    assert [*found["significance"]] == ["one_vs_other"]
+    assert (
+        found["significance"]["one_vs_other"]["only_first"],
+        found["significance"]["one_vs_other"]["only_second"],
+    ) == (2, 1)
+
+
+def test_the_energy_of_logits_is_minus_the_log_odds_of_entailment():
+    logits = np.random.default_rng(0).standard_normal((9, 3))
+    share = softmax(logits, axis=1)[:, 2]
+    assert energies_of(logits) == pytest.approx(np.log((1 - share) / share))
+    assert energies_of(logits[:, 1:]).tolist() == (logits[:, 1] - logits[:, 2]).tolist()
+
+
 def test_new_words_are_counted_once_without_case_and_signs():
     pairs = pairs_of(
         ("A dog runs.", "The dog , the dog sleeps !", N), ("A dog.", "a DOG", E), ("A dog", ". ,", N), ("", "dog", N)
@@ -126,28 +152,40 @@ def biased(number, seed):
 
 def test_the_hypothesis_alone_reveals_a_bias_and_never_sees_the_premise():
     train, dev, test = biased(400, 0), biased(100, 1), biased(200, 2)
-    found = baselines.hypothesis_only(train, dev, [dev, test], features=50, seed=0)
-    system = System.chosen("x", *found, dev.entailed)
+    found = baselines.hypothesis_only(train, dev, [dev, test], features=50, classes=2, seed=0)
+    system = System.chosen("x", *map(energies_of, found), dev.entailed)
     word = np.array(["outdoors" in text for text in test.hypotheses])
     assert ((test.entailed == word) == system.right(test.entailed)).all()
     for one in (train, dev, test):
         one.premises[:] = ["another"] * len(one)
-    again = baselines.hypothesis_only(train, dev, [dev, test], features=50, seed=0)
+    again = baselines.hypothesis_only(train, dev, [dev, test], features=50, classes=2, seed=0)
     assert [a.tolist() for a in again] == [a.tolist() for a in found]
+
+
+def test_the_hypothesis_alone_reveals_three_classes():
+    draw = np.random.default_rng(0)
+    words = {N: "tall", C: "nobody", E: "outdoors"}
+    train, dev, test = (
+        pairs_of(*(("a dog", f"{words[label]} here", label) for label in draw.choice([*words], number)))
+        for number in (300, 90, 90)
+    )
+    (found,) = baselines.hypothesis_only(train, dev, [test], features=50, classes=3, seed=0)
+    assert [[*words][place] for place in found.argmax(1)] == test.labels
 
 
 def test_without_a_repeated_word_the_hypothesis_says_nothing():
     train = pairs_of(("a", "one", E), ("b", "two", N))
     with pytest.raises(SemanticsError, match="no word stands in two of the 2 training hypotheses"):
-        baselines.hypothesis_only(train, train, [train], features=9, seed=0)
+        baselines.hypothesis_only(train, train, [train], features=9, classes=2, seed=0)
 
 
-def examples(number, seed):
-    """Pairs of vectors that are entailed where the premise's first number is the larger one."""
+def examples(number, seed, classes=2):
+    """Pairs of vectors that are entailed where the premise's first number is larger; the second parts the rest."""
     draw = np.random.default_rng(seed)
     vectors = draw.standard_normal((2 * number, 4)).astype(np.float32)
     first, second = np.arange(number), np.arange(number, 2 * number)
-    labels = (vectors[first, 0] > vectors[second, 0]).astype(np.int64)
+    entailed, other = (vectors[first, place] > vectors[second, place] for place in (0, 1))
+    labels = np.where(entailed, classes - 1, other & (classes == 3)).astype(np.int64)
     return Inputs(torch.from_numpy(vectors), "directed", first, second, labels)
 
 
@@ -163,9 +201,10 @@ def test_the_classifier_learns_a_direction_with_the_same_bytes():
             assert torch.initial_seed() == number
     assert [one.tobytes() for one in found[0]] == [one.tobytes() for one in found[1]]
     labels = [part.labels.astype(bool) for part in (dev, test)]
-    system = System.chosen("x", *found[0][:2], labels[0])
+    energies = [energies_of(one) for one in found[0]]
+    system = System.chosen("x", *energies[:2], labels[0])
     assert system.right(labels[1]).mean() > 0.9
-    assert ((found[0][1] < found[0][2]) == labels[1]).mean() > 0.9  # lower in the direction that is entailed
+    assert ((energies[1] < energies[2]) == labels[1]).mean() > 0.9  # lower in the direction that is entailed
     other = classify(train, dev, [test], settings, seed=4, device=torch.device("cpu"))
     assert other[0].tobytes() != found[0][1].tobytes()
 
@@ -191,16 +230,18 @@ def plain_logits(pairs, rows, weights, states, dropout, training):
         values = torch.where(values > 0, values, slope * values)
         values = torch.nn.functional.dropout(values, dropout, training)
     weight, bias = weights[2]
-    return (values @ weight.T + bias)[:, 0]
+    return values @ weight.T + bias
 
 
-def test_the_classifier_equals_a_plain_loop():
-    train, dev, test = examples(150, 0), examples(60, 1), examples(90, 2)
-    settings = NetworkSettings(hidden=9, epochs=4, batch=40, dropout=0.4)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_classifier_equals_a_plain_loop(classes):
+    train, dev, test = examples(150, 0, classes), examples(60, 1, classes), examples(90, 2, classes)
+    settings = NetworkSettings(hidden=9, epochs=4, batch=40, dropout=0.4, classes=classes)
+    outputs = 1 if classes == 2 else 3
     (found,) = classify(train, dev, [test], settings, seed=5, device=torch.device("cpu"))
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        layers = [torch.nn.Linear(inputs, outputs) for inputs, outputs in ((12, 9), (9, 9), (9, 1))]
+        layers = [torch.nn.Linear(inputs, outputs) for inputs, outputs in ((12, 9), (9, 9), (9, outputs))]
         slopes = [torch.full((9,), 0.25, requires_grad=True) for _ in range(2)]
         states = [[torch.ones(9), torch.zeros(9), torch.zeros(9), torch.ones(9)] for _ in range(2)]
         for state in states:
@@ -214,8 +255,12 @@ def test_the_classifier_equals_a_plain_loop():
             shuffled = order.permutation(150)
             for rows in (shuffled[:40], shuffled[40:80], shuffled[80:120], shuffled[120:]):
                 logits = plain_logits(train, rows, weights, states, 0.4, True)
-                signs = 2 * torch.from_numpy(train.labels[rows]).float() - 1
-                gradients = torch.autograd.grad(torch.log1p((-signs * logits).exp()).mean(), learned)
+                labels = torch.from_numpy(train.labels[rows])
+                if classes == 2:
+                    losses = torch.log1p((-(2 * labels - 1) * logits[:, 0]).exp())
+                else:
+                    losses = torch.logsumexp(logits, 1) - logits[torch.arange(len(rows)), labels]
+                gradients = torch.autograd.grad(losses.mean(), learned)
                 step += 1
                 for one, (first, second), gradient in zip(learned, moments, gradients, strict=True):
                     first.mul_(0.9).add_(0.1 * gradient)
@@ -224,9 +269,13 @@ def test_the_classifier_equals_a_plain_loop():
                     one.data -= settings.rate * moved
             with torch.no_grad():
                 every = slice(None)
-                judged, energies = (-plain_logits(part, every, weights, states, 0.4, False) for part in (dev, test))
-            accuracy = max(((judged <= cut).numpy() == (dev.labels == 1)).mean() for cut in judged)
+                judged, logits = (plain_logits(part, every, weights, states, 0.4, False) for part in (dev, test))
+            if classes == 2:
+                accuracy = max(((judged[:, 0] >= cut).numpy() == (dev.labels == 1)).mean() for cut in judged[:, 0])
+            else:
+                accuracy = (judged.argmax(1).numpy() == dev.labels).mean()
             if accuracy > best[0]:
-                best = accuracy, energies
+                best = accuracy, logits
     # Ahead of a normalisation a bias has no gradient but rounding, which Adam scales up to whole steps.
-    assert found == pytest.approx(best[1].numpy(), abs=0.005)
+    assert found[:, -outputs:] == pytest.approx(best[1].numpy(), abs=0.005)
+    assert (found[:, :-outputs] == 0).all()

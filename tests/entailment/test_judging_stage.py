@@ -18,7 +18,7 @@ from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
-from sightword.entailment.judging.encoders import energies_by, read_others
+from sightword.entailment.judging.encoders import Other, energies_by, read_others
 from sightword.entailment.judging.measuring import TAKEN, measure
 from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings
@@ -29,6 +29,7 @@ from sightword.io.files import write_json, write_table, write_tsv
 from sightword.model.encoders import Encoders
 from sightword.model.shape import RecurrentShape
 from stages.entailment import evaluate
+from stages.entailment.system import conflicts
 
 CPU = torch.device("cpu")
 SNLI = {
@@ -170,6 +171,30 @@ def test_the_classifier_on_the_hypothesis_never_sees_the_premise(done, sides, eq
     assert ("see the hypothesis only" in text) == equal
 
 
+def test_three_classes_are_told_apart_by_those_systems_that_learn_classes(done):
+    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
+    network = NetworkSettings(hidden=8, epochs=1, classes=3)
+    settings = EntailmentSettings(**{**SETTINGS, "classifier": network})
+    metrics = measure(splits, encoder_of(0), DECISION, [], settings, device=CPU).metrics
+    found = metrics["three_classes"]["systems"]
+    assert list(found) == ["order_classifier", "majority", "hypothesis_only"]
+    most = max(set(splits["dev"].labels), key=splits["dev"].labels.count)
+    share = 100 * splits["test"].labels.count(most) / SIZES["test"]
+    assert found["majority"]["accuracy"] == pytest.approx(share, abs=1e-4)
+    assert {label: one["accuracy"] for label, one in found["majority"]["class"].items()}[most] == 100.0
+    assert found["hypothesis_only"]["accuracy"] > found["majority"]["accuracy"] + 20  # a hypothesis tells its label
+    text = render(metrics, counts_of(splits), TRAINING, [], [], settings)
+    assert "Three classes" in text
+    assert "three_classes" not in metrics_of(done)
+
+
+def test_undecided_pairs_have_none_of_three_classes():
+    values = {"pairs": {"undecided": "not_entailed"}, "evaluate": {"classifier": {"classes": 3}}}
+    assert conflicts(values) == ["pairs.undecided = not_entailed: with evaluate.classifier.classes = 3, set it to drop"]
+    values["evaluate"]["classifier"]["classes"] = 2
+    assert conflicts(values) == []
+
+
 def test_a_premise_of_training_is_known_by_its_words(done):
     train = SentencePairs.of([("A dog runs .", "b", "neutral", "s")] * 2)
     test = [("a dog  runs.", "c", "entailment", "s"), ("A cat.", "c", "neutral", "s")]
@@ -252,6 +277,18 @@ def test_random_weights_have_the_same_shape_and_depend_on_the_seed_alone():
     _, one, other = untrained(joined, 4).parts
     assert (one.encode(words) == first.encode(words)).all()
     assert (other.encode(words) == untrained(encoder, 7).encode(words)).all()
+
+
+def test_alike_networks_have_the_same_random_weights_and_scores(done):
+    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
+    others = [Other(name, encoder_of(*kind), None) for name, kind in
+              (("a", (1, "cosine")), ("b", (2, "cosine")), ("c", (3, "order")), ("d", (3, "cosine", 2)))]  # fmt: skip
+    settings = EntailmentSettings(**SETTINGS)
+    together = measure(splits, encoder_of(0), DECISION, others, settings, device=CPU).metrics["test"]
+    for other in others:
+        alone = measure(splits, encoder_of(0), DECISION, [other], settings, device=CPU).metrics["test"]
+        assert {name: together[name] for name in alone} == alone
+    assert together["a_untrained"] == together["b_untrained"] != together["c_untrained"] != together["d_untrained"]
 
 
 def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path):

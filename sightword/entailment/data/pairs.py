@@ -17,6 +17,8 @@ from sightword.messages import quote
 from sightword.settings import SPLITS
 
 LABELS = ("entailment", "neutral", "contradiction", "undecided")
+CLASSES = {2: ("not entailed", "entailment"), 3: ("neutral", "contradiction", "entailment")}
+"""By their number, the classes that a classifier tells apart, 'entailment' last."""
 TODO = "Run `make entailment` (without make: `rm -f entailment/.dvcignore && dvc repro entailment/dvc.yaml`)."
 
 FILE, COUNTS = "pairs.parquet", "pairs.json"
@@ -44,6 +46,12 @@ class SentencePairs:
         premises, hypotheses, labels, sources = ([row[column] for row in rows] for column in range(4))
         entailed = np.array([label == "entailment" for label in labels], bool)
         return cls(premises, hypotheses, labels, entailed, sources)
+
+    def classes(self, number: int) -> NDArray[np.int64]:
+        """Return the place (N,) of each pair's class in :data:`CLASSES`; of three, no pair can be undecided."""
+        if number == 2:
+            return self.entailed.astype(np.int64)
+        return np.array([CLASSES[number].index(label) for label in self.labels], np.int64)
 
     def where(self, rows: NDArray[Any]) -> SentencePairs:
         """Return some pairs, by a mask or by their places, in the order given."""

@@ -1,6 +1,6 @@
 """Baselines: the majority, the share of new words, and a logistic regression that sees the hypothesis only.
 
-Each gives energies, low where the premise is said to entail the hypothesis; the threshold is chosen on dev.
+The first two give energies, low where the premise is said to entail the hypothesis; the regression gives logits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +16,12 @@ from numpy.typing import NDArray
 
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.classifier import AdamRegression
+from sightword.evaluation.semantics.classifier import AdamRegression, Layer
 from sightword.evaluation.semantics.inputs import Inputs
 from sightword.evaluation.semantics.results import bare
 
 Energies = NDArray[np.float64]
+Logits = NDArray[np.float64]
 
 
 def words(sentence: str) -> list[str]:
@@ -45,14 +45,14 @@ def new_words(pairs: SentencePairs) -> Energies:
 
 
 def hypothesis_only(
-    train: SentencePairs, dev: SentencePairs, asked: Sequence[SentencePairs], *, features: int, seed: int
-) -> list[Energies]:
-    """Fit SentEval's logistic regression to the hypotheses of training, and return the energies of each split asked.
+    train: SentencePairs, dev: SentencePairs, asked: Sequence[SentencePairs], *, features: int, classes: int, seed: int
+) -> list[Logits]:
+    """Fit SentEval's logistic regression to the hypotheses of training, and return the logits of each split asked.
 
     The features are whether a hypothesis has a word, or a pair of neighbouring words: those that stand in at least two
     training hypotheses, the ``features`` most frequent of them. Accuracy on dev selects the weight decay and the epoch
-    (:class:`sightword.evaluation.semantics.classifier.AdamRegression`). The energy is the logit of 'not entailed' minus
-    that of 'entailed'.
+    (:class:`sightword.evaluation.semantics.classifier.AdamRegression`). The logits (N, C) are those of the classes, two
+    or three, in the order of :data:`sightword.entailment.data.pairs.CLASSES`.
 
     Raises:
         SemanticsError: no word stands in two training hypotheses.
@@ -63,18 +63,12 @@ def hypothesis_only(
     if not places:
         what = f"no word stands in two of the {len(train)} training hypotheses"
         raise SemanticsError(what, todo="Add training pairs: the baseline without the premise learns from their words.")
-    regression = AdamRegression(classes=2, seed=seed)
-    fits = regression.scan(_Bags.of(train, places), _Bags.of(dev, places), regression.grid)
+    regression = AdamRegression(classes=classes, seed=seed)
+    learned, chosen, *judged = (_Bags.of(pairs, places, classes) for pairs in (train, dev, *asked))
+    fits = regression.scan(learned, chosen, regression.grid)
     _, layer = max(fits, key=lambda fit: fit[0])
-    found = []
-    for pairs in asked:
-        bags = _Bags.of(pairs, places)
-        parts = [
-            bags.logits(slice(start, start + 1024), layer.weight, layer.bias) for start in range(0, len(pairs), 1024)
-        ]
-        logits = torch.cat(parts).double()
-        found.append((logits[:, 0] - logits[:, 1]).numpy())
-    return found
+    parts = [[one.logits(slice(at, at + 1024), layer) for at in range(0, len(one), 1024)] for one in judged]
+    return [torch.cat(one).double().numpy() for one in parts]
 
 
 def _items(text: str) -> set[str]:
@@ -91,12 +85,12 @@ class _Bags(Inputs):
     features_of_a_bag: int
 
     @classmethod
-    def of(cls, pairs: SentencePairs, places: Mapping[str, int]) -> _Bags:
+    def of(cls, pairs: SentencePairs, places: Mapping[str, int], classes: int) -> _Bags:
         known: dict[str, NDArray[np.int64]] = {}
         for text in pairs.hypotheses:
             if text not in known:
                 known[text] = np.array(sorted(places[item] for item in _items(text) if item in places), np.int64)
-        rows, labels = np.arange(len(pairs)), pairs.entailed.astype(np.int64)
+        rows, labels = np.arange(len(pairs)), pairs.classes(classes)
         bags = tuple(known[text] for text in pairs.hypotheses)
         return cls(torch.empty(0), "vector", rows, None, labels, bags, len(places))
 
@@ -111,5 +105,5 @@ class _Bags(Inputs):
         found[torch.from_numpy(lines), torch.from_numpy(np.concatenate([*rows, np.empty(0, np.int64)]))] = 1.0
         return found
 
-    def logits(self, index: slice, weight: torch.Tensor, bias: torch.Tensor) -> Any:
-        return torch.addmm(bias, self.batch(index), weight.T)
+    def logits(self, index: slice, layer: Layer) -> torch.Tensor:
+        return torch.addmm(layer.bias, self.batch(index), layer.weight.T)

@@ -35,6 +35,8 @@ class System:
     energies: Array
     """(N,) energies of the pairs that are scored."""
     threshold: float
+    classes: Array | None = None
+    """(N,) the judged class of each pair, its place among three; None for a system that does not tell them apart."""
 
     @classmethod
     def chosen(cls, name: str, dev: Array, energies: Array, entailed: Array, criterion: str = "accuracy") -> System:
@@ -45,6 +47,12 @@ class System:
         """Return which (N,) pairs are judged as labelled."""
         found: Array = (self.energies <= self.threshold) == entailed
         return found
+
+
+def energies_of(logits: Array) -> Array:
+    """Return minus the log-odds (N,) of 'entailment', the last of C classes with logits (N, C)."""
+    found: Array = np.logaddexp.reduce(logits[:, :-1], axis=1) - logits[:, -1]
+    return found
 
 
 def parts(pairs: SentencePairs) -> Masks:
@@ -91,6 +99,23 @@ def share(right: Array, clusters: Array) -> dict[str, Any]:
     found = {"accuracy": 100.0 * float(right.mean()), "accuracy_ci95": interval, "pairs": len(right)}
     shares: dict[str, Any] = rounded(found)
     return shares
+
+
+def three_classes(systems: Sequence[System], pairs: SentencePairs, clusters: Array) -> dict[str, Any]:
+    """Return the scores in three classes of the systems that tell them apart.
+
+    Returns:
+        By system under ``systems`` those of :func:`share`, and ``class`` with them for each class; and the
+        :func:`significance`.
+    """
+    labels = pairs.classes(3)
+    rights = {one.name: one.classes == labels for one in systems if one.classes is not None}
+    found = {
+        name: share(right, clusters)
+        | {"class": {label: share(right[mask], clusters[mask]) for label, mask in parts(pairs)["class"].items()}}
+        for name, right in rights.items()
+    }
+    return {"systems": found, "significance": significance(rights, clusters)}
 
 
 def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:

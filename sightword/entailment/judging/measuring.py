@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, 
 from sightword.entailment.judging import baselines
 from sightword.entailment.judging.classifier import classify
 from sightword.entailment.judging.encoders import Other, energies_by, energy_of
-from sightword.entailment.judging.judging import Array, System, judge, parts, significance
+from sightword.entailment.judging.judging import Array, System, energies_of, judge, parts, significance, three_classes
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.entailment.training.energies import ENERGIES, pair_energies
 from sightword.evaluation.binary.scores import histogram, mistakes, score
@@ -78,7 +78,7 @@ def measure(
     systems += judges.baselines()
     for other in others:
         systems += judges.of_encoder(other.name, other.encoder)
-        systems += judges.of_encoder(f"{other.name}_untrained", untrained(other.encoder, settings.seed))
+        systems += judges.untrained(f"{other.name}_untrained", other.encoder)
     every = parts(pairs)
     few, clusters = {"class": every["class"]}, premise_numbers(pairs.premises)
     metrics: dict[str, Any] = {"dev": {one.name: score(one.dev, dev.entailed, one.threshold) for one in systems}}
@@ -88,6 +88,8 @@ def measure(
         )
         for one in systems
     }
+    if settings.classifier.classes == 3:
+        metrics["three_classes"] = three_classes(systems, pairs, clusters)
     metrics["leak"] = {"premises_in_training": _percent(in_training(pairs, splits["train"]))}
     metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems}, clusters)
     if others:
@@ -117,6 +119,8 @@ class _Judges:
     settings: EntailmentSettings
     criterion: str
     device: torch.device
+    drawn: list[tuple[SentenceEncoder, list[System]]] = field(default_factory=list)
+    """Encoders whose networks with random weights are judged."""
 
     @property
     def _judged(self) -> tuple[SentencePairs, SentencePairs]:
@@ -127,21 +131,24 @@ class _Judges:
         log.info("evaluate: %s is judged", name)
         return System.chosen(name, dev, found, self.splits["dev"].entailed, self.criterion)
 
+    def _by_logits(self, name: str, logits: Sequence[Array]) -> System:
+        found = self._system(name, [energies_of(part) for part in logits])
+        return replace(found, classes=logits[1].argmax(1)) if self.settings.classifier.classes == 3 else found
+
     def baselines(self) -> list[System]:
         """Return the baselines in the order of :data:`BASELINES`."""
+        (dev, asked), classes = self._judged, self.settings.classifier.classes
         alone = baselines.hypothesis_only(
-            self.splits["train"],
-            self.splits["dev"],
-            self._judged,
+            *(self.splits["train"], dev, self._judged),
             features=self.settings.words,
+            classes=classes,
             seed=self.settings.seed,
         )
-        energies = (
-            [baselines.majority(part) for part in self._judged],
-            alone,
-            [baselines.new_words(part) for part in self._judged],
-        )
-        return [self._system(name, found) for name, found in zip(BASELINES, energies, strict=True)]
+        most = self._system(BASELINES[0], [baselines.majority(part) for part in self._judged])
+        if classes == 3:
+            most = replace(most, classes=np.full(len(asked), np.bincount(dev.classes(3)).argmax()))
+        regression = self._by_logits(BASELINES[1], alone)
+        return [most, regression, self._system(BASELINES[2], [baselines.new_words(part) for part in self._judged])]
 
     def vectors(self, encoder: SentenceEncoder) -> Embeddings:
         """Return the vectors of all sentences; those of training only for the classifier."""
@@ -156,19 +163,37 @@ class _Judges:
         found = [energies_by(encoder, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in self._judged]
         return [self._system(name, found), *self.classifier(name, vectors)]
 
+    def untrained(self, name: str, encoder: SentenceEncoder) -> list[System]:
+        """Judge the network of an encoder with random weights; networks that are alike have the same ones."""
+        for one, found in self.drawn:
+            if _alike(one, encoder):
+                return [replace(system, name=name + system.name.removeprefix(found[0].name)) for system in found]
+        self.drawn.append((encoder, self.of_encoder(name, untrained(encoder, self.settings.seed))))
+        return self.drawn[-1][1]
+
     def classifier(self, name: str, vectors: Embeddings) -> list[System]:
         """Return the classifier on an encoder's vectors; nothing where it is left out."""
         settings = self.settings.classifier
         if not settings.epochs:
             return []
         train, *judged = (
-            inputs_of(vectors, "directed", part.premises, part.hypotheses, part.entailed.astype(np.int64))
+            inputs_of(vectors, "directed", part.premises, part.hypotheses, part.classes(settings.classes))
             if settings.sides == "both"
-            else inputs_of(vectors, "vector", part.hypotheses, None, part.entailed.astype(np.int64))
+            else inputs_of(vectors, "vector", part.hypotheses, None, part.classes(settings.classes))
             for part in (self.splits["train"], *self._judged)
         )
         found = classify(train, judged[0], judged, settings, seed=self.settings.seed, device=self.device)
-        return [self._system(f"{name}_classifier", found)]
+        return [self._by_logits(f"{name}_classifier", found)]
+
+
+def _alike(one: SentenceEncoder, other: SentenceEncoder) -> bool:
+    """Return whether two encoders, each of one network, have the same one but for its weights."""
+    kinds = [
+        (encoder.vocabulary, encoder.leaves[0].shape, encoder.renormalise)
+        for encoder in (one, other)
+        if len(encoder.leaves) == 1 and not encoder.heads
+    ]
+    return len(kinds) == 2 and kinds[0] == kinds[1]
 
 
 def _beside(name: str, energy: str, systems: Sequence[System]) -> list[System]:

@@ -17,6 +17,9 @@ class NetworkSettings(Settings):
     sides: Literal["both", "hypothesis"] = "both"
     """``both``: the vectors of premise and hypothesis (published); ``hypothesis``, a control: that of the hypothesis
     only, which shows what the classifier learns without the premise."""
+    classes: Literal[2, 3] = 2
+    """The classes that it and the regression on the hypothesis tell apart: entailed or not; or entailment, neutral and
+    contradiction, of which the log-odds of entailment give the energy."""
     hidden: int = Field(default=1000, ge=1)
     """Units of each of the two hidden layers (published: 1,000)."""
     dropout: float = Field(default=0.5, ge=0.0, lt=1.0)

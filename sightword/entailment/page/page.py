@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sightword.entailment.data.pairs import LABELS
 from sightword.entailment.judging.measuring import IN_PARTS
 from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings
@@ -23,7 +24,6 @@ LENGTHS = (
     ("Accuracy by words of the hypothesis", "hypothesis_words"),
 )
 """The captions and names of drawings."""
-CLASSES = ("entailment", "neutral", "contradiction", "undecided")
 SMALL = 100_000
 """With fewer training pairs, a run says little about a method that was published with 549,367."""
 LEVEL = 0.05
@@ -103,6 +103,8 @@ def render(
             ],
         )
     ]
+    if three := metrics.get("three_classes"):
+        shown.append(html.Section("classes", "Three classes", [html.table(_three(three["systems"], energy, others))]))
     if others:
         compared = [one for name in others for one in _encoder(name, metrics, scores, energy, others)]
         shown.append(
@@ -230,7 +232,7 @@ def _accuracy(scores: Mapping[str, Any]) -> str:
 
 
 def _classes(scores: Mapping[str, Any]) -> list[str]:
-    return [name for name in CLASSES if name in scores["class"]]
+    return [name for name in LABELS if name in scores["class"]]
 
 
 def _rows(scores: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
@@ -241,6 +243,18 @@ def _rows(scores: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
         cells += [percent(own["f1"]), f"{own['auc']:.4f}", f"{own['average_precision']:.4f}"]
         found.append(Row(shown, cells, "ours" if name == energy else "chance" if name == "majority" else "", detail))
     return found
+
+
+def _three(scores: Scores, energy: str, others: Mapping[str, str]) -> Table:
+    labels = [name for name in LABELS if name in scores["majority"]["class"]]
+    rows = [
+        Row(
+            system(name, energy, others)[0],
+            [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in labels)],
+        )
+        for name, own in scores.items()
+    ]
+    return Table("Percent of pairs classified correctly", ("system", "accuracy", *labels), rows)
 
 
 def _published_beside(own: Mapping[str, Any]) -> list[Row]:
