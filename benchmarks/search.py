@@ -74,7 +74,7 @@ def cosine(rows: np.ndarray, count: int, rounds: int) -> dict[str, list[float]]:
     theirs, ours = torch.from_numpy(rows), torch.from_numpy(asked)
 
     def partitioned(_: int) -> np.ndarray:
-        scores = asked @ rows.T if count > 1 else (rows @ asked[0])[None]
+        scores = asked @ rows.T if count > 1 else np.vecdot(rows, asked)[None]
         best = np.argpartition(-scores, TOP, axis=1)[:, :TOP]
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
         return np.take_along_axis(best, order, axis=1)

@@ -42,7 +42,15 @@ DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, M
 
 def prefixes(keys: Iterable[bytes]) -> Prefixes:
     """Return the prefixes of keys, sorted, each once."""
-    return np.unique(np.frombuffer(b"".join(key[:LENGTH] for key in keys), ">u8").astype(np.uint64))
+    return distinct(np.frombuffer(b"".join(key[:LENGTH] for key in keys), ">u8").astype(np.uint64))
+
+
+def distinct(values: Prefixes) -> Prefixes:
+    """Return prefixes sorted, each once; NumPy's ``unique`` takes many times as long, by a table of hashes."""
+    found = np.sort(values)
+    first = np.ones(len(found), bool)
+    first[1:] = found[1:] != found[:-1]
+    return found[first]
 
 
 def digest(keys: Prefixes) -> str:

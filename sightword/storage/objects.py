@@ -143,7 +143,7 @@ class ObjectKind(KindFiles):
         self.names()
         contents, damage = self._all_contents()
         damaged += damage.values()
-        return len(np.unique(np.concatenate(list(contents.values())))) if contents else 0
+        return len(manifests.distinct(np.concatenate(list(contents.values())))) if contents else 0
 
     def write(self, features: Mapping[bytes, Array]) -> StoredFile:
         """Write features, float32 (D,) by key, as a segment in one request; StoreError if that is refused."""
