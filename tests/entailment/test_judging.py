@@ -103,6 +103,13 @@ def test_three_classes_by_hand():
     ) == (2, 1)
 
 
+def test_an_undecided_pair_has_none_of_three_classes_and_is_not_entailed_in_two():
+    pairs = pairs_of(("a", "b", E), ("a", "c", U))
+    with pytest.raises(SemanticsError, match="1 of 2 pairs are undecided"):
+        pairs.classes(3)
+    assert pairs.classes(2).tolist() == [1, 0]
+
+
 def test_the_energy_of_logits_is_minus_the_log_odds_of_entailment():
     logits = np.random.default_rng(0).standard_normal((9, 3))
     share = softmax(logits, axis=1)[:, 2]

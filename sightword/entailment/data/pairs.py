@@ -48,9 +48,16 @@ class SentencePairs:
         return cls(premises, hypotheses, labels, entailed, sources)
 
     def classes(self, number: int) -> NDArray[np.int64]:
-        """Return the place (N,) of each pair's class in :data:`CLASSES`; of three, no pair can be undecided."""
+        """Return the place (N,) of each pair's class in :data:`CLASSES`.
+
+        Raises:
+            SemanticsError: a pair is undecided, which none of three classes is.
+        """
         if number == 2:
             return self.entailed.astype(np.int64)
+        if count := self.labels.count("undecided"):
+            what = f"{count} of {len(self)} pairs are undecided, which none of three classes is"
+            raise SemanticsError(what, todo="Set pairs.undecided to drop, or evaluate.classifier.classes to 2.")
         return np.array([CLASSES[number].index(label) for label in self.labels], np.int64)
 
     def where(self, rows: NDArray[Any]) -> SentencePairs:
