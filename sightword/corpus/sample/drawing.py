@@ -16,8 +16,6 @@ from sightword.corpus.sample.world import World
 _OVERSAMPLING = 2
 _SMALLER_WITH_TWO = 0.8
 """The size of objects in a scene of two groups, relative to one group."""
-_CORNERS = 12
-"""Corners of a polygon up to which a line along it has visible gaps, and is rounded at each corner."""
 
 _DARKNESS = [round(0.4 * value) for value in range(256)]
 """The darkness of a shadow by the value of its mask."""
@@ -130,8 +128,7 @@ def _mask(
             draw.polygon(points, fill=colour)
         if points and shrink:
             # A thick line along the border removes it from the inside of any outline.
-            joint = "curve" if len(points) <= _CORNERS else None
-            draw.line([*points, points[0], points[1]], fill=0, width=round(2 * shrink), joint=joint)
+            draw.line([*points, points[0], points[1]], fill=0, width=round(2 * shrink), joint="curve")
     return mask
 
 
