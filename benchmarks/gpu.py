@@ -4,9 +4,9 @@ Each part runs in a process of its own, so that a part that fails stops no other
 
 - ``tests``: those marked ``gpu``;
 - ``features``: ``benchmarks/gpu_features.py``;
-- ``training``: a training step of captions and pictures beside packed cuDNN layers, and one of SkipThought beside
-  padded ones. The peers are those of ``training.py`` and ``grounded.py``, on the same batches from the same weights;
-  with bf16 they run under torch's autocast. Ours is what the stages do, deterministic kernels included;
+- ``training``: a training step of captions and pictures beside packed and padded cuDNN layers, and one of SkipThought
+  beside padded ones. The peers are those of ``training.py`` and ``grounded.py``, on the same batches from the same
+  weights; with bf16 they run under torch's autocast. Ours is what the stages do, deterministic kernels included;
 - ``scoring``: ranks of Flickr8k's size by cosine and by order similarity, and encoding;
 - ``recipe``: the stages of a recipe up to ``select``: `flickr8k-infonce` where its data are at hand, else the sample.
 
@@ -104,8 +104,9 @@ def captions_step(arguments: argparse.Namespace, hidden: int, size: int, cell: s
         run = CaptionTask(settings, pairs, peers.TOKENS, device)
         run.encoders.train()
         sides[f"ours, {precision}"] = lambda rows, run=run: run.learn(rows, 1e-3, 0)
-        network = peers.Published(run.encoders, hidden).to(device)
-        sides[f"packed, {precision}"] = packed_step(network, pairs, device, bf16=precision == "bf16")
+        for peer in ("packed", "padded"):
+            network = peers.Published(run.encoders, hidden, packed=peer == "packed").to(device)
+            sides[f"{peer}, {precision}"] = plain_step(network, pairs, device, bf16=precision == "bf16")
     losses = {side: [float(step(rows)) for rows in batches] for side, step in sides.items()}
     works = {side: lambda step=step: [step(rows) for rows in batches] for side, step in sides.items()}
     for side, times in in_turn(arguments, works).items():
@@ -116,12 +117,12 @@ def captions_step(arguments: argparse.Namespace, hidden: int, size: int, cell: s
     return found
 
 
-def packed_step(network: Any, pairs: Any, device: Any, *, bf16: bool) -> Callable[[Any], Any]:
-    """A step of a user's own code: packed rows, torch's autocast and Adam; the loss is not waited for."""
+def plain_step(network: Any, pairs: Any, device: Any, *, bf16: bool) -> Callable[[Any], Any]:
+    """A step of a user's own code: torch's autocast, its fused Adam beside padded rows; the loss is not waited for."""
     import torch
     import training as peers
 
-    adam = torch.optim.Adam(network.parameters(), lr=1e-3)
+    adam = torch.optim.Adam(network.parameters(), lr=1e-3, fused=not network.packed)
 
     def step(rows: Any) -> torch.Tensor:
         ids, lengths = peers.pad([pairs.ids[row] for row in rows])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from sightword.model import recurrent
 from sightword.model.encoders import CaptionEncoder
 from sightword.model.packing import Packing
 from sightword.model.recurrent import Recurrent, states_by_torch
@@ -81,6 +82,26 @@ def test_going_back_twice_gives_the_same(cell):
     second = torch.autograd.grad(states.sum(), weights)
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_padded_rows_have_the_states_and_gradients_of_packed_rows(monkeypatch, cell, bidirectional):
+    torch.manual_seed(0)
+    layer = Recurrent(WIDTH, HIDDEN, cell, bidirectional=bidirectional).double()
+    packing = Packing.of(torch.tensor([3, 9, 1, 9, 4]))
+    lines = torch.randn(26, WIDTH, dtype=torch.float64, requires_grad=True)
+    found, calls = [], []
+    honest = getattr(torch, cell)
+    monkeypatch.setattr(torch, cell, lambda *words: calls.append(cell) or honest(*words))
+    for padded in (frozenset(), frozenset({torch.float64})):
+        monkeypatch.setattr(recurrent, "PADDED", padded)
+        states = states_by_torch(layer.layers, lines, packing.sizes)
+        gradients = torch.autograd.grad(states.square().sum(), [lines, *layer.parameters()])
+        found.append([states, *gradients])
+    assert len(calls) == 1 + len(layer.layers)
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
 
 
 def by_the_layer(layer, inputs, packing, dtype):
