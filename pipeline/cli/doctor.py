@@ -59,9 +59,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
     else:
         for finding in found:
-            print(f"{_MARKS[finding.state]}  {finding.check + ':':11}{finding.what}")
+            print(f"{_MARKS[finding.state]}  {finding.check + ':':12}{finding.what}")
             if finding.todo:
-                print(f"{'':20}-> {finding.todo}")
+                print(f"{'':21}-> {finding.todo}")
         if not arguments.lock:
             where = project or "this machine (there is no project here)"
             problems, warnings = (plural(counts[state], state) for state in ("problem", "warning"))

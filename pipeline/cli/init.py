@@ -9,8 +9,10 @@ from pathlib import Path
 from pipeline.cli.command import Commands, add_command, refuse
 
 INIT = """\
-Make a project in a new folder, which `dvc repro` runs on the sample, or with
---from on pictures and captions of your own, which stay where they are.
+Make a project in a new folder, of the sample or of your own pictures
+
+`dvc repro` runs the project on the sample, or with --from on pictures and captions
+of your own, which stay where they are.
 
 The folder gets the first pipeline, its parameters, and lists of the files of the
 installed program that each stage runs, with their hashes: DVC and git then know

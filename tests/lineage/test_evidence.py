@@ -83,7 +83,7 @@ def test_entry_joined_by_a_merge_was_never_seen_to_run(project, tmp_path):
     assert "its outputs are those of another run" in found["third"]["why"]
     assert "models/encoder" in found["third"]["why"]
     assert "factor" not in found["third"]["why"]
-    assert f"warning  lock:      never seen to run here as dvc.lock says: third ({found['third']['why']})" in looked_at(
+    assert f"warning  lock:       never seen to run here as dvc.lock says: third ({found['third']['why']})" in looked_at(
         project, 0
     )
     project.audit(KEY, "--html", str(tmp_path / "page.html"))
@@ -109,7 +109,7 @@ def test_an_edited_number_is_contradicted_though_its_hash_was_edited_too(project
     assert f"metrics/third.json {old[:8]} there, " in done.stdout
     assert verdicts(project, code=1)["third"] == "contradicted"
     said = looked_at(project, 1)
-    assert "PROBLEM  lock:      third: contradicted: the same inputs" in said
+    assert "PROBLEM  lock:       third: contradicted: the same inputs" in said
     assert "dvc repro --force --single-item third" in said
     before = records(project, "--rev", "HEAD~1")["third"]["verdict"]
     assert before == ("run recorded in" if source == "facts" else "saved by DVC")
@@ -140,7 +140,7 @@ def test_a_clone_has_no_records_and_says_so(ran, tmp_path):
     assert WHOLE not in done.stdout
     assert "whether third, second, first ever ran as dvc.lock says: no record of such a run is here" in done.stdout
     said = looked_at(clone, 0)
-    assert "ok       lock:      no run was recorded here" in said
+    assert "ok       lock:       no run was recorded here" in said
     assert "`dvc fetch --run-cache`" in said
 
 

@@ -135,7 +135,7 @@ def test_an_edited_output_of_the_same_size_is_contradicted(known, tmp_path, plac
     assert "the same inputs gave other outputs in " in found["why"]
     assert ", facts of a run on " in found["why"]
     assert "models/encoder " in found["why"]
-    assert "PROBLEM  lock:      second: contradicted" in known.run("sightword", "doctor", "--lock").stdout
+    assert "PROBLEM  lock:       second: contradicted" in known.run("sightword", "doctor", "--lock").stdout
     page = tmp_path / "page.html"
     assert known.audit("models/encoder", "--html", str(page)).returncode == 1
     assert "By the records of runs contradicted: second." in page.read_text()
@@ -357,7 +357,7 @@ def test_where_no_facts_are_a_second_state_in_the_run_cache_is_a_doubt(project, 
     said = project.audit("models/encoder").stdout
     assert WHOLE not in said
     assert "second: saved by DVC: .dvc/cache/runs/" in said
-    assert "warning  lock:      no facts of such a run are here" in project.run("sightword", "doctor", "--lock").stdout
+    assert "warning  lock:       no facts of such a run are here" in project.run("sightword", "doctor", "--lock").stdout
 
 
 def test_where_no_facts_are_another_code_with_the_same_outputs_is_no_doubt(project):
