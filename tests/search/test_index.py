@@ -96,6 +96,14 @@ def test_scores_are_the_cosine_the_dot_product_and_minus_the_order_error():
     assert index(rows, "order").best(query, 3).scores.tolist() == [0, -4, -9]
 
 
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_queries_that_are_read_backwards_are_found(similarity):
+    rows = np.random.default_rng(0).random((30, 8), np.float32)
+    queries = rows[:4]
+    found = index(rows, similarity).search(queries[::-1], 3)
+    assert np.array_equal(found.rows[::-1], index(rows, similarity).search(queries, 3).rows)
+
+
 def test_more_asked_for_than_there_is_gives_all_and_nothing_gives_nothing():
     rows = np.eye(3, dtype=np.float32)
     assert index(rows).best(rows[1], 10).rows.tolist() == [1, 0, 2]

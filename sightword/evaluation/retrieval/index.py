@@ -118,6 +118,7 @@ class Index:
             SearchError: values of a query are not finite.
         """
         _check_finite(queries)
+        queries = np.ascontiguousarray(queries)  # torch takes no array that is read backwards
         count = self._count
         top = min(top, count)
         rows, scores = np.empty((len(queries), top), np.int64), np.empty((len(queries), top))
