@@ -1,9 +1,12 @@
 """Extraction on a GPU beside torchvision: pictures a second from uint8 pictures in memory, and the share of the peak.
 
 The peer is what a user would write today: batches of as many pictures, uint8 from page-locked memory, torchvision's
-ten_crop on the GPU, channels last, autocast, and torch.compile. Its pictures are all of one
-size, as it needs them; ours may differ. Weights are random, with batch norms that keep the numbers in their range. The
-sides take turns; each number is the median of the rounds. float32 is float32: TF32 is off on both sides.
+ten_crop on the GPU, channels last and autocast. Its pictures are all of one size, as it needs them; ours may differ.
+Weights are random, with batch norms that keep the numbers in their range. The sides take turns; each number is the
+median of the rounds. float32 is float32: TF32 is off on both sides. The peer with torch.compile compiles in processes
+of its own beside the other sides, and is measured after them. A side that fails is told, and the others go on.
+
+Two sides are tried in bfloat16 only: one kernel for a norm (`gpu_norms.py`), and kernels recorded as a CUDA graph.
 
 The last line is JSON. `--device cpu --tiny` runs the same code with a small network in seconds.
 """
@@ -11,23 +14,28 @@ The last line is JSON. `--device cpu --tiny` runs the same code with a small net
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import functools
 import gc
 import json
 import statistics
+import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
+import gpu_norms
 import numpy as np
 import torch
 from torch import nn
 
 from sightword.compute import devices
 from sightword.features.backbones import build, cut, find_backbone
-from sightword.features.extractor import Extractor
+from sightword.features.extractor import Extractor, _exactly
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Precision
@@ -36,6 +44,9 @@ from sightword.features.vision import torchvision
 from sightword.machine import current
 
 Work = Callable[[list[np.ndarray]], np.ndarray]
+BATCH = 32
+SECONDS = 40
+"""The time that a compiled peer may take when all other sides have their numbers."""
 
 
 def transform(crop: int) -> Transform:
@@ -63,11 +74,44 @@ def network(name: str) -> FeatureNetwork:
     return made.eval()
 
 
-def ours(name: str, precision: Precision, device: torch.device, crop: int) -> Work:
-    """What the stage does."""
+def ours(
+    name: str, precision: Precision, device: torch.device, crop: int, *, variant: str = "", recorded: bool = False
+) -> Work:
+    """What the stage does; or with the first block in float32 (``wide``), or with one kernel for a norm (``norms``)."""
     made, threads = copy.deepcopy(network(name)), torch.get_num_threads()
-    ready = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
-    return lambda pictures: np.stack(list(ready.run(pictures)))
+    changed: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if variant == "wide":
+        changed = mock.patch("sightword.features.fusion._narrow")
+    elif variant == "norms":
+        changed = mock.patch("sightword.features.extractor.ready", gpu_norms.ready)
+    with changed:
+        extractor = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
+    if recorded:
+        record(extractor)
+    return lambda pictures: np.stack(list(extractor.run(pictures)))
+
+
+@torch.inference_mode()
+def record(extractor: Extractor) -> None:
+    """Record the kernels of a call for each buffer, which then start together."""
+    graphs: dict[int, tuple[torch.cuda.CUDAGraph, torch.Tensor]] = {}
+    buffers = [extractor._free.get() for _ in range(extractor._threads)]
+    with _exactly(), devices.threads(1):
+        for buffer in buffers:
+            with torch.cuda.stream(buffer.stream):
+                extractor._features(buffer.crops)  # takes its choices of kernels before the recording
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=buffer.stream):
+                graphs[buffer.crops.data_ptr()] = graph, extractor._features(buffer.crops)
+            extractor._free.put(buffer)
+
+    def replay(crops: torch.Tensor) -> torch.Tensor:
+        graph, features = graphs[crops.data_ptr()]
+        graph.replay()
+        return features
+
+    extractor._features = replay  # type: ignore[method-assign]
 
 
 def peer(name: str, precision: Precision, device: torch.device, crop: int, batch: int, *, compiled: bool) -> Work:
@@ -102,75 +146,165 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
     return float(((one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)).min())
 
 
+def sides(name: str, precision: Precision, device: torch.device, crop: int) -> dict[str, Callable[[], Work]]:
+    """The sides that one process measures in turns."""
+    own = functools.partial(ours, name, precision, device, crop)
+    found: dict[str, Callable[[], Work]] = {
+        "ours": own,
+        "peer": functools.partial(peer, name, precision, device, crop, BATCH if crop == 224 else 4, compiled=False),
+    }
+    if precision == "bf16":
+        found["ours, wide"] = functools.partial(own, variant="wide")
+        found["ours, norms"] = functools.partial(own, variant="norms")
+        if device.type == "cuda":
+            found["ours, recorded"] = functools.partial(own, recorded=True)
+            found["ours, norms, recorded"] = functools.partial(own, variant="norms", recorded=True)
+    return found
+
+
 def compare(
-    name: str,
-    precision: Precision,
-    device: torch.device,
-    *,
-    tiny: bool = False,
-    compiled: bool = False,
-    rounds: int = 3,
+    name: str, precision: Precision, device: torch.device, makers: dict[str, Callable[[], Work]], *, tiny: bool
 ) -> dict[str, Any]:
     """Return pictures a second, share of the peak, least cosine to float32 and start-up of each side."""
-    crop, batch = (64, 4) if tiny else (224, 32)
+    crop, batch = (64, 4) if tiny else (224, BATCH)
     pictures = draw(2 * batch if tiny or precision == "fp32" else 8 * batch, crop + crop // 7, crop + crop // 2)
-    makers = {
-        "ours": functools.partial(ours, name, precision, device, crop),
-        "peer": functools.partial(peer, name, precision, device, crop, batch, compiled=False),
-    }
-    if compiled:
-        makers["peer, compiled"] = functools.partial(peer, name, precision, device, crop, batch, compiled=True)
     exact = peer(name, "fp32", torch.device("cpu"), crop, batch, compiled=False)(pictures[:4])
     works: dict[str, Work] = {}
     seconds: dict[str, list[float]] = {}
     result: dict[str, Any] = {}
     for side, maker in makers.items():
         started = time.perf_counter()
-        works[side] = maker()
-        found = works[side](pictures[:batch])
-        result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}
-        result[side]["same_bytes"] = works[side](pictures[:batch]).tobytes() == found.tobytes()
-        seconds[side] = [_seconds(works[side], pictures)]
-        rate = f"{1 / seconds[side][0]:.1f} pictures a second"
-        print(f"{name} {precision} {side}: {rate}, {result[side]}", file=sys.stderr, flush=True)
-    for _ in range(rounds - 1):
+        try:
+            works[side] = maker()
+            found = works[side](pictures[:batch])
+            result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}
+            result[side]["same_bytes"] = works[side](pictures[:batch]).tobytes() == found.tobytes()
+            seconds[side] = [_seconds(works[side], pictures)]
+        except Exception as error:  # noqa: BLE001  # the other sides go on
+            traceback.print_exc()
+            works.pop(side, None)
+            seconds.pop(side, None)
+            result[side] = {"failed": f"{type(error).__name__}: {error}"}
+            print(f"{name} {precision} {side}: FAILED", flush=True)
+            continue
+        print(f"{name} {precision} {side}: {1 / seconds[side][0]:.1f} pictures a second, {result[side]}", flush=True)
+    for _ in range(0 if tiny else 2):
         for side, work in works.items():
             seconds[side].append(_seconds(work, pictures))
-    peak, flops = peak_flops(precision, device), flops_a_picture(skeleton(find_backbone(name)), transform(crop))
+    peak = peak_flops(precision, device)
+    flops = flops_a_picture(skeleton(find_backbone(name)), transform(crop))
     for side, times in seconds.items():
         median = statistics.median(times)
         result[side] |= {"pictures_per_s": 1 / median, "share": flops / median / peak, "rounds": times}
-    del works
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
     return {"network": name, "precision": precision, "peak_tflops": peak / 1e12, "sides": result}
 
 
 def _seconds(work: Work, pictures: list[np.ndarray]) -> float:
-    """Return the seconds of a picture."""
+    """Return the seconds of a picture; the other sides get the memory afterwards."""
+    work(pictures[: 2 * BATCH])  # takes the memory
     started = time.perf_counter()
     work(pictures)
-    return (time.perf_counter() - started) / len(pictures)
+    seconds = (time.perf_counter() - started) / len(pictures)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return seconds
 
 
-def measure(device: torch.device, *, tiny: bool = False, compiled: bool = True) -> Iterator[dict[str, Any]]:
-    """Yield the comparisons: two minutes on an H100, and as many for torch.compile."""
-    if tiny:
-        yield compare("shufflenet_v2_x0_5", "fp32", device, tiny=True, rounds=1)
+def profile(name: str, precision: Precision, device: torch.device, variant: str, *, tiny: bool) -> None:
+    """Print the longest kernels of two calls, and the time of all kernels beside the clock's."""
+    crop, batch = (64, 4) if tiny else (224, BATCH)
+    work, pictures = ours(name, precision, device, crop, variant=variant), draw(2 * batch, crop + 32, crop + 112)
+    kinds, on_gpu = [torch.profiler.ProfilerActivity.CPU], device.type == "cuda"
+    if on_gpu:
+        kinds = [torch.profiler.ProfilerActivity.CUDA]
+    quiet = _seconds(work, pictures) * len(pictures)
+    with torch.profiler.profile(activities=kinds) as seen:
+        work(pictures)
+        if on_gpu:
+            torch.cuda.synchronize()
+    rows = [
+        ((row.self_device_time_total if on_gpu else row.self_cpu_time_total) / 1e3, row.count, row.key)
+        for row in seen.key_averages()
+        if (row.device_type == torch.autograd.DeviceType.CUDA) == on_gpu
+    ]
+    total = sum(milliseconds for milliseconds, _, _ in rows)
+    what = f"{name} {precision} ours{', ' * bool(variant)}{variant}: two calls take {1e3 * quiet:.1f} ms unwatched"
+    print(f"{what}, kernels {total:.1f} ms (two streams may run side by side)", flush=True)
+    for milliseconds, count, kernel in sorted(rows, reverse=True)[:12]:
+        print(f"  {milliseconds:8.2f} ms {count:6d} times  {kernel[:110]}", flush=True)
+
+
+class Compiled:
+    """The peer with torch.compile in a process of its own, which compiles while others are measured."""
+
+    def __init__(self, name: str, precision: Precision, options: list[str]) -> None:
+        self.name, self.precision = name, precision
+        command = [sys.executable, __file__, "--compiled", name, precision, *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure(self) -> dict[str, Any]:
+        """Return the comparison, or why there is none."""
+        try:
+            text, _ = self.process.communicate("measure\n", timeout=SECONDS)
+            found: dict[str, Any] = json.loads(text.splitlines()[-1])
+        except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
+            self.process.kill()
+            failed = {"peer, compiled": {"failed": f"{type(error).__name__}"}}
+            return {"network": self.name, "precision": self.precision, "sides": failed}
+        return found
+
+
+def compile_and_wait(name: str, precision: Precision, device: torch.device, *, tiny: bool) -> None:
+    """Compile, wait for a line on the standard input, and print the comparison as JSON."""
+    crop, batch = (64, 4) if tiny else (224, BATCH)
+    started = time.perf_counter()
+    work = peer(name, precision, device, crop, batch, compiled=True)
+    _seconds(work, draw(batch, crop + crop // 7, crop + crop // 2))
+    compiling = time.perf_counter() - started
+    if not sys.stdin.readline():
         return
-    cases: list[tuple[str, Precision]] = [("resnet152", "bf16"), ("densenet169", "bf16"), ("resnet152", "fp32")]
-    for name, precision in cases:
-        yield compare(name, precision, device, compiled=compiled)
+    found = compare(name, precision, device, {"peer, compiled": lambda: work}, tiny=tiny)
+    found["sides"]["peer, compiled"]["start_s"] = compiling
+    print(json.dumps(found), flush=True)
+
+
+def cases(tiny: bool) -> list[tuple[str, Precision]]:
+    if tiny:
+        return [("shufflenet_v2_x0_5", "fp32"), ("shufflenet_v2_x0_5", "bf16")]
+    return [("densenet169", "bf16"), ("resnet152", "bf16"), ("resnet152", "fp32")]
+
+
+def measure(device: torch.device, *, tiny: bool, compiled: list[str] | None) -> Iterator[dict[str, Any]]:
+    """Yield the comparisons: two minutes on an H100; ``compiled`` are a compiled peer's options."""
+    half = [(name, precision) for name, precision in cases(tiny) if precision == "bf16"]
+    others = [] if compiled is None else [Compiled(name, precision, compiled) for name, precision in half]
+    try:
+        for name, precision in cases(tiny):
+            crop = 64 if tiny else 224
+            yield compare(name, precision, device, sides(name, precision, device, crop), tiny=tiny)
+            gc.collect()  # a recorded graph keeps its memory
+            for variant in ("", "norms") if (name, precision) == half[0] else ():
+                try:
+                    profile(name, precision, device, variant, tiny=tiny)
+                except Exception:  # noqa: BLE001  # the other numbers go on
+                    traceback.print_exc()
+        for other in others:
+            yield other.measure()
+    finally:
+        for other in others:
+            other.process.kill()
+            other.process.wait()
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the sides of a comparison in words."""
     for side, numbers in found["sides"].items():
-        text = f"{numbers['pictures_per_s']:8.1f} pictures a second, {numbers['share']:.3f} of the peak, cosine"
-        text += f" {numbers['cosine']:.6f}, bytes {'equal' if numbers['same_bytes'] else 'DIFFER'}"
-        text += f", ready in {numbers['start_s']:.1f} s"
-        yield f"{found['network']:20} {found['precision']} {side:14} {text}"
+        text = f"FAILED: {numbers.get('failed')}"
+        if "failed" not in numbers:
+            text = f"{numbers['pictures_per_s']:8.1f} pictures a second, {numbers['share']:.3f} of the peak, cosine"
+            text += f" {numbers['cosine']:.6f}, bytes {'equal' if numbers['same_bytes'] else 'DIFFER'}"
+            text += f", ready in {numbers['start_s']:.1f} s"
+        yield f"{found['network']:20} {found['precision']} {side:22} {text}"
 
 
 def main() -> None:
@@ -178,15 +312,23 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--tiny", action="store_true", help="a small network: seconds, also on a CPU")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out, which takes a minute")
+    parser.add_argument("--compiled", nargs=2, metavar=("NETWORK", "PRECISION"), help="the process of a compiled peer")
     arguments = parser.parse_args()
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     device = devices.choose(arguments.device)
     torch.set_num_threads(current().threads)
+    if arguments.compiled:
+        name, precision = arguments.compiled
+        compile_and_wait(name, precision, device, tiny=arguments.tiny)
+        return
+    options = ["--device", arguments.device, *(["--tiny"] if arguments.tiny else [])]
     found = []
-    for one in measure(device, tiny=arguments.tiny, compiled=not arguments.no_compile):
+    for one in measure(device, tiny=arguments.tiny, compiled=None if arguments.no_compile else options):
         found.append(one)
         print(*lines(one), sep="\n", flush=True)
     print(json.dumps({"device": devices.describe(device), "torch": torch.__version__, "extraction": found}))
+    if any("failed" in one["sides"].get(side, {}) for one in found for side in ("ours", "peer")):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

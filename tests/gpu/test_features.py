@@ -18,7 +18,7 @@ from sightword.features.networks.efficientnet_lite import NETWORKS
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.networks.torchvision import FEATURE_POINTS
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
-from sightword.features.vision import classifiers
+from sightword.features.vision import classifiers, models
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
@@ -97,10 +97,27 @@ def test_a_network_made_ready_again_gives_the_same_bytes(precision) -> None:
     assert np.array_equal(found, features("densenet169", GPU, precision, "ten"))
 
 
+@pytest.mark.parametrize(("precision", "wanted"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
+def test_a_dense_block_takes_numbers_of_the_precision(precision, wanted) -> None:
+    """The first convolution computes in float32, and a concatenation takes the widest type of its parts."""
+    extractor, seen = ready("densenet169", GPU, precision, "ten"), []
+    layer = extractor._network.get_submodule("network.features.denseblock1.denselayer2.conv1")
+    hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].dtype))
+    features("densenet169", GPU, precision, "ten")
+    hook.remove()
+    assert set(seen) == {wanted}
+
+
+def smallest(family: str) -> str:
+    names = [name for name in classifiers() if name.startswith(family)]
+    sizes = {name: models.get_model_weights(name).DEFAULT.meta["num_params"] for name in names}
+    return min(sizes, key=sizes.get) if sizes else min(name for name in NETWORKS if name.startswith(family))
+
+
 @pytest.mark.parametrize("family", sorted(FEATURE_POINTS))
 def test_each_family_computes_with_repeatable_kernels(family) -> None:
     """torch refuses an operation that has no repeatable kernel."""
-    backbone = find_backbone(min(name for name in [*classifiers(), *NETWORKS] if name.startswith(family)))
+    backbone = find_backbone(smallest(family))
     side = 299 if family == "inception" else 224
     values = {**vars(transform("one")), "crop": side, "resize": side}
     made = cut(build(backbone, initialise=True), backbone)
