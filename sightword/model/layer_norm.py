@@ -15,6 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sightword.model.packing import Places
+from sightword.model.recorded import recorded
+
 EPSILON = 1e-12
 """Added to the variance, as in TensorFlow's layer normalisation, which the released code calls; Ba et al. add 1e-5."""
 
@@ -69,17 +72,49 @@ class LayerNormGru(nn.RNNBase):
         own, recurrent = (weights.to(dtype) for weights in self.all_weights[0])
         parts = normalised(F.linear(inputs, own))
         lines = parts if places is None else [part.index_select(0, places) for part in parts]
-        steps = list(zip(sizes, *(torch.split(part, list(sizes)) for part in lines), strict=True))
         wide = torch.promote_types(dtype, torch.float32)
         first = inputs.new_zeros(max(sizes), hidden, dtype=wide) if start is None else start.to(wide)
+        if inputs.is_cuda:
+            return self._recorded(lines[0], lines[1], recurrent, first, sizes, backwards=backwards).to(dtype)
+        steps = list(zip(sizes, *(torch.split(part, list(sizes)) for part in lines), strict=True))
         state, found = first[:0], []
         for rows, gates, candidate in reversed(steps) if backwards else steps:
             state = torch.cat((state[:rows], first[len(state) : rows]))  # a row starts at its first line
-            gates_by_state, candidate_by_state = normalised(F.linear(state.to(dtype), recurrent))
-            reset, update = (gates + gates_by_state).sigmoid().chunk(2, dim=1)
-            state = torch.lerp(state, torch.tanh(candidate + reset * candidate_by_state), update)
+            state = _next(state, gates, candidate, recurrent)
             found.append(state)
         return torch.cat(found[::-1] if backwards else found).to(dtype)
+
+    def _recorded(
+        self,
+        gates: torch.Tensor,
+        candidate: torch.Tensor,
+        recurrent: torch.Tensor,
+        first: torch.Tensor,
+        sizes: Sequence[int],
+        *,
+        backwards: bool,
+    ) -> torch.Tensor:
+        """Return the states (N, H) on a GPU, over padded rows, for which all steps are recorded together."""
+        places, steps, rows = Places.of(sizes, gates.device, backwards=backwards)
+        inputs = (places.spread(part).view(steps, rows, -1) for part in (gates, candidate))
+        return places.gather(recorded(_states, self)(*inputs, first, recurrent).flatten(0, 1))
+
+
+def _states(
+    _: nn.Module, gates: torch.Tensor, candidate: torch.Tensor, first: torch.Tensor, recurrent: torch.Tensor
+) -> torch.Tensor:
+    """Return the states (T, B, H) after each step, from the inputs' parts (T, B, 2H) and (T, B, H)."""
+    found = [first]
+    for step in zip(gates, candidate, strict=True):
+        found.append(_next(found[-1], *step, recurrent))
+    return torch.stack(found[1:])
+
+
+def _next(state: torch.Tensor, gates: torch.Tensor, candidate: torch.Tensor, recurrent: torch.Tensor) -> torch.Tensor:
+    """Return the state (B, H) after a step, from that before it and the inputs' parts, by weights in their type."""
+    gates_by_state, candidate_by_state = normalised(F.linear(state.to(recurrent.dtype), recurrent))
+    reset, update = (gates + gates_by_state).sigmoid().chunk(2, dim=1)
+    return torch.lerp(state, torch.tanh(candidate + reset * candidate_by_state), update)
 
 
 def normalised(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -6,11 +6,18 @@ falling length, so they are always the first ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from sightword.compute.devices import move
+
+STEPS = 16
+"""The number of steps of padded rows is a multiple of this one, so that there are few."""
 
 
 @dataclass(frozen=True)
@@ -59,5 +66,70 @@ class Packing:
 
     def unpack(self, lines: torch.Tensor) -> torch.Tensor:
         """Map (N, D) to (B, T, D), zero on the padding."""
-        padded = lines.new_zeros(self.rows * self.steps, lines.shape[1])
-        return padded.index_copy(0, move(self.lines, lines.device), lines).view(self.rows, self.steps, -1)
+        places = Places(self.lines.numpy(), self.rows * self.steps, lines.device)
+        return places.spread(lines).view(self.rows, self.steps, -1)
+
+
+class Places:
+    """The places of N lines among those of padded rows.
+
+    Args:
+        padded: the place of each line, none of which comes twice: int64 (N,).
+        count: the number of places, M.
+        device: the device of the lines.
+    """
+
+    def __init__(self, padded: npt.NDArray[np.int64], count: int, device: torch.device) -> None:
+        whole = np.full(len(padded) + count, -1)
+        whole[: len(padded)] = padded
+        whole[len(padded) + padded] = np.arange(len(padded))
+        moved = move(torch.from_numpy(whole), device)
+        self._padded, lines = moved[: len(padded)], moved[len(padded) :]
+        self._empty, self._lines = (lines < 0)[:, None], lines.clamp(min=0)
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], device: torch.device, *, backwards: bool) -> tuple[Places, int, int]:
+        """Return the places of packed lines among padded rows, step by step, and the numbers of steps T and rows B.
+
+        Backwards a row begins with its last line, so that its padding is behind its lines too.
+
+        Args:
+            sizes: the number of lines of each step, as in :class:`Packing`.
+            device: the device of the lines.
+            backwards: whether the rows are read from their last line to their first.
+        """
+        rows, steps, counts = sizes[0], -(-len(sizes) // STEPS) * STEPS, np.array(sizes)
+        step = np.repeat(np.arange(len(sizes)), counts)
+        row = np.arange(len(step)) - np.repeat(counts.cumsum() - counts, counts)
+        if backwards:
+            step = np.bincount(row)[row] - 1 - step
+        return cls(step * rows + row, rows * steps, device), steps, rows
+
+    def spread(self, lines: torch.Tensor) -> torch.Tensor:
+        """Map lines (N, D) to padded ones (M, D), zero on the padding."""
+        found: torch.Tensor = _Moved.apply(lines, self, True)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return found
+
+    def gather(self, padded: torch.Tensor) -> torch.Tensor:
+        """Map padded lines (M, D) to lines (N, D)."""
+        found: torch.Tensor = _Moved.apply(padded, self, False)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return found
+
+    def moved(self, values: torch.Tensor, *, spread: bool) -> torch.Tensor:
+        """Spread or gather values without gradients."""
+        if spread:
+            return values.index_select(0, self._lines).masked_fill_(self._empty, 0)
+        return values.index_select(0, self._padded)
+
+
+class _Moved(torch.autograd.Function):
+    """The gradients go the way back. Those of torch's ``index_select`` would be sums, which take a sorting on a GPU."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, places: Places, spread: bool) -> torch.Tensor:
+        ctx.places, ctx.spread = places, spread
+        return places.moved(values, spread=spread)
+
+    @staticmethod
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return ctx.places.moved(outer, spread=not ctx.spread), None, None

@@ -14,18 +14,18 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from sightword.compute.devices import move
 from sightword.compute.threads import side_by_side
 from sightword.model.cells import PASSES, Pass, Weights
 from sightword.model.layer_norm import LayerNormGru
-from sightword.model.packing import Packing
+from sightword.model.packing import Packing, Places
+from sightword.model.recorded import recorded
 from sightword.model.shape import SavedCellName
 
 Layer = nn.GRU | nn.LSTM | LayerNormGru
 LAYERS: dict[str, type[Layer]] = {"gru": nn.GRU, "lstm": nn.LSTM, "layer_norm_gru": LayerNormGru}
 PADDED = frozenset({torch.bfloat16})
-"""The types in which PyTorch's function gets padded rows, a call for each direction: for packed rows cuDNN has one
-algorithm alone, which is slow in these types."""
+"""The types in which PyTorch's function gets padded rows, a call for each direction, which can be recorded: a GPU
+computes them faster than a host starts their kernels."""
 MOST_PADDED = 4
 """The most positions of padded rows for each line; above it the rows are packed in all types."""
 
@@ -91,69 +91,51 @@ def states_by_torch(
     first = lines.new_zeros(len(layers), rows, hidden) if start is None else start[None].to(lines.dtype)
     with torch.autocast(lines.device.type, enabled=False):
         if lines.dtype in PADDED and rows * len(sizes) <= MOST_PADDED * len(lines):
-            sides = zip(layers, first.split(1), (False, True), strict=False)
-            return torch.cat([_padded(layer, lines, sizes, one, backwards=back) for layer, one, back in sides], dim=1)
-        options = (_copied(layers, lines.dtype), True, 1, 0.0, torch.is_grad_enabled(), len(layers) == 2)
+            return _padded_states(layers, lines, sizes, first)
+        weights, counts = _parts(layers, _buffer(layers, lines.dtype)), torch.tensor(sizes)
+        options = (weights, True, 1, 0.0, torch.is_grad_enabled(), len(layers) == 2)
         if layers[0].mode == "GRU":
-            return torch.gru(lines, torch.tensor(sizes), first, *options)[0]
-        return torch.lstm(lines, torch.tensor(sizes), (first, torch.zeros_like(first)), *options)[0]
+            return torch.gru(lines, counts, first, *options)[0]
+        return torch.lstm(lines, counts, (first, torch.zeros_like(first)), *options)[0]
 
 
-def _copied(layers: Sequence[nn.RNNBase], dtype: torch.dtype) -> list[torch.Tensor]:
-    """Return the weights of the layers in a type, in the order of PyTorch's functions."""
-    names = ("weight_ih_l0", "weight_hh_l0"), ("bias_ih_l0", "bias_hh_l0")
-    kept: list[torch.Tensor] = [getattr(layer, name) for kind in names for layer in layers for name in kind]
-    # One buffer in cuDNN's order, all matrices before all biases: any other cuDNN would copy, with a warning.
-    buffer = torch.cat([weight.flatten() for weight in kept]).to(dtype)
-    sizes_of = [weight.numel() for weight in kept]
-    parts = [part.view_as(weight) for part, weight in zip(torch.split(buffer, sizes_of), kept, strict=True)]
+NAMES = ("weight_ih_l0", "weight_hh_l0"), ("bias_ih_l0", "bias_hh_l0")
+
+
+def _buffer(layers: Sequence[nn.RNNBase], dtype: torch.dtype) -> torch.Tensor:
+    """Return all weights in a type, in cuDNN's order, all matrices before all biases: any other cuDNN would copy."""
+    kept = [getattr(layer, name).flatten() for kind in NAMES for layer in layers for name in kind]
+    return torch.cat(kept).to(dtype)
+
+
+def _parts(layers: Sequence[nn.RNNBase], buffer: torch.Tensor) -> list[torch.Tensor]:
+    """Return the weights that a buffer holds, in the order of PyTorch's functions."""
+    shapes = [getattr(layer, name).shape for kind in NAMES for layer in layers for name in kind]
+    split = torch.split(buffer, [shape.numel() for shape in shapes])
+    parts = [part.view(shape) for part, shape in zip(split, shapes, strict=True)]
     half = 2 * len(layers)
     return [part for place in range(0, half, 2) for at in (place, half + place) for part in parts[at : at + 2]]
 
 
-def _padded(
-    layer: nn.RNNBase, lines: torch.Tensor, sizes: Sequence[int], first: torch.Tensor, *, backwards: bool
+def _padded_states(
+    layers: Sequence[nn.RNNBase], lines: torch.Tensor, sizes: Sequence[int], first: torch.Tensor
 ) -> torch.Tensor:
-    """Return the states (N, H) of one direction, computed over padded rows from initial states (1, B, H)."""
-    rows, places = sizes[0], move(_places(sizes, backwards=backwards), lines.device)
-    inputs = lines.new_zeros(rows * len(sizes), lines.shape[1]).index_copy(0, places, lines)
-    options = (_copied([layer], lines.dtype), True, 1, 0.0, torch.is_grad_enabled(), False, False)
-    steps = inputs.view(len(sizes), rows, -1)
+    """Return the states (N, H) or (N, 2H), a call over padded rows for each direction, from states (layers, B, H)."""
+    found = []
+    for layer, start, backwards in zip(layers, first[:, None], (False, True), strict=False):
+        places, steps, rows = Places.of(sizes, lines.device, backwards=backwards)
+        inputs = places.spread(lines).view(steps, rows, -1)
+        states = recorded(_direction, layer)(inputs, start, _buffer([layer], lines.dtype))
+        found.append(places.gather(states.flatten(0, 1)))
+    return torch.cat(found, dim=1)
+
+
+def _direction(layer: nn.RNNBase, inputs: torch.Tensor, first: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    """Return the states (T, B, H) of a layer with the weights of a buffer."""
+    options = (_parts([layer], buffer), True, 1, 0.0, torch.is_grad_enabled(), False, False)
     if layer.mode == "GRU":
-        states = torch.gru(steps, first, *options)[0]
-    else:
-        states = torch.lstm(steps, (first, torch.zeros_like(first)), *options)[0]
-    found: torch.Tensor = _Taken.apply(states.flatten(0, 1), places)  # type: ignore[no-untyped-call]  # torch gives it no types
-    return found
-
-
-def _places(sizes: Sequence[int], *, backwards: bool) -> torch.Tensor:
-    """Return the place ``step * B + row`` of each line in padded rows (T, B), int64 (N,).
-
-    Backwards a row begins with its last line, so that its padding is behind its lines too.
-    """
-    counts = torch.tensor(sizes)
-    steps = torch.repeat_interleave(torch.arange(len(sizes)), counts)
-    rows = torch.arange(len(steps)) - (counts.cumsum(0) - counts)[steps]
-    if backwards:
-        lengths = (counts[:, None] > torch.arange(sizes[0])).sum(dim=0)
-        steps = lengths[rows] - 1 - steps
-    return steps * sizes[0] + rows
-
-
-class _Taken(torch.autograd.Function):
-    """Lines (N, H) of a matrix at places of which none comes twice: the gradients are copied there, and not added."""
-
-    @staticmethod
-    def forward(ctx: Any, states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(places)
-        ctx.shape = states.shape
-        return states.index_select(0, places)
-
-    @staticmethod
-    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (places,) = ctx.saved_tensors
-        return outer.new_zeros(ctx.shape).index_copy(0, places, outer), None
+        return torch.gru(inputs, first, *options)[0]
+    return torch.lstm(inputs, (first, torch.zeros_like(first)), *options)[0]
 
 
 class _Directions(torch.autograd.Function):

@@ -13,6 +13,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.ranks import rank
 from sightword.grounded.skipthought.output import output_loss
 from sightword.model.packing import Packing
+from sightword.model.recorded import LAYERS
 from sightword.model.recurrent import Recurrent
 from sightword.model.similarity import order_errors
 
@@ -72,6 +73,42 @@ def test_under_autocast_gradients_too_small_for_float16_arrive(gpu, case, cell):
         states = layer(lines.to(gpu), packing)
     (1e-12 * states.float().sum()).backward()
     assert all(weights.grad.count_nonzero() > 0.9 * weights.numel() for weights in layer.parameters())
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "layer_norm_gru"])
+def test_recorded_layers_give_the_bytes_of_the_first_calls(gpu, case, cell):
+    packing, lines = case
+    layer = Recurrent(20, 256, cell).to(gpu)
+    inputs = lines.to(gpu).requires_grad_()
+    found = []
+    for _ in range(5):
+        with torch.autocast("cuda", torch.bfloat16):
+            states = layer(inputs, packing)
+        found.append(
+            [
+                states.detach().clone(),
+                *torch.autograd.grad(states.float().square().mean(), [inputs, *layer.parameters()]),
+            ]
+        )
+    assert all(LAYERS[one]._graphs for one in layer.layers)
+    for later in found[1:]:
+        assert all(map(torch.equal, later, found[0]))
+
+
+def test_a_second_call_before_the_backward_pass_leaves_the_first_its_gradients(gpu, case):
+    packing, lines = case
+    layer = Recurrent(20, 64, "gru").to(gpu)
+    inputs = [each.to(gpu).requires_grad_() for each in (lines, 2 * lines)]
+
+    def losses():
+        with torch.autocast("cuda", torch.bfloat16):
+            return [layer(each, packing).float().square().mean() for each in inputs]
+
+    wanted = [torch.autograd.grad(losses()[place], inputs[place])[0] for place in (0, 1)]
+    for _ in range(4):
+        both = losses()
+        found = [torch.autograd.grad(loss, each)[0] for loss, each in zip(both, inputs, strict=True)]
+        assert all(map(torch.equal, found, wanted))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -45,7 +45,7 @@ def clip(encoders: Encoders, settings: TrainSettings) -> torch.Tensor:
 def _shorten(weights: Sequence[torch.nn.Parameter], limit: float | None) -> torch.Tensor:
     """Clip the gradients of some weights together, and return their norm; None leaves them as they are."""
     if limit is None and weights:
-        norms = [torch.linalg.vector_norm(one.grad) for one in weights if one.grad is not None]
+        norms = torch._foreach_norm([one.grad for one in weights if one.grad is not None])
         whole: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms))
         return whole
     return clip_grad_norm_(weights, math.inf if limit is None else limit)
