@@ -105,9 +105,9 @@ def test_another_process_gives_the_same_bytes(tmp_path) -> None:
     torch.save((network("densenet169"), transform("ten"), pictures()), tmp_path / "made")
     code = """
 import sys, numpy, torch
-from sightword.features.extractor import Extractor
+from sightword.features import extractor, vision  # vision loads torchvision
 made, transform, pictures = torch.load(sys.argv[1] + "/made", weights_only=False)
-found = Extractor(made, transform, precision="bf16", device=torch.device("cuda")).run(pictures)
+found = extractor.Extractor(made, transform, precision="bf16", device=torch.device("cuda")).run(pictures)
 numpy.save(sys.argv[1] + "/found", numpy.stack(list(found)))
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=Path(__file__).parents[2])
