@@ -6,15 +6,12 @@ Weights are random, with batch norms that keep the numbers in their range. The s
 median of the rounds. float32 is float32: TF32 is off on both sides. The peer with torch.compile compiles in processes
 of its own beside the other sides, and is measured after them. A side that fails is told, and the others go on.
 
-Two sides are tried in bfloat16 only: one kernel for a norm (`gpu_norms.py`), and kernels recorded as a CUDA graph.
-
 The last line is JSON. `--device cpu --tiny` runs the same code with a small network in seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import copy
 import functools
 import gc
@@ -26,16 +23,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
-import gpu_norms
 import numpy as np
 import torch
 from torch import nn
 
 from sightword.compute import devices
 from sightword.features.backbones import build, cut, find_backbone
-from sightword.features.extractor import Extractor, _exactly
+from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Precision
@@ -45,8 +40,8 @@ from sightword.machine import current
 
 Work = Callable[[list[np.ndarray]], np.ndarray]
 BATCH = 32
-SECONDS = 40
-"""The time that a compiled peer may take when all other sides have their numbers."""
+SECONDS = 90
+"""The time that compiled peers may take when all other sides have their numbers."""
 
 
 def transform(crop: int) -> Transform:
@@ -74,44 +69,11 @@ def network(name: str) -> FeatureNetwork:
     return made.eval()
 
 
-def ours(
-    name: str, precision: Precision, device: torch.device, crop: int, *, variant: str = "", recorded: bool = False
-) -> Work:
-    """What the stage does; or with the first block in float32 (``wide``), or with one kernel for a norm (``norms``)."""
+def ours(name: str, precision: Precision, device: torch.device, crop: int) -> Work:
+    """What the stage does."""
     made, threads = copy.deepcopy(network(name)), torch.get_num_threads()
-    changed: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-    if variant == "wide":
-        changed = mock.patch("sightword.features.fusion._narrow")
-    elif variant == "norms":
-        changed = mock.patch("sightword.features.extractor.ready", gpu_norms.ready)
-    with changed:
-        extractor = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
-    if recorded:
-        record(extractor)
+    extractor = Extractor(made, transform(crop), precision=precision, device=device, threads=threads)
     return lambda pictures: np.stack(list(extractor.run(pictures)))
-
-
-@torch.inference_mode()
-def record(extractor: Extractor) -> None:
-    """Record the kernels of a call for each buffer, which then start together."""
-    graphs: dict[int, tuple[torch.cuda.CUDAGraph, torch.Tensor]] = {}
-    buffers = [extractor._free.get() for _ in range(extractor._threads)]
-    with _exactly(), devices.threads(1):
-        for buffer in buffers:
-            with torch.cuda.stream(buffer.stream):
-                extractor._features(buffer.crops)  # takes its choices of kernels before the recording
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=buffer.stream):
-                graphs[buffer.crops.data_ptr()] = graph, extractor._features(buffer.crops)
-            extractor._free.put(buffer)
-
-    def replay(crops: torch.Tensor) -> torch.Tensor:
-        graph, features = graphs[crops.data_ptr()]
-        graph.replay()
-        return features
-
-    extractor._features = replay  # type: ignore[method-assign]
 
 
 def peer(name: str, precision: Precision, device: torch.device, crop: int, batch: int, *, compiled: bool) -> Work:
@@ -144,22 +106,6 @@ def peer(name: str, precision: Precision, device: torch.device, crop: int, batch
 def cosine(one: np.ndarray, other: np.ndarray) -> float:
     """The least cosine of two rows."""
     return float(((one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)).min())
-
-
-def sides(name: str, precision: Precision, device: torch.device, crop: int) -> dict[str, Callable[[], Work]]:
-    """The sides that one process measures in turns."""
-    own = functools.partial(ours, name, precision, device, crop)
-    found: dict[str, Callable[[], Work]] = {
-        "ours": own,
-        "peer": functools.partial(peer, name, precision, device, crop, BATCH if crop == 224 else 4, compiled=False),
-    }
-    if precision == "bf16":
-        found["ours, wide"] = functools.partial(own, variant="wide")
-        found["ours, norms"] = functools.partial(own, variant="norms")
-        if device.type == "cuda":
-            found["ours, recorded"] = functools.partial(own, recorded=True)
-            found["ours, norms, recorded"] = functools.partial(own, variant="norms", recorded=True)
-    return found
 
 
 def compare(
@@ -210,30 +156,6 @@ def _seconds(work: Work, pictures: list[np.ndarray]) -> float:
     return seconds
 
 
-def profile(name: str, precision: Precision, device: torch.device, variant: str, *, tiny: bool) -> None:
-    """Print the longest kernels of two calls, and the time of all kernels beside the clock's."""
-    crop, batch = (64, 4) if tiny else (224, BATCH)
-    work, pictures = ours(name, precision, device, crop, variant=variant), draw(2 * batch, crop + 32, crop + 112)
-    kinds, on_gpu = [torch.profiler.ProfilerActivity.CPU], device.type == "cuda"
-    if on_gpu:
-        kinds = [torch.profiler.ProfilerActivity.CUDA]
-    quiet = _seconds(work, pictures) * len(pictures)
-    with torch.profiler.profile(activities=kinds) as seen:
-        work(pictures)
-        if on_gpu:
-            torch.cuda.synchronize()
-    rows = [
-        ((row.self_device_time_total if on_gpu else row.self_cpu_time_total) / 1e3, row.count, row.key)
-        for row in seen.key_averages()
-        if (row.device_type == torch.autograd.DeviceType.CUDA) == on_gpu
-    ]
-    total = sum(milliseconds for milliseconds, _, _ in rows)
-    what = f"{name} {precision} ours{', ' * bool(variant)}{variant}: two calls take {1e3 * quiet:.1f} ms unwatched"
-    print(f"{what}, kernels {total:.1f} ms (two streams may run side by side)", flush=True)
-    for milliseconds, count, kernel in sorted(rows, reverse=True)[:12]:
-        print(f"  {milliseconds:8.2f} ms {count:6d} times  {kernel[:110]}", flush=True)
-
-
 class Compiled:
     """The peer with torch.compile in a process of its own, which compiles while others are measured."""
 
@@ -242,10 +164,10 @@ class Compiled:
         command = [sys.executable, __file__, "--compiled", name, precision, *options]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def measure(self) -> dict[str, Any]:
-        """Return the comparison, or why there is none."""
+    def measure(self, until: float) -> dict[str, Any]:
+        """Return the comparison, or why there is none when the clock says ``until``."""
         try:
-            text, _ = self.process.communicate("measure\n", timeout=SECONDS)
+            text, _ = self.process.communicate("measure\n", timeout=max(until - time.monotonic(), 1))
             found: dict[str, Any] = json.loads(text.splitlines()[-1])
         except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
             self.process.kill()
@@ -280,16 +202,16 @@ def measure(device: torch.device, *, tiny: bool, compiled: list[str] | None) -> 
     others = [] if compiled is None else [Compiled(name, precision, compiled) for name, precision in half]
     try:
         for name, precision in cases(tiny):
-            crop = 64 if tiny else 224
-            yield compare(name, precision, device, sides(name, precision, device, crop), tiny=tiny)
+            options = (name, precision, device, 64 if tiny else 224)
+            makers = {
+                "ours": functools.partial(ours, *options),
+                "peer": functools.partial(peer, *options, 4 if tiny else BATCH, compiled=False),
+            }
+            yield compare(name, precision, device, makers, tiny=tiny)
             gc.collect()  # a recorded graph keeps its memory
-            for variant in ("", "norms") if (name, precision) == half[0] else ():
-                try:
-                    profile(name, precision, device, variant, tiny=tiny)
-                except Exception:  # noqa: BLE001  # the other numbers go on
-                    traceback.print_exc()
+        until = time.monotonic() + SECONDS
         for other in others:
-            yield other.measure()
+            yield other.measure(until)
     finally:
         for other in others:
             other.process.kill()
@@ -304,7 +226,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             text = f"{numbers['pictures_per_s']:8.1f} pictures a second, {numbers['share']:.3f} of the peak, cosine"
             text += f" {numbers['cosine']:.6f}, bytes {'equal' if numbers['same_bytes'] else 'DIFFER'}"
             text += f", ready in {numbers['start_s']:.1f} s"
-        yield f"{found['network']:20} {found['precision']} {side:22} {text}"
+        yield f"{found['network']:20} {found['precision']} {side:14} {text}"
 
 
 def main() -> None:

@@ -238,11 +238,11 @@ def _kernel(device: torch.device, precision: Precision, inference: str) -> str:
     if device.type == "cpu" and inference == "openvino":
         openvino.check(precision)
         return KERNELS["openvino"]
-    kernel = KERNELS[device.type]
-    if device.type == "cpu":
-        return kernel if fuses(precision) else f"{kernel}-plain"
-    if not torch.cuda.is_available():
+    if device.type == "cuda" and not torch.cuda.is_available():
         todo = "Start the stage on a machine with a GPU of the same kind as the workers'."
         raise SetupError("this machine has no GPU, and keys of features name the kind of GPU", todo=todo)
+    kernel = KERNELS[device.type] if fuses(precision, device) else f"{KERNELS[device.type]}-plain"
+    if device.type == "cpu":
+        return kernel
     major, minor = torch.cuda.get_device_capability(device)
     return f"{kernel} {torch.cuda.get_device_name(device)} {major}.{minor}"

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import fx, nn
 
 from sightword.compute import devices
 from sightword.errors import FeaturesError
@@ -33,6 +33,9 @@ CROPS_A_CALL = {"cpu": 1, "cuda": 320}
 calls are filled up: for another shape a library may choose another kernel, which gives other last bits."""
 CALLS_AHEAD = 2
 """Calls whose pictures are read while other calls are computed."""
+RECORDED = {"torch", "torchvision", "timm", "sightword"}
+"""The packages whose modules do not wait for a GPU's result, which no recording can hold. A recording that fails
+leaves torch 2.11 without a way to give memory back, so none is tried on other modules."""
 
 Features = npt.NDArray[np.float32]
 
@@ -89,14 +92,19 @@ class Extractor:
             torch.tensor(values, dtype=torch.float32, device=device) for values in (transform.mean, transform.std)
         )
         shape = (self._pictures * self._count, transform.crop, transform.crop, 3)
+        known = {type(module).__module__.partition(".")[0] for module in network.modules()} <= RECORDED
         if inference == "openvino" and device.type == "cpu":
             self._network: nn.Module = OpenVinoNetwork(network, shape, precision, self._threads)
         else:
             self._network = ready(network, precision=precision, device=device)
         self._free: SimpleQueue[_Buffer] = SimpleQueue()
-        for _ in range(self._threads):
-            self._free.put(_Buffer(shape, device))
-        with _exactly(), devices.threads(1):
+        with _exactly(), devices.threads(1), self._memory():
+            buffers = [_Buffer(shape, device) for _ in range(self._threads)]
+            if device.type == "cuda" and precision == "bf16" and known and isinstance(self._network, fx.GraphModule):
+                for buffer in buffers:
+                    self._record(buffer)
+            for buffer in buffers:
+                self._free.put(buffer)
             self._compute([])  # lays the weights out before several threads use them
 
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
@@ -134,9 +142,18 @@ class Extractor:
 
     def _timed(self, pictures: list[Pixels]) -> tuple[Features, float]:
         started = time.perf_counter()
-        try:
+        with self._memory():
             return self._compute(pictures), time.perf_counter() - started
-        except torch.OutOfMemoryError:
+
+    @contextlib.contextmanager
+    def _memory(self) -> Iterator[None]:
+        """Tell a lack of memory within a block as a FeaturesError."""
+        try:
+            yield
+        except RuntimeError as error:
+            # The end of a recording that had not enough memory raises another error.
+            if not any(isinstance(one, torch.OutOfMemoryError) for one in (error, error.__context__)):
+                raise
             what = f"not enough memory on {self.device} for {self._pictures} pictures a call"
             todo = "Free memory there, or take another device (SIGHTWORD_DEVICE)."
             raise FeaturesError(what, todo=todo) from None
@@ -148,12 +165,31 @@ class Extractor:
         try:
             with torch.cuda.stream(buffer.stream) if buffer.stream else contextlib.nullcontext():
                 self._fill(buffer.crops, pictures)
-                features: Features = self._features(buffer.crops)[: len(pictures)].cpu().numpy()
+                if buffer.recording:
+                    graph, found = buffer.recording
+                    graph.replay()
+                else:
+                    found = self._features(buffer.crops)
+                features: Features = found[: len(pictures)].cpu().numpy()
         finally:
             self._free.put(buffer)
         if not np.isfinite(features).all():
             raise FeaturesError("the network gave features that are not finite", todo="Are these the right weights?")
         return features
+
+    @torch.inference_mode()
+    def _record(self, buffer: _Buffer) -> None:
+        """Record the kernels of a call as a CUDA graph: the host starts kernels one by one more slowly than they run.
+
+        The recording keeps the memory of a call, as does torch for the stream of a buffer without one.
+        """
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(buffer.stream):
+            self._features(buffer.crops)  # chooses and compiles the kernels
+            # Other threads may take memory meanwhile.
+            with torch.cuda.graph(graph, stream=buffer.stream, capture_error_mode="thread_local"):
+                features = self._features(buffer.crops)
+        buffer.recording = graph, features
 
     def _fill(self, crops: torch.Tensor, pictures: list[Pixels]) -> None:
         """Write the normalised crops of pictures; the rest is 0."""
@@ -172,7 +208,8 @@ class Extractor:
 
     def _features(self, crops: torch.Tensor) -> torch.Tensor:
         """Return the features, float32 (B, D), of all crops of a call."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+        # All threads share the cache of weights, and no stream waits for what another one rounds.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=False):
             found = self._network(crops.permute(0, 3, 1, 2))  # (B * crops, D)
         found = found.flatten(1).to(torch.float32)
         if self.transform.relu:
@@ -187,6 +224,8 @@ class _Buffer:
     def __init__(self, shape: Sequence[int], device: torch.device) -> None:
         self.crops = torch.zeros(shape, device=device)
         self.stream: torch.cuda.Stream | None = None
+        self.recording: tuple[torch.cuda.CUDAGraph, torch.Tensor] | None = None
+        """The kernels from the crops to the features, and the features."""
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # the weights are there
             self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch does not annotate it

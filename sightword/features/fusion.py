@@ -1,4 +1,4 @@
-"""Prepares a network for inference: batch norm is folded, and on a CPU oneDNN computes convolutions and linear layers.
+"""Prepares a network for inference: batch norm is folded or fused, and oneDNN computes the layers on a CPU.
 
 oneDNN adds the residual and applies the ReLU while the result of a convolution is in the cache, which saves a third of
 the time. torch gives float32 linear layers to MKL, which takes twice oneDNN's time on CPUs of AMD. The numbers differ
@@ -7,6 +7,7 @@ from the plain network's in the last bits of float32.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import operator
 from collections import Counter
@@ -134,21 +135,22 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     With ``bf16`` the weights of convolutions and linear layers become bfloat16, except the first convolution: an even
     area of a picture, such as a night sky, has a single value, whose rounding error does not average out. (With
     DenseNet-169 a mostly black photograph had a cosine of 0.9989 to its float32 features, and 0.99998 with this
-    exception.) On a GPU what follows the first batch norm is bfloat16. The result is channels last in memory. A network
-    that cannot be traced is not folded.
+    exception.) On a GPU batch norms are then fused (:mod:`sightword.features.norms`); where Triton does not work they
+    are torch's. The result is channels last in memory. A network that cannot be traced is not folded, and its batch
+    norms are not fused.
     """
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     first = next((name for name, module in network.named_modules() if isinstance(module, nn.Conv2d)), "")
-    fused = device.type == "cpu" and fuses(precision)
+    fused = device.type == "cpu" and fuses(precision, device)
     folded = fused or precision == "fp32"  # a folded bias needs float32, which only the fused call keeps
-    narrowed = device.type == "cuda" and any(isinstance(module, nn.BatchNorm2d) for module in network.modules())
-    if folded or narrowed:
+    normed = not folded and any(isinstance(module, nn.BatchNorm2d) for module in network.modules())
+    if folded or (normed and fuses(precision, device)):
         traced = _trace(network)
         if traced is not None:
             if folded:
                 _fold(traced)
             else:
-                _narrow(traced, first)
+                _fuse_norms(traced)
             if fused:
                 _fuse(traced, dtype, first)
             traced.graph.eliminate_dead_code()
@@ -169,9 +171,13 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
     return network.eval()
 
 
-def fuses(precision: Precision) -> bool:
-    """Return whether a CPU's convolutions are fused here; otherwise the last bits of the numbers differ."""
-    return _has_onednn() and (precision == "fp32" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
+def fuses(precision: Precision, device: torch.device) -> bool:
+    """Return whether a device has the fused kernels of a precision; otherwise the last bits of the numbers differ."""
+    if device.type == "cpu":
+        return _has_onednn() and (precision == "fp32" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
+    from sightword.features import norms  # loads Triton
+
+    return precision == "fp32" or norms.usable(device)
 
 
 def _trace(network: nn.Module) -> fx.GraphModule | None:
@@ -199,18 +205,66 @@ def _fold(traced: fx.GraphModule) -> None:
     traced.graph.eliminate_dead_code()
 
 
-def _narrow(traced: fx.GraphModule, first: str) -> None:
-    """Round the result of the first convolution's batch norm to bfloat16.
+def _fuse_norms(traced: fx.GraphModule) -> None:
+    """Replace batch norms, with the following addition and ReLU, by fused ones."""
+    from sightword.features.norms import FusedNorm
 
-    Sums and concatenations with that result would otherwise be float32, of all that follows in a block.
-    """
+    _join(traced)
     modules = dict(traced.named_modules())
+    calls = Counter(str(node.target) for node in traced.graph.nodes)
     for node in list(traced.graph.nodes):
-        before = node.args[0] if node.args else None
-        if isinstance(_module(node, modules), nn.BatchNorm2d) and getattr(before, "target", None) == first:
-            with traced.graph.inserting_after(node):
-                rounded = traced.graph.call_method("to", (node, torch.bfloat16))
-            node.replace_all_uses_with(rounded, delete_user_cb=lambda user, own=rounded: user is not own)
+        name, norm = str(node.target), _module(node, modules)
+        if not isinstance(norm, nn.BatchNorm2d) or not norm.track_running_stats or calls[name] > 1:
+            continue
+        last, residual = _added(node, modules)
+        after = _only_user(last)
+        if relu := _is_relu(after, modules):
+            last = after
+        traced.set_submodule(name, FusedNorm(norm, relu=relu))
+        if last is not node:
+            with traced.graph.inserting_before(last):
+                arguments = (node.args[0],) if residual is None else (node.args[0], residual)
+                fused = traced.graph.call_module(name, arguments)
+            last.replace_all_uses_with(fused)
+
+
+def _join(traced: fx.GraphModule) -> None:
+    """Write results that are concatenated again and again, as in DenseNet, side by side in one memory."""
+    from sightword.features.norms import begin, write
+
+    modules = dict(traced.named_modules())
+    groups: dict[fx.Node, list[tuple[fx.Node, list[Any]]]] = {}
+    for node in traced.graph.nodes:
+        parts = node.args[0] if node.args else None
+        if node.target is torch.cat and node.args[1:] == (1,) and isinstance(parts, list):
+            groups.setdefault(parts[0], []).append((node, list(parts)))
+    for first, cats in groups.items():
+        cats.sort(key=lambda one: len(one[1]))
+        parts = cats[-1][1]
+        convolutions = [_module(part, modules) for part in parts[1:]]
+        users = [_only_user(cat) for cat, _ in cats]
+        norms = [user and _module(user, modules) for user in users]
+        sizes = [one.out_channels for one in convolutions if isinstance(one, nn.Conv2d)]
+        channels = [one.num_features for one in norms if isinstance(one, nn.BatchNorm2d)]
+        if (
+            len(cats) < 3
+            or len(sizes) < len(convolutions)
+            or len(channels) < len(norms)
+            or any(some != parts[: len(some)] for _, some in cats)
+            or not all(one < other for one, other in itertools.pairwise(parts))
+        ):
+            continue
+        ends = [channels[-1] - sum(sizes[at:]) for at in range(len(parts))]  # of the channels of each part
+        with traced.graph.inserting_after(first):
+            written = [traced.graph.call_function(begin, (first, channels[-1]))]
+        for part, start in zip(parts[1:], ends, strict=False):
+            with traced.graph.inserting_after(part):
+                written.append(traced.graph.call_function(write, (written[-1], part, start)))
+        for cat, some in cats:
+            with traced.graph.inserting_before(cat):
+                at = len(some) - 1
+                cat.replace_all_uses_with(traced.graph.call_method("narrow", (written[at], 1, 0, ends[at])))
+            traced.graph.erase_node(cat)
 
 
 def _fuse(traced: fx.GraphModule, dtype: torch.dtype, first: str) -> None:

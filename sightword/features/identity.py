@@ -17,8 +17,8 @@ from sightword.storage.kinds import KindIdentity
 
 KERNELS = {"cpu": "cpu-2", "cuda": "cuda-3", "openvino": "openvino-1"}
 """The version of the computation, by kind of device, and of OpenVINO on a CPU. Any change that moves even the last
-bits increases the number, so that old features are not mixed with new features. ``-plain`` follows on a CPU without the
-fused kernels, and the name and the compute capability of a GPU: GPUs of another kind take other kernels."""
+bits increases the number, so that old features are not mixed with new features. ``-plain`` follows without the fused
+kernels, and the name and the compute capability of a GPU: GPUs of another kind take other kernels."""
 
 
 @dataclass(frozen=True)

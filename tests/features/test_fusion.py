@@ -11,7 +11,9 @@ import torch
 from lively_networks import difference, distance, lively, pictures
 from torch import nn
 
+from sightword.features import fusion, norms
 from sightword.features.fusion import FusedConvolution, FusedLinear, fuses, ready
+from sightword.features.norms import FusedNorm
 
 CPU = torch.device("cpu")
 
@@ -181,9 +183,90 @@ def test_a_network_that_runs_in_another_thread_meanwhile_is_left_alone() -> None
 
 def test_without_onednn_the_numbers_are_the_same(monkeypatch) -> None:
     monkeypatch.setattr("sightword.features.fusion._has_onednn", lambda: False)
-    assert not fuses("fp32")
+    assert not fuses("fp32", CPU)
     network = ready(lively("resnet18"), precision="fp32", device=CPU)
     assert not any(isinstance(module, FusedConvolution) for module in network.modules())
     images = torch.randn(1, 3, 64, 64)
     with torch.inference_mode():
         assert difference(lively("resnet18")(images), network(images)) < 1e-5
+
+
+def with_fused_norms(network: nn.Module) -> nn.Module:
+    """What ``ready`` makes of batch norms for a GPU, on this CPU."""
+    traced = fusion._trace(copy.deepcopy(network))
+    fusion._fuse_norms(traced)
+    traced.graph.eliminate_dead_code()
+    traced.recompile()
+    return traced
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "count"), [("resnet18", 20), ("densenet121", 121)])
+def test_a_network_with_fused_norms_rounds_no_more_than_the_plain_one(name, count) -> None:
+    network, images = lively(name), pictures(name)
+    fused = with_fused_norms(network)
+    kinds = [type(module) for module in fused.modules()]
+    assert kinds.count(FusedNorm) == count
+    assert nn.BatchNorm2d not in kinds
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        exact = copy.deepcopy(network).double()(images.double()).flatten(1)
+        found = fused(images)
+        assert distance(exact, found) < 1.5 * distance(exact, network(images)) + 1e-5
+        assert distance(exact, found.flip(0)) > 10 * distance(exact, found)  # the control: another picture's numbers
+
+
+def test_a_dense_block_reads_and_writes_one_memory_in_bfloat16() -> None:
+    """The first convolution computes in float32, and a concatenation would take the widest type of its parts."""
+    network, seen = with_fused_norms(lively("densenet121")), []
+    for layer in (1, 2, 6):
+        norm = network.get_submodule(f"network.features.denseblock1.denselayer{layer}.norm1")
+        norm.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        network(pictures("densenet121"))
+    assert [part.shape[1] for part in seen] == [64, 96, 224]
+    assert {part.dtype for part in seen} == {torch.bfloat16}
+    assert len({part.data_ptr() for part in seen}) == 1
+
+
+class Normed(nn.Module):
+    """A norm that is called twice, sums of other shapes, a norm of batches' own statistics, and long concatenations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(4))
+        self.one, self.two, self.three, self.wide = (nn.BatchNorm2d(size) for size in (4, 4, 4, 12))
+        self.own = nn.BatchNorm2d(4, track_running_stats=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        first = torch.relu(self.one(self.convolutions[0](images)))
+        second = self.one(self.convolutions[1](first))
+        third = torch.relu(self.two(second) + first.mean((2, 3), keepdim=True))
+        fourth = torch.relu(self.three(third.mean((2, 3), keepdim=True)) + third)
+        fifth = self.own(self.convolutions[2](fourth))
+        parts = [fourth, fifth, self.convolutions[3](first)]
+        others = torch.cat(parts[:1], 1).mean() + torch.cat(parts[:2], 1).mean()
+        return (self.wide(torch.cat(parts, 1)) + others).flatten(1)
+
+
+def test_norms_that_no_kernel_computes_are_left_alone() -> None:
+    torch.manual_seed(0)
+    network, images = Normed().train(), torch.randn(2, 4, 8, 8)
+    for _ in range(3):
+        network(images)
+    network.eval()
+    fused = with_fused_norms(network)
+    assert isinstance(fused.one, nn.BatchNorm2d)
+    assert isinstance(fused.own, nn.BatchNorm2d)
+    assert isinstance(fused.two, FusedNorm)
+    with torch.inference_mode():
+        plain = network(images)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert distance(plain, fused(images)) < 1e-3
+    assert distance(plain, plain.flip(0)) > 1e-2  # the control
+
+
+def test_a_gpu_without_triton_has_no_kernels_for_norms(monkeypatch) -> None:
+    monkeypatch.setattr("sightword.features.norms.triton", None)
+    norms.usable.cache_clear()
+    assert not fuses("bf16", torch.device("cuda"))
+    assert fuses("fp32", torch.device("cuda"))  # the control: float32 needs none

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sightword.errors import FeaturesError, SetupError
+from sightword.features import norms
 from sightword.features.extraction import Extraction
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, FeaturesSettings
@@ -75,8 +76,8 @@ def test_a_size_that_is_neither_a_side_nor_a_square_is_refused(resize: object) -
         dataclasses.replace(TRANSFORM, resize=resize)
 
 
-def kind_on_gpu() -> str:
-    settings = FeaturesSettings(backbone="squeezenet1_1", weights="random", crop=48)
+def kind_on_gpu(precision: str = "fp32") -> str:
+    settings = FeaturesSettings(backbone="squeezenet1_1", weights="random", crop=48, precision=precision)
     transform = {"resize": 56, "interpolation": "lanczos", "exif": False}
     return Extraction(settings, transform, device=torch.device("cuda"), store=None).identity.name
 
@@ -89,6 +90,18 @@ def test_kinds_of_gpu_have_keys_of_their_own(monkeypatch) -> None:
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, capability=capability: capability)
         found.add(kind_on_gpu())
     assert len(found) == 3
+
+
+def test_bfloat16_features_of_a_gpu_without_triton_have_a_key_of_their_own(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "H100")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    found = {}
+    for usable in (True, False):
+        monkeypatch.setattr(norms, "usable", lambda device, usable=usable: usable)
+        found[usable] = [kind_on_gpu("bf16"), kind_on_gpu("fp32")]
+    assert found[True][0] != found[False][0]
+    assert found[True][1] == found[False][1]
 
 
 def test_features_of_a_gpu_are_refused_where_none_names_the_kind(monkeypatch) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import functools
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from lively_networks import lively
+from torch import nn
 
 from sightword.features.backbones import build, cut, find_backbone
 from sightword.features.extraction import Extraction
@@ -97,15 +101,61 @@ def test_a_network_made_ready_again_gives_the_same_bytes(precision) -> None:
     assert np.array_equal(found, features("densenet169", GPU, precision, "ten"))
 
 
-@pytest.mark.parametrize(("precision", "wanted"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
-def test_a_dense_block_takes_numbers_of_the_precision(precision, wanted) -> None:
-    """The first convolution computes in float32, and a concatenation takes the widest type of its parts."""
-    extractor, seen = ready("densenet169", GPU, precision, "ten"), []
-    layer = extractor._network.get_submodule("network.features.denseblock1.denselayer2.conv1")
-    hook = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].dtype))
-    features("densenet169", GPU, precision, "ten")
-    hook.remove()
-    assert set(seen) == {wanted}
+def test_another_process_gives_the_same_bytes(tmp_path) -> None:
+    torch.save((network("densenet169"), transform("ten"), pictures()), tmp_path / "made")
+    code = """
+import sys, numpy, torch
+from sightword.features import extractor, vision  # vision loads torchvision
+made, transform, pictures = torch.load(sys.argv[1] + "/made", weights_only=False)
+found = extractor.Extractor(made, transform, precision="bf16", device=torch.device("cuda")).run(pictures)
+numpy.save(sys.argv[1] + "/found", numpy.stack(list(found)))
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=Path(__file__).parents[2])
+    assert np.array_equal(np.load(tmp_path / "found.npy"), features("densenet169", GPU, "bf16", "ten"))
+
+
+def test_recorded_kernels_give_the_bytes_of_kernels_that_start_one_by_one(monkeypatch) -> None:
+    found = features("densenet169", GPU, "bf16", "ten")
+    monkeypatch.setattr("sightword.features.extractor.RECORDED", set())
+    ready.cache_clear()
+    assert np.array_equal(found, features("densenet169", GPU, "bf16", "ten"))
+    ready.cache_clear()
+
+
+def test_a_network_without_triton_gives_features_under_another_key(monkeypatch) -> None:
+    expected, kernel = features("densenet169", GPU, "fp32", "ten"), kernel_of(GPU)
+    monkeypatch.setattr("sightword.features.norms.usable", lambda device: False)
+    ready.cache_clear()
+    assert cosines(features("densenet169", GPU, "bf16", "ten"), expected).min() > 0.999
+    ready.cache_clear()
+    assert "-plain" in kernel_of(GPU)
+    assert "-plain" not in kernel
+
+
+class Waiting(nn.Module):
+    """A layer that asks the GPU for a number, which no recording can hold."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images / max(images.max().item(), 1e-3)
+
+
+def test_a_network_that_waits_for_the_gpu_gives_features() -> None:
+    torch.manual_seed(0)
+    layers = (
+        nn.Conv2d(3, 8, 5, stride=4),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        Waiting(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    made = FeatureNetwork(nn.Sequential(*layers), 8).eval()
+    extractors = [
+        Extractor(copy.deepcopy(made), transform("ten"), precision=precision, device=device)
+        for precision, device in (("fp32", CPU), ("bf16", GPU))
+    ]
+    expected, found = (np.stack(list(extractor.run(pictures()))) for extractor in extractors)
+    assert cosines(found, expected).min() > 0.9999
 
 
 def smallest(family: str) -> str:
@@ -126,9 +176,12 @@ def test_each_family_computes_with_repeatable_kernels(family) -> None:
     assert np.isfinite(np.stack(list(found.run(seen)))).all()
 
 
+def kernel_of(device: torch.device) -> str:
+    settings = FeaturesSettings(backbone="resnet18", weights="random", precision="bf16")
+    resized = {"resize": 256, "interpolation": "lanczos", "exif": False}
+    return Extraction(settings, resized, device=device, store=None).identity.kernel
+
+
 def test_the_key_of_a_feature_names_the_kind_of_gpu() -> None:
-    settings = FeaturesSettings(backbone="resnet18", weights="random")
-    transform = {"resize": 256, "interpolation": "lanczos", "exif": False}
-    kernel = Extraction(settings, transform, device=GPU, store=None).identity.kernel
-    assert torch.cuda.get_device_name(0) in kernel
-    assert kernel != Extraction(settings, transform, device=CPU, store=None).identity.kernel
+    assert torch.cuda.get_device_name(0) in kernel_of(GPU)
+    assert kernel_of(GPU) != kernel_of(CPU)
