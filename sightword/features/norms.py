@@ -30,8 +30,9 @@ if triton is not None:
         x, residual, scale, shift, out, rows, channels, x_step, residual_step, out_step,
         add: tl.constexpr, relu: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
     ):  # fmt: skip
-        channel = tl.program_id(0) * width + tl.arange(0, width)[None, :]
-        row = tl.program_id(1).to(tl.int64) * height + tl.arange(0, height)[:, None]
+        columns = tl.cdiv(channels, width)
+        channel = tl.program_id(0) % columns * width + tl.arange(0, width)[None, :]
+        row = (tl.program_id(0) // columns).to(tl.int64) * height + tl.arange(0, height)[:, None]
         wide = channel < channels
         there = (row < rows) & wide
         found = tl.load(x + row * x_step + channel, mask=there, other=0.0).to(tl.float32)
@@ -99,7 +100,7 @@ def _launch(
 ) -> None:
     """Write ``x * scale + shift``, with a residual and a ReLU, to ``out``, which is channels last in memory."""
     rows, channels = x.shape[0] * x.shape[2] * x.shape[3], x.shape[1]
-    grid = (triton.cdiv(channels, CHANNELS), triton.cdiv(rows, ROWS))
+    grid = (triton.cdiv(channels, CHANNELS) * triton.cdiv(rows, ROWS),)  # of two axes the second ends at 65,535
     x = _laid_out(x)
     other = x if residual is None else _laid_out(residual)
     _affine[grid](

@@ -5,6 +5,7 @@ A recurrent layer has several kernels for each step, and a host takes longer to 
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -46,7 +47,9 @@ class Recorded:
             return self._function(*tensors)
         if shapes not in self._graphs:
             examples = tuple(torch.zeros_like(one).requires_grad_(one.requires_grad) for one in tensors)
-            self._graphs[shapes] = torch.cuda.make_graphed_callables(self._function, examples, pool=self._pool)
+            with warnings.catch_warnings():  # torch warns of a stream of its own, on which it warms up
+                warnings.filterwarnings("ignore", "The AccumulateGrad node's stream does not match")
+                self._graphs[shapes] = torch.cuda.make_graphed_callables(self._function, examples, pool=self._pool)
         found: torch.Tensor = self._graphs[shapes](*tensors)
         self._busy = True
         found.register_hook(self._done)  # type: ignore[no-untyped-call]  # torch gives it no types
