@@ -175,9 +175,11 @@ def fuses(precision: Precision, device: torch.device) -> bool:
     """Return whether a device has the fused kernels of a precision; otherwise the last bits of the numbers differ."""
     if device.type == "cpu":
         return _has_onednn() and (precision == "fp32" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
+    if precision == "fp32":
+        return True
     from sightword.features import norms  # loads Triton
 
-    return precision == "fp32" or norms.usable(device)
+    return norms.usable(device)
 
 
 def _trace(network: nn.Module) -> fx.GraphModule | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -266,7 +267,20 @@ def test_norms_that_no_kernel_computes_are_left_alone() -> None:
 
 
 def test_a_gpu_without_triton_has_no_kernels_for_norms(monkeypatch) -> None:
-    monkeypatch.setattr("sightword.features.norms.triton", None)
-    norms.usable.cache_clear()
+    monkeypatch.setattr(norms, "triton", None)
+    monkeypatch.setattr(norms, "usable", norms.usable.__wrapped__)  # remembers nothing
     assert not fuses("bf16", torch.device("cuda"))
     assert fuses("fp32", torch.device("cuda"))  # the control: float32 needs none
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_gpu_where_triton_fails_has_no_kernels_for_norms_and_the_log_says_why(works, monkeypatch, caplog) -> None:
+    def launch(*_args: object, relu: bool) -> None:
+        if not works:
+            raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(norms, "triton", object())
+    monkeypatch.setattr(norms, "_launch", launch)
+    monkeypatch.setattr(torch.cuda, "device", lambda _device: contextlib.nullcontext())
+    assert norms.usable.__wrapped__(CPU) is works
+    assert ("Failed to find C compiler" in caplog.text) is not works
