@@ -218,20 +218,13 @@ def _fuse_norms(traced: fx.GraphModule) -> None:
         name, norm = str(node.target), _module(node, modules)
         if not isinstance(norm, nn.BatchNorm2d) or not norm.track_running_stats or calls[name] > 1:
             continue
-        last, residual = _added(node, modules)
-        after = _only_user(last)
-        if relu := _is_relu(after, modules):
-            last = after
+        last, residual, relu = _following(node, modules)
         traced.set_submodule(name, FusedNorm(norm, relu=relu))
-        if last is not node:
-            with traced.graph.inserting_before(last):
-                arguments = (node.args[0],) if residual is None else (node.args[0], residual)
-                fused = traced.graph.call_module(name, arguments)
-            last.replace_all_uses_with(fused)
+        _replace(traced, node, last, residual)
 
 
 def _join(traced: fx.GraphModule) -> None:
-    """Write results that are concatenated again and again, as in DenseNet, side by side in one memory."""
+    """Write results that growing concatenations read, as in DenseNet's blocks, side by side in one memory."""
     from sightword.features.norms import begin, write
 
     modules = dict(traced.named_modules())
@@ -280,20 +273,13 @@ def _fuse(traced: fx.GraphModule, dtype: torch.dtype, first: str) -> None:
             continue
         if convolution.padding_mode != "zeros" or isinstance(convolution.padding, str):  # oneDNN has zeros only
             continue
-        last, residual = _added(node, modules)
-        after = _only_user(last)
-        if relu := _is_relu(after, modules):
-            last = after
+        last, residual, relu = _following(node, modules)
         own = torch.float32 if name == first else dtype
         modules[name] = found = FusedConvolution(convolution, relu=relu, dtype=own)
         traced.set_submodule(name, found)
-        if last is not node:
-            with traced.graph.inserting_before(last):
-                arguments = (node.args[0],) if residual is None else (node.args[0], residual)
-                fused = traced.graph.call_module(name, arguments)
-            last.replace_all_uses_with(fused)
-            if residual not in (None, node.args[0]) and _keeps_size(convolution):
-                spent[found] = (residual, fused)
+        fused = _replace(traced, node, last, residual)
+        if residual not in (None, node.args[0]) and _keeps_size(convolution):
+            spent[found] = (residual, fused)
     traced.graph.eliminate_dead_code()  # after this a convolution stands once
     for found, (residual, fused) in spent.items():
         users = [user for user in residual.users if user is not fused]
@@ -308,8 +294,26 @@ def _keeps_size(convolution: nn.Conv2d) -> bool:
     return steps == {1} and [side - 1 for side in convolution.kernel_size] == added
 
 
+def _following(node: fx.Node, modules: dict[str, nn.Module]) -> tuple[fx.Node, fx.Node | None, bool]:
+    """Return the last of a layer, its addition and its ReLU; the residual, if any; and whether a ReLU is there."""
+    last, residual = _added(node, modules)
+    after = _only_user(last)
+    return (after, residual, True) if _is_relu(after, modules) else (last, residual, False)
+
+
+def _replace(traced: fx.GraphModule, node: fx.Node, last: fx.Node, residual: fx.Node | None) -> fx.Node:
+    """Let a layer take a residual and stand for all up to the last; returns the layer's node."""
+    if last is node:
+        return node
+    with traced.graph.inserting_before(last):
+        arguments = (node.args[0],) if residual is None else (node.args[0], residual)
+        fused = traced.graph.call_module(str(node.target), arguments)
+    last.replace_all_uses_with(fused)
+    return fused
+
+
 def _added(node: fx.Node, modules: dict[str, nn.Module]) -> tuple[fx.Node, fx.Node | None]:
-    """Return the sum before a ReLU, if a convolution's only use, and its other summand; else the convolution."""
+    """Return the sum before a ReLU, if a layer's only use, and its other summand; else the layer."""
     total = _only_user(node)
     if total is None or total.target not in (operator.add, operator.iadd) or len(total.args) != 2:
         return node, None

@@ -1,7 +1,7 @@
 """Batch norm with the following addition and ReLU as one kernel of a GPU, which rounds to bfloat16 once.
 
-torch reads and writes a tensor for each of the three. The kernel, in Triton, which torch's builds for CUDA bring along,
-computes in float32. Without a GPU plain torch computes the same.
+torch reads and writes a tensor for each of the three. The kernel computes in float32. It is written in Triton, which
+torch's builds for CUDA bring along.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ class FusedNorm(nn.Module):
         """Return the norm of x (B, C, H, W), plus the residual, as bfloat16, channels last in memory."""
         together = residual is None or residual.shape == x.shape
         out = torch.empty(x.shape, dtype=torch.bfloat16, device=x.device, memory_format=torch.channels_last)
-        launch = _launch if x.is_cuda else _plain
-        launch(x, residual if together else None, self.scale, self.shift, out, relu=self.relu and together)
+        _launch(x, residual if together else None, self.scale, self.shift, out, relu=self.relu and together)
         if residual is None or together:
             return out
         total = out + residual
@@ -109,23 +108,8 @@ def _launch(
     )  # fmt: skip
 
 
-def _plain(
-    x: torch.Tensor,
-    residual: torch.Tensor | None,
-    scale: torch.Tensor,
-    shift: torch.Tensor,
-    out: torch.Tensor,
-    *,
-    relu: bool,
-) -> None:
-    """Do what :func:`_launch` does, with torch alone."""
-    found = x.float() * scale[:, None, None] + shift[:, None, None]
-    found = found if residual is None else found + residual.float()
-    out.copy_(found.relu() if relu else found)
-
-
 def _step(x: torch.Tensor) -> int:
-    """Return the numbers from a pixel to the next."""
+    """Return the distance between neighbouring pixels in memory, in numbers."""
     return x.stride(3) if x.shape[3] > 1 else x.stride(2) if x.shape[2] > 1 else x.stride(0)
 
 
@@ -138,7 +122,7 @@ def _laid_out(x: torch.Tensor) -> torch.Tensor:
 
 
 def begin(first: torch.Tensor, channels: int) -> torch.Tensor:
-    """Return memory (B, channels, H, W), bfloat16, which starts with the channels of the first tensor (B, C, H, W)."""
+    """Return memory (B, channels, H, W), bfloat16, whose first channels are those of the first tensor (B, C, H, W)."""
     size = (first.shape[0], channels, *first.shape[2:])
     memory = torch.empty(size, dtype=torch.bfloat16, device=first.device, memory_format=torch.channels_last)
     return write(memory, first, 0)

@@ -94,7 +94,7 @@ class LayerNormGru(nn.RNNBase):
         *,
         backwards: bool,
     ) -> torch.Tensor:
-        """Return the states (N, H) on a GPU, over padded rows, for which all steps are recorded together."""
+        """Return the states (N, H) on a GPU, computed over padded rows, all steps in one recording."""
         places, steps, rows = Places.of(sizes, gates.device, backwards=backwards)
         inputs = (places.spread(part).view(steps, rows, -1) for part in (gates, candidate))
         return places.gather(recorded(_states, self)(*inputs, first, recurrent).flatten(0, 1))
@@ -111,7 +111,7 @@ def _states(
 
 
 def _next(state: torch.Tensor, gates: torch.Tensor, candidate: torch.Tensor, recurrent: torch.Tensor) -> torch.Tensor:
-    """Return the state (B, H) after a step, from that before it and the inputs' parts, by weights in their type."""
+    """Return the state (B, H) after a step; the weights, of any float type, are multiplied in their own type."""
     gates_by_state, candidate_by_state = normalised(F.linear(state.to(recurrent.dtype), recurrent))
     reset, update = (gates + gates_by_state).sigmoid().chunk(2, dim=1)
     return torch.lerp(state, torch.tanh(candidate + reset * candidate_by_state), update)

@@ -17,7 +17,7 @@ import torch
 from sightword.compute.devices import move
 
 STEPS = 16
-"""The number of steps of padded rows is a multiple of this one, so that there are few."""
+"""The number of steps of padded rows (:meth:`Places.of`) is a multiple of this one, so that there are few shapes."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Packing:
 
 
 class Places:
-    """The places of N lines among those of padded rows.
+    """The places of N lines among the M positions of padded rows, on a device.
 
     Args:
         padded: the place of each line, none of which comes twice: int64 (N,).
-        count: the number of places, M.
+        count: M.
         device: the device of the lines.
     """
 
@@ -89,14 +89,12 @@ class Places:
 
     @classmethod
     def of(cls, sizes: Sequence[int], device: torch.device, *, backwards: bool) -> tuple[Places, int, int]:
-        """Return the places of packed lines among padded rows, step by step, and the numbers of steps T and rows B.
-
-        Backwards a row begins with its last line, so that its padding is behind its lines too.
+        """Return the places of packed lines among padded rows (T, B), and T and B.
 
         Args:
             sizes: the number of lines of each step, as in :class:`Packing`.
             device: the device of the lines.
-            backwards: whether the rows are read from their last line to their first.
+            backwards: put the last line of each row first; the padding is always behind the lines.
         """
         rows, steps, counts = sizes[0], -(-len(sizes) // STEPS) * STEPS, np.array(sizes)
         step = np.repeat(np.arange(len(sizes)), counts)
@@ -106,30 +104,29 @@ class Places:
         return cls(step * rows + row, rows * steps, device), steps, rows
 
     def spread(self, lines: torch.Tensor) -> torch.Tensor:
-        """Map lines (N, D) to padded ones (M, D), zero on the padding."""
+        """Map lines (N, D) to positions (M, D), zero on the padding."""
         found: torch.Tensor = _Moved.apply(lines, self, True)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found
 
     def gather(self, padded: torch.Tensor) -> torch.Tensor:
-        """Map padded lines (M, D) to lines (N, D)."""
+        """Map positions (M, D) to lines (N, D)."""
         found: torch.Tensor = _Moved.apply(padded, self, False)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found
 
-    def moved(self, values: torch.Tensor, *, spread: bool) -> torch.Tensor:
-        """Spread or gather values without gradients."""
+    def _moved(self, values: torch.Tensor, *, spread: bool) -> torch.Tensor:
         if spread:
             return values.index_select(0, self._lines).masked_fill_(self._empty, 0)
         return values.index_select(0, self._padded)
 
 
 class _Moved(torch.autograd.Function):
-    """The gradients go the way back. Those of torch's ``index_select`` would be sums, which take a sorting on a GPU."""
+    """Gradients of a spread are gathered, or the reverse; those of ``index_select`` are sums, for which a GPU sorts."""
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor, places: Places, spread: bool) -> torch.Tensor:
         ctx.places, ctx.spread = places, spread
-        return places.moved(values, spread=spread)
+        return places._moved(values, spread=spread)
 
     @staticmethod
     def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return ctx.places.moved(outer, spread=not ctx.spread), None, None
+        return ctx.places._moved(outer, spread=not ctx.spread), None, None

@@ -1,7 +1,7 @@
 """The recurrent layer: one or two directions over packed rows of any lengths.
 
 On a CPU: gradients by hand, and the two directions in parallel. Elsewhere: PyTorch's function, which is cuDNN's on
-CUDA, with both directions in one call.
+CUDA, with both directions in one call; in bfloat16 over padded rows, with a recorded call for each direction.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from sightword.model.shape import SavedCellName
 Layer = nn.GRU | nn.LSTM | LayerNormGru
 LAYERS: dict[str, type[Layer]] = {"gru": nn.GRU, "lstm": nn.LSTM, "layer_norm_gru": LayerNormGru}
 PADDED = frozenset({torch.bfloat16})
-"""The types in which PyTorch's function gets padded rows, a call for each direction, which can be recorded: a GPU
-computes them faster than a host starts their kernels."""
+"""The types in which a GPU computes a step faster than a host starts its kernels. PyTorch's function then gets padded
+rows, in a call for each direction, since only such a call can be recorded."""
 MOST_PADDED = 4
-"""The most positions of padded rows for each line; above it the rows are packed in all types."""
+"""The most positions for each line, in rows padded to the longest; above it the rows are packed in all types."""
+NAMES = ("weight_ih_l0", "weight_hh_l0"), ("bias_ih_l0", "bias_hh_l0")
+"""The weights of a layer: matrices and biases."""
 
 
 class Recurrent(nn.Module):
@@ -99,9 +101,6 @@ def states_by_torch(
         return torch.lstm(lines, counts, (first, torch.zeros_like(first)), *options)[0]
 
 
-NAMES = ("weight_ih_l0", "weight_hh_l0"), ("bias_ih_l0", "bias_hh_l0")
-
-
 def _buffer(layers: Sequence[nn.RNNBase], dtype: torch.dtype) -> torch.Tensor:
     """Return all weights in a type, in cuDNN's order, all matrices before all biases: any other cuDNN would copy."""
     kept = [getattr(layer, name).flatten() for kind in NAMES for layer in layers for name in kind]
@@ -120,7 +119,14 @@ def _parts(layers: Sequence[nn.RNNBase], buffer: torch.Tensor) -> list[torch.Ten
 def _padded_states(
     layers: Sequence[nn.RNNBase], lines: torch.Tensor, sizes: Sequence[int], first: torch.Tensor
 ) -> torch.Tensor:
-    """Return the states (N, H) or (N, 2H), a call over padded rows for each direction, from states (layers, B, H)."""
+    """Return the states (N, H) or (N, 2H) by a call over padded rows for each direction.
+
+    Args:
+        layers: the layer of each direction.
+        lines: the inputs, (N, width).
+        sizes: the number of lines of each step.
+        first: the initial states, (layers, B, H).
+    """
     found = []
     for layer, start, backwards in zip(layers, first[:, None], (False, True), strict=False):
         places, steps, rows = Places.of(sizes, lines.device, backwards=backwards)

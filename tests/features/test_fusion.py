@@ -192,8 +192,20 @@ def test_without_onednn_the_numbers_are_the_same(monkeypatch) -> None:
         assert difference(lively("resnet18")(images), network(images)) < 1e-5
 
 
+@pytest.fixture
+def on_a_cpu(monkeypatch) -> None:
+    """Plain torch computes what the kernel does."""
+
+    def launch(x, residual, scale, shift, out, *, relu) -> None:
+        found = x.float() * scale[:, None, None] + shift[:, None, None]
+        found = found if residual is None else found + residual.float()
+        out.copy_(found.relu() if relu else found)
+
+    monkeypatch.setattr(norms, "_launch", launch)
+
+
 def with_fused_norms(network: nn.Module) -> nn.Module:
-    """What ``ready`` makes of batch norms for a GPU, on this CPU."""
+    """What ``ready`` makes of batch norms for a GPU."""
     traced = fusion._trace(copy.deepcopy(network))
     fusion._fuse_norms(traced)
     traced.graph.eliminate_dead_code()
@@ -203,7 +215,7 @@ def with_fused_norms(network: nn.Module) -> nn.Module:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("resnet18", 20), ("densenet121", 121)])
-def test_a_network_with_fused_norms_rounds_no_more_than_the_plain_one(name, count) -> None:
+def test_a_network_with_fused_norms_rounds_no_more_than_the_plain_one(on_a_cpu, name, count) -> None:
     network, images = lively(name), pictures(name)
     fused = with_fused_norms(network)
     kinds = [type(module) for module in fused.modules()]
@@ -216,7 +228,7 @@ def test_a_network_with_fused_norms_rounds_no_more_than_the_plain_one(name, coun
         assert distance(exact, found.flip(0)) > 10 * distance(exact, found)  # the control: another picture's numbers
 
 
-def test_a_dense_block_reads_and_writes_one_memory_in_bfloat16() -> None:
+def test_a_dense_block_reads_and_writes_one_memory_in_bfloat16(on_a_cpu) -> None:
     """The first convolution computes in float32, and a concatenation would take the widest type of its parts."""
     network, seen = with_fused_norms(lively("densenet121")), []
     for layer in (1, 2, 6):
@@ -249,7 +261,7 @@ class Normed(nn.Module):
         return (self.wide(torch.cat(parts, 1)) + others).flatten(1)
 
 
-def test_norms_that_no_kernel_computes_are_left_alone() -> None:
+def test_norms_that_no_kernel_computes_are_left_alone(on_a_cpu) -> None:
     torch.manual_seed(0)
     network, images = Normed().train(), torch.randn(2, 4, 8, 8)
     for _ in range(3):

@@ -83,9 +83,8 @@ def test_entry_joined_by_a_merge_was_never_seen_to_run(project, tmp_path):
     assert "its outputs are those of another run" in found["third"]["why"]
     assert "models/encoder" in found["third"]["why"]
     assert "factor" not in found["third"]["why"]
-    assert f"warning  lock:       never seen to run here as dvc.lock says: third ({found['third']['why']})" in looked_at(
-        project, 0
-    )
+    said = f"warning  lock:       never seen to run here as dvc.lock says: third ({found['third']['why']})"
+    assert said in looked_at(project, 0)
     project.audit(KEY, "--html", str(tmp_path / "page.html"))
     assert "By the records of runs never seen to run: third." in (tmp_path / "page.html").read_text()
     project.do("dvc", "repro", "-q", "--force", "--single-item", "third")

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sightword.model import recurrent
 from sightword.model.encoders import CaptionEncoder
-from sightword.model.packing import Packing
+from sightword.model.packing import STEPS, Packing, Places
 from sightword.model.recurrent import Recurrent, states_by_torch
 from sightword.model.settings import ModelSettings
 
@@ -217,6 +217,32 @@ def test_packing_is_that_of_pytorch_and_its_own_inverse(lengths):
         assert torch.equal(back[row, :length], padded[row, :length])
         assert not back[row, length:].any()
     assert packing.padding.tolist() == sorted(max(lengths) - length for length in lengths)
+
+
+@given(lengths_of_rows, st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_lines_spread_over_padded_rows_come_back_with_their_gradients(lengths, backwards):
+    packing = Packing.of(torch.tensor(lengths))
+    lines = torch.rand(sum(lengths), 2).add(1).requires_grad_()
+    places, steps, rows = Places.of(packing.sizes, lines.device, backwards=backwards)
+    assert (steps, rows) == (STEPS, len(lengths))
+    padded = places.spread(lines)
+    by_row = padded.view(steps, rows, 2).transpose(0, 1)
+    for found, row in zip(by_row, packing.order.tolist(), strict=True):
+        own = packing.unpack(lines)[row, : lengths[row]]
+        assert torch.equal(found[: lengths[row]], own.flip(0) if backwards else own)
+        assert not found[lengths[row] :].any()
+    back = places.gather(padded)
+    assert torch.equal(back, lines)
+    outer = torch.rand(steps * rows, 2)
+    place = places.gather(torch.arange(steps * rows)[:, None])[:, 0]
+    copied = torch.zeros(steps * rows, 2).index_copy(0, place, lines)
+    assert torch.equal(padded, copied)
+    assert torch.equal(*(torch.autograd.grad(each, lines, outer)[0] for each in (padded, copied)))
+    values = torch.rand(steps * rows, 2, requires_grad=True)
+    both = places.gather(values), values.index_select(0, place)
+    assert torch.equal(*both)
+    assert torch.equal(*(torch.autograd.grad(each, values, outer[: len(place)])[0] for each in both))
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
