@@ -4,7 +4,7 @@ The peer is what a user would write today: batches of as many pictures, uint8 fr
 ten_crop on the GPU, channels last and autocast. Its pictures are all of one size, as it needs them; ours may differ.
 Weights are random, with batch norms that keep the numbers in their range. The sides take turns; each number is the
 median of the rounds. float32 is float32: TF32 is off on both sides. The peer with torch.compile compiles in processes
-of its own beside the other sides, and is measured after them. A side that fails is told, and the others go on.
+of its own beside the other sides, and is measured after them. Where they fail, that is told instead of numbers.
 
 The last line is JSON. `--device cpu --tiny` runs the same code with a small network in seconds.
 """
@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -120,19 +119,11 @@ def compare(
     result: dict[str, Any] = {}
     for side, maker in makers.items():
         started = time.perf_counter()
-        try:
-            works[side] = maker()
-            found = works[side](pictures[:batch])
-            result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}
-            result[side]["same_bytes"] = works[side](pictures[:batch]).tobytes() == found.tobytes()
-            seconds[side] = [_seconds(works[side], pictures)]
-        except Exception as error:  # noqa: BLE001  # the other sides go on
-            traceback.print_exc()
-            works.pop(side, None)
-            seconds.pop(side, None)
-            result[side] = {"failed": f"{type(error).__name__}: {error}"}
-            print(f"{name} {precision} {side}: FAILED", flush=True)
-            continue
+        works[side] = maker()
+        found = works[side](pictures[:batch])
+        result[side] = {"start_s": time.perf_counter() - started, "cosine": cosine(found[: len(exact)], exact)}
+        result[side]["same_bytes"] = works[side](pictures[:batch]).tobytes() == found.tobytes()
+        seconds[side] = [_seconds(works[side], pictures)]
         print(f"{name} {precision} {side}: {1 / seconds[side][0]:.1f} pictures a second, {result[side]}", flush=True)
     for _ in range(0 if tiny else 2):
         for side, work in works.items():
@@ -249,8 +240,6 @@ def main() -> None:
         found.append(one)
         print(*lines(one), sep="\n", flush=True)
     print(json.dumps({"device": devices.describe(device), "torch": torch.__version__, "extraction": found}))
-    if any("failed" in one["sides"].get(side, {}) for one in found for side in ("ours", "peer")):
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import subprocess
 
 import torch
 from torch import nn
@@ -25,7 +26,7 @@ ROWS, CHANNELS = 64, 64
 
 if triton is not None:
 
-    @triton.jit  # type: ignore[untyped-decorator]
+    @triton.jit  # type: ignore[untyped-decorator]  # Triton has no types
     def _affine(  # type: ignore[no-untyped-def]  # Triton would read the types
         x, residual, scale, shift, out, rows, channels, x_step, residual_step, out_step,
         add: tl.constexpr, relu: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
@@ -53,7 +54,7 @@ def usable(device: torch.device) -> bool:
     try:
         with torch.cuda.device(device):
             _launch(one, None, one.flatten(), one.flatten(), one.bfloat16(), relu=True)
-    except Exception as error:  # noqa: BLE001  # of whichever tool Triton calls
+    except (OSError, RuntimeError, subprocess.CalledProcessError, triton.TritonError) as error:
         log.warning("%s: Triton does not work (%s): features in bfloat16 take longer", device, error)
         return False
     return True

@@ -66,11 +66,11 @@ class Recorded:
         self._pending = None
 
 
-LAYERS: weakref.WeakKeyDictionary[nn.Module, Recorded] = weakref.WeakKeyDictionary()
+RECORDED: weakref.WeakKeyDictionary[nn.Module, Recorded] = weakref.WeakKeyDictionary()
 
 
 def recorded(function: Callable[..., torch.Tensor], layer: nn.Module) -> Recorded:
     """Return the recorded function of a layer: one for each layer, called with the layer before the tensors."""
-    if layer not in LAYERS:
-        LAYERS[layer] = Recorded(partial(function, weakref.proxy(layer)))
-    return LAYERS[layer]
+    if layer not in RECORDED:
+        RECORDED[layer] = Recorded(partial(function, weakref.proxy(layer)))
+    return RECORDED[layer]

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -285,14 +286,14 @@ def test_a_gpu_without_triton_has_no_kernels_for_norms(monkeypatch) -> None:
     assert fuses("fp32", torch.device("cuda"))  # the control: float32 needs none
 
 
-@pytest.mark.parametrize("works", [True, False])
-def test_a_gpu_where_triton_fails_has_no_kernels_for_norms_and_the_log_says_why(works, monkeypatch, caplog) -> None:
+@pytest.mark.parametrize("error", [None, RuntimeError, ArithmeticError])
+def test_a_gpu_where_triton_fails_has_no_kernels_for_norms_and_the_log_says_why(error, monkeypatch, caplog) -> None:
     def launch(*_args: object, relu: bool) -> None:
-        if not works:
-            raise RuntimeError("Failed to find C compiler")
+        if error:
+            raise error("Failed to find C compiler")
 
-    monkeypatch.setattr(norms, "triton", object())
+    monkeypatch.setattr(norms, "triton", SimpleNamespace(TritonError=ArithmeticError))
     monkeypatch.setattr(norms, "_launch", launch)
     monkeypatch.setattr(torch.cuda, "device", lambda _device: contextlib.nullcontext())
-    assert norms.usable.__wrapped__(CPU) is works
-    assert ("Failed to find C compiler" in caplog.text) is not works
+    assert norms.usable.__wrapped__(CPU) is (error is None)
+    assert ("Failed to find C compiler" in caplog.text) is (error is not None)

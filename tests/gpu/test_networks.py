@@ -13,7 +13,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.ranks import rank
 from sightword.grounded.skipthought.output import output_loss
 from sightword.model.packing import Packing
-from sightword.model.recorded import LAYERS
+from sightword.model.recorded import RECORDED
 from sightword.model.recurrent import Recurrent
 from sightword.model.similarity import order_errors
 
@@ -90,7 +90,7 @@ def test_recorded_layers_give_the_bytes_of_the_first_calls(gpu, case, cell):
                 *torch.autograd.grad(states.float().square().mean(), [inputs, *layer.parameters()]),
             ]
         )
-    assert all(LAYERS[one]._graphs for one in layer.layers)
+    assert all(RECORDED[one]._graphs for one in layer.layers)
     for later in found[1:]:
         assert all(map(torch.equal, later, found[0]))
 

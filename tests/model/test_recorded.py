@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from sightword.model import recorded
-from sightword.model.recorded import CALLS, LAYERS, SHAPES, Recorded
+from sightword.model.recorded import CALLS, RECORDED, SHAPES, Recorded
 
 
 class OnGpu(torch.Tensor):
@@ -141,7 +141,7 @@ def test_a_layer_has_recordings_of_its_own_which_end_with_it(replays):
         one, other = (recorded.recorded(scaled, each)(weights, inputs) for each in (layer, twin))
         assert torch.equal(2 * gradient(one, weights), gradient(other, weights))
     assert len(replays) == 4
-    freed = weakref.ref(LAYERS[layer])
+    freed = weakref.ref(RECORDED[layer])
     del layer, one
     assert freed() is None
-    assert twin in LAYERS
+    assert twin in RECORDED
