@@ -14,7 +14,7 @@ from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import Pipeline, folder_of, pipelines
-from pipeline.results.origins import covers, files_read, hash_of, private_files, texts
+from pipeline.results.origins import covers, files_read, hash_of, private_files
 from pipeline.results.recognition import Recognised, recognise
 from pipeline.results.records import Row, Run, path_of, read_row, split_key
 from pipeline.results.runs import FinishedRun, check_code, public_commit
@@ -55,12 +55,8 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None, score
         public = public_commit(project, head.sha)
         ran.check(facts)
         check_code(ran.chain, repository, public, head.sha)
-        named = [
-            text for file in {file for one in ran.chain for file in one.params} for text in texts(ran.values(file))
-        ]
-        read = files_read(ran.inputs, named, Workspace(project), repository, head=head.sha)
-        hashes = {path: hash_of(files) for path, files in read.items()}
-        run = ran.described(facts, public, hashes)
+        read = files_read(ran.chain, ran.inputs, Workspace(project), repository, head=head.sha)
+        run = ran.described(facts, public, {path: hash_of(files) for path, files in read.items()})
         kept = {name: score for name, score in run.scores.items() if matches(name)}
         if scores and not kept:
             known = and_more(run.scores, 5)

@@ -2,46 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.downloads.sources import Source, data_sets
 from pipeline.lineage.hashing import hash_listing, md5_of_text
-from pipeline.lineage.lock import Artefact, tracked_hashes, within
+from pipeline.lineage.lock import Artefact, Entry, hashes, tracked_hashes, within
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
 from sightword.messages import flat
 
 RAW = "data/raw"
 """The folder of the data sets."""
-SHARED = ("beside", "encoders", "entailment", "features", "hypernyms", "ratings", "starts", "text", "word_vectors")
-"""The folders in it with files of several sources, which parameters name one by one."""
+SHARED = ("beside", "entailment", "features", "hypernyms", "ratings", "starts", "text", "word_vectors")
+"""The folders in it of which a stage reads what its own parameters name; of any other one it reads all."""
 _NOTES = ("README.md", ".gitignore", "*.dvc")
 """Files beside data that no stage reads."""
 
 
 def files_read(
-    inputs: Iterable[Artefact], texts: Iterable[str], here: Workspace, repository: Repository, *, head: str
+    chain: Sequence[Entry], inputs: Iterable[Artefact], here: Workspace, repository: Repository, *, head: str
 ) -> dict[str, dict[str, str]]:
     """Return what a run reads of its raw data: by path the MD5 of each file by its path within.
 
-    Of a shared folder, the paths are those that parameters name; a file has the path "" within itself. Notes, such as
-    the ``.dvc`` files of `dvc add`, are left out.
+    Of a shared folder, the paths are those that the parameters of its stages name; a file has the path "" within
+    itself. Notes, such as the ``.dvc`` files of `dvc add`, are left out.
 
     Args:
+        chain: the entries of the run's stages.
         inputs: data that no stage made, with its hashes.
-        texts: all texts in the run's parameters.
         here: the workspace, and DVC's cache.
         repository: the project's repository.
         head: the commit of the run.
     """
     found: dict[str, dict[str, str]] = {}
-    named = {text.rstrip("/") for text in texts} - {""}
     for one in inputs:
         files = _data(_files(one, here, repository, head))
         if one.path.removeprefix(f"{RAW}/") in SHARED and "" not in files:
+            readers = [entry for entry in chain if one.path in hashes(entry.deps)]
+            named = {text.rstrip("/") for entry in readers for text in texts(entry.params)} - {""}
             for name in sorted({text.removeprefix(f"{one.path}/") for text in named}):
                 inside = {file[len(name) :].lstrip("/"): md5 for file, md5 in files.items() if within(file, name)}
                 found |= {f"{one.path}/{name}": inside} if inside else {}

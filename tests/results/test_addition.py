@@ -136,6 +136,25 @@ def test_inputs_are_the_files_that_parameters_name_without_notes(project):
     assert (done.returncode, "other data" in done.stderr) == (0, False)
 
 
+def test_inputs_are_those_of_the_stages_that_read_them(project):
+    """A folder of encoders is read whole; of a shared one the stage's own parameters name the files, not another's."""
+    project.edit("stages/train.py", "    seed: int", "    start: str = 'own'\n    seed: int")
+    project.edit("dvc.yaml", "[data/raw/numbers,", "[data/raw/numbers, data/raw/starts,")
+    project.edit("dvc.yaml", "[models/encoder,", "[models/encoder, data/raw/encoders, data/raw/features,")
+    for name in ("starts/own/weight", "starts/other/weight", "encoders/other/weight", "features/own"):
+        project.write(f"data/raw/{name}", name)
+    project.do("sightword", "recipe", "plain", "--force")
+    project.do("git", "add", "-A")
+    project.do("git", "reset", "-q", "data/raw/encoders")
+    project.do("git", "commit", "-qm", "starts")
+    project.do("dvc", "repro", "-q")
+    assert "neither git nor `sightword fetch` has data/raw/encoders/other/weight" in project.add("toys/plain")
+    project.add("toys/plain", "--private", "data/raw/encoders=ours")
+    (run,) = project.row("toys/plain")["runs"]
+    assert [*run["inputs"]] == ["data/raw/encoders", "data/raw/numbers", "data/raw/starts/own"]
+    assert run["inputs"]["data/raw/encoders"] == locked(project, "score", "data/raw/encoders")
+
+
 def of_other_parameters(project) -> None:
     project.set("hidden", 9)
 
