@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -291,6 +292,27 @@ def test_alike_networks_have_the_same_random_weights_and_scores(done):
     assert together["a_untrained"] == together["b_untrained"] != together["c_untrained"] != together["d_untrained"]
 
 
+def test_alike_networks_with_random_weights_are_compared_once(done):
+    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
+    others = [Other(name, encoder_of(*kind), None) for name, kind in
+              (("a", (1, "cosine")), ("b", (2, "cosine")), ("c", (3, "order")))]  # fmt: skip
+    settings = EntailmentSettings(**SETTINGS | {"classifier": NetworkSettings(hidden=8, epochs=1, classes=3)})
+    found = measure(splits, encoder_of(0), DECISION, others, settings, device=CPU).metrics
+    drawn = {name: one["untrained"] for name, one in found["encoders"].items()}
+    assert drawn == {"a": "a_untrained", "b": "a_untrained", "c": "c_untrained"}
+    for scores, tests in (
+        (found["test"], found["significance"]),
+        (found["three_classes"]["systems"], found["three_classes"]["significance"]),
+    ):
+        distinct = [name for name in scores if not name.startswith("b_untrained")]
+        assert len(scores) > len(distinct)
+        assert [*tests] == [f"{one}_vs_{other}" for one, other in combinations(distinct, 2)]
+    counts = {name: {"pairs": 9, "labels": labels, "sources": {}} for name, labels in SNLI.items()}
+    text = render(found, counts, TRAINING, [], [], settings)
+    assert "On all pairs: b against b, random weights, " in text
+    assert "On all pairs: b, classifier against b, random weights, classifier, " in text
+
+
 def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path):
     (tmp_path / "README.md").write_text("")
     assert read_others(tmp_path, TAKEN, CPU) == []
@@ -319,4 +341,4 @@ def test_the_energy_of_another_encoder_has_its_threshold_from_dev(done):
     found = metrics_of(done)
     _, accuracy = best_threshold(energies.astype(np.float64), dev.entailed)
     assert found["dev"]["seeing"]["accuracy"] == pytest.approx(accuracy, abs=1.3)  # float32: one pair may change sides
-    assert found["encoders"] == {"seeing": {"energy": "symmetric"}}
+    assert found["encoders"] == {"seeing": {"energy": "symmetric", "untrained": "seeing_untrained"}}

@@ -37,6 +37,8 @@ class System:
     threshold: float
     classes: Array | None = None
     """(N,) the judged class of each pair, its place among three; None for a system that does not tell them apart."""
+    same: str | None = None
+    """The other system that this one is, under a second name: it is compared under that one's."""
 
     @classmethod
     def chosen(cls, name: str, dev: Array, energies: Array, entailed: Array, criterion: str = "accuracy") -> System:
@@ -106,16 +108,18 @@ def three_classes(systems: Sequence[System], pairs: SentencePairs, clusters: Arr
 
     Returns:
         By system under ``systems`` those of :func:`share`, and ``class`` with them for each class; and the
-        :func:`significance`.
+        :func:`significance` of all but second names.
     """
     labels = pairs.classes(3)
     rights = {one.name: one.classes == labels for one in systems if one.classes is not None}
+    second = {one.name for one in systems if one.same is not None}
     found = {
         name: share(right, clusters)
         | {"class": {label: share(right[mask], clusters[mask]) for label, mask in parts(pairs)["class"].items()}}
         for name, right in rights.items()
     }
-    return {"systems": found, "significance": significance(rights, clusters)}
+    distinct = {name: right for name, right in rights.items() if name not in second}
+    return {"systems": found, "significance": significance(distinct, clusters)}
 
 
 def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:

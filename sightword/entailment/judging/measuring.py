@@ -91,9 +91,14 @@ def measure(
     if settings.classifier.classes == 3:
         metrics["three_classes"] = three_classes(systems, pairs, clusters)
     metrics["leak"] = {"premises_in_training": _percent(in_training(pairs, splits["train"]))}
-    metrics["significance"] = significance({one.name: one.right(pairs.entailed) for one in systems}, clusters)
+    rights = {one.name: one.right(pairs.entailed) for one in systems if one.same is None}
+    metrics["significance"] = significance(rights, clusters)
     if others:
-        metrics["encoders"] = {one.name: {"energy": energy_of(one.encoder)[0]} for one in others}
+        same = {one.name: one.same or one.name for one in systems}
+        metrics["encoders"] = {
+            one.name: {"energy": energy_of(one.encoder)[0], "untrained": same[f"{one.name}_untrained"]}
+            for one in others
+        }
         metrics["unseen"] = {
             one.name: _unseen(one, pairs, _beside(one.name, energy, systems)) for one in others if one.seen is not None
         }
@@ -167,7 +172,10 @@ class _Judges:
         """Judge the network of an encoder with random weights; networks that are alike have the same ones."""
         for one, found in self.drawn:
             if _alike(one, encoder):
-                return [replace(system, name=name + system.name.removeprefix(found[0].name)) for system in found]
+                return [
+                    replace(system, name=name + system.name.removeprefix(found[0].name), same=system.name)
+                    for system in found
+                ]
         self.drawn.append((encoder, self.of_encoder(name, untrained(encoder, self.settings.seed))))
         return self.drawn[-1][1]
 

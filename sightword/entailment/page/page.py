@@ -44,7 +44,8 @@ _SCORES = (
 )
 _ENCODERS = (
     "Other encoders judge the same pairs by the energy of their similarity, beside the same network with random "
-    "weights. Only the threshold is chosen on labelled pairs of dev; the classifiers learn from the training pairs."
+    "weights; encoders with equal networks share it, and tests compare it once. Only the threshold is chosen on "
+    "labelled pairs of dev; the classifiers learn from the training pairs."
 )
 _UNSEEN = (
     "{}&nbsp;% of the pairs have a premise that is a training caption of {}, without regard to case and punctuation; "
@@ -292,12 +293,14 @@ def _encoder(
     verdicts = []
     compared = [(own[0], other) for other in (own[1], "new_words")]
     compared += [(own[2], other) for other in (own[3], "new_words", "hypothesis_only")]
-    for head, tests in (
-        ("On all pairs", metrics["significance"]),
-        ("On premises that are not training captions", unseen.get("significance", {})),
+    drawn = metrics["encoders"][name]["untrained"]
+    shared = {own[1]: drawn, own[3]: f"{drawn}{_CLASSIFIER}"}
+    for head, tests, names in (
+        ("On all pairs", metrics["significance"], shared),
+        ("On premises that are not training captions", unseen.get("significance", {}), {}),
     ):
         for one, other in compared:
-            difference, p = _between(one, other, tests)
+            difference, p = _between(one, names.get(other, other), tests)
             if p is not None:
                 first, second = (system(key, energy, others)[0] for key in (one, other))
                 verdicts.append(f"{head}: {first} against {second}, {signed(difference, 1)} points, {_meaning(p)}.")
