@@ -237,6 +237,7 @@ def recipe(arguments: argparse.Namespace) -> dict[str, Any]:
                 (project / "data/raw" / place).mkdir(exist_ok=True)
                 shutil.copy(arguments.data / file, project / "data/raw" / place)
         if arguments.tiny:
+            print("tiny: the recipe sample with 40 + 12 + 12 pictures, one crop and 2 epochs", flush=True)
             params, scenes = project / "params.yaml", project / "data/raw/sample/scenes.yaml"
             params.write_text(params.read_text().replace("epochs: 4", "epochs: 2").replace("crops: ten", "crops: one"))
             scenes.write_text(scenes.read_text().replace(": 320", ": 40", 1).replace(": 120", ": 12"))
@@ -314,7 +315,8 @@ def main() -> None:
     data = Path(os.environ.get("SIGHTWORD_TEST_DATA") or DATA)
     parser.add_argument("--data", type=Path, default=data, help="the folder of flickr8k and books")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--tiny", action="store_true", help="small networks and the sample: a minute, also on a CPU")
+    small = "small networks, and a part of the sample whatever data are at hand: a minute, also on a CPU"
+    parser.add_argument("--tiny", action="store_true", help=small)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--part", choices=PARTS, help="this part alone, in this process")
     parser.add_argument("--out", type=Path, help="a file for the JSON, written after each part")
