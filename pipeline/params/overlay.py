@@ -42,6 +42,14 @@ class Note(NamedTuple):
     beside: str
 
 
+class _Link(NamedTuple):
+    """A file of a chain of bases, without the keys ``base`` and ``pipeline`` among its values."""
+
+    path: Path
+    text: str
+    values: dict[str, Any]
+
+
 class Whole(NamedTuple):
     """All parameters of a recipe, plain and typed, by section; the comments of its keys, and its first lines."""
 
@@ -62,7 +70,7 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
     chain, stated = _chain(recipe, project)
     own: dict[str, Any] = {}
     notes: dict[Key, Note] = {}
-    for text, values in reversed(chain):
+    for _, text, values in reversed(chain):
         own = merged(own, values)
         here = notes_of(text)
         notes = {key: note for key, note in notes.items() if not _has(values, key)} | here
@@ -74,7 +82,12 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
         below[name] = published(settings.of(set_here) if isinstance(set_here, dict) else settings)
     values = merged(below, own)
     sections = params_file.check(values, where=recipe.path, pipeline=pipeline)
-    return Whole(pipeline, values, sections, notes, _header(chain[0][0]))
+    return Whole(pipeline, values, sections, notes, _header(chain[0].text))
+
+
+def files(recipe: Recipe, project: Path) -> list[Path]:
+    """Return the file of a recipe, that of its base, and so on; errors are those of :func:`resolve`."""
+    return [one.path for one in _chain(recipe, project)[0]]
 
 
 def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
@@ -137,9 +150,9 @@ def notes_of(text: str) -> dict[Key, Note]:
     return found
 
 
-def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any]]], pipelines.Pipeline | None]:
-    """Return the text and the values of a recipe, of its base, and so on; and the pipeline that one of them names."""
-    chain: list[tuple[str, dict[str, Any]]] = []
+def _chain(recipe: Recipe, project: Path) -> tuple[list[_Link], pipelines.Pipeline | None]:
+    """Return the files of a recipe, of its base, and so on; and the pipeline that one of them names."""
+    chain: list[_Link] = []
     stated: pipelines.Pipeline | None = None
     passed: list[Recipe] = []
     known = {one.name: one for one in list_recipes(project)}
@@ -152,7 +165,7 @@ def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any
         if not isinstance(values, dict):
             raise ParamsError("has no sections", where=one.path, todo="See recipes/flickr8k.yaml for a recipe.")
         name, folder = values.pop(BASE, None), values.pop(PIPELINE, None)
-        chain.append((text, values))
+        chain.append(_Link(one.path, text, values))
         if folder is not None:
             stated = stated or named_pipeline(folder, project, f"{one.path}: {PIPELINE}")
         if name is None:
@@ -169,10 +182,8 @@ def _chain(recipe: Recipe, project: Path) -> tuple[list[tuple[str, dict[str, Any
         one = known[name]
 
 
-def _pipeline(
-    chain: list[tuple[str, dict[str, Any]]], stated: pipelines.Pipeline | None, project: Path
-) -> pipelines.Pipeline:
-    sections = [name for _, values in reversed(chain) for name in values]
+def _pipeline(chain: list[_Link], stated: pipelines.Pipeline | None, project: Path) -> pipelines.Pipeline:
+    sections = [name for one in reversed(chain) for name in one.values]
     return stated or pipelines.of_sections(sections, project)
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 from pipeline.experiments.results import compiled
 from pipeline.lineage.known_facts import facts_folders
+from pipeline.lineage.lock import changes
 from pipeline.lineage.locks import snapshot
 from pipeline.lineage.repository import Repository
 from pipeline.lineage.workspace import Workspace
 from pipeline.params import overlay, recipes
-from pipeline.pipelines import Pipeline, folder_of, pipelines
+from pipeline.pipelines import PARAMS, Pipeline, folder_of, pipelines
 from pipeline.results.origins import covers, files_read, hash_of, private_files
 from pipeline.results.recognition import Recognised, recognise
 from pipeline.results.records import Row, Run, path_of, read_row, split_key
-from pipeline.results.runs import FinishedRun, check_code, public_commit
+from pipeline.results.runs import FinishedRun, check_code, check_recipes, public_commit
 from sightword.errors import LineageError, ParamsError
 from sightword.messages import and_more, quote
 
@@ -37,13 +38,16 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None, score
     Args:
         project: the project's folder.
         revision: a commit or experiment; empty: the workspace.
-        recipe: the recipe that the run followed; None finds the nearest one.
+        recipe: the name of the recipe that the run followed; None finds the nearest one.
         scores: the regular expression that the names of the kept scores match in some part; empty: all scores.
 
     Raises:
-        LineageError: nothing has run; or the metrics are not of the parameters, of one run, or of a commit's code.
-        ParamsError: there is no such recipe, or several pipelines have run and none is named; or no score matches.
+        LineageError: nothing has run; or the metrics are not of the parameters, of one run, or of a commit's code,
+            stages and recipe.
+        ParamsError: no recipe has this name, or several pipelines have run and none is named; or no score matches.
     """
+    if recipe is not None and recipes.find(recipe, project).name != recipe:
+        raise ParamsError("is a file, and a row has the name of a recipe", where=recipe, expected="a name in recipes/")
     matches = compiled(scores, "--scores").search
     facts = facts_folders(project)
     with Repository(project) as repository:
@@ -55,6 +59,10 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None, score
         public = public_commit(project, head.sha)
         ran.check(facts)
         check_code(ran.chain, repository, public, head.sha)
+        ran.check_stages(repository, public)
+        recognised = _recognised(ran, recipe)
+        further = (str(value) for name, value in recognised.overrides.items() if name.endswith(PARAMS))
+        check_recipes([recognised.recipe, *further], project, repository, public)
         read = files_read(ran.chain, ran.inputs, Workspace(project), repository, head=head.sha)
         run = ran.described(facts, public, {path: hash_of(files) for path, files in read.items()})
         kept = {name: score for name, score in run.scores.items() if matches(name)}
@@ -62,7 +70,7 @@ def find_run(project: Path, revision: str = "", recipe: str | None = None, score
             known = and_more(run.scores, 5)
             raise ParamsError(f"--scores {quote(scores)}: the run has no such score", expected=f"one of {known}")
         run = run.model_copy(update={"scores": kept})
-        return Found(_recognised(ran, recipe), run, private_files(read, repository, public))
+        return Found(recognised, run, private_files(read, repository, public))
 
 
 def _pipeline(project: Path, folders: set[str], recipe: str | None) -> Pipeline:
@@ -120,7 +128,6 @@ def extended(
         _check_same(before, found, key)
         _check_data(kept, found, key)
     reasons = {**(before.private if before else {}), **private}
-    reasons = {path: reasons[path] for path in sorted(reasons)}
     for path in private:
         if not any(covers([path], one) or covers([one], path) for one in found.run.inputs):
             inputs = and_more(found.run.inputs, 20)
@@ -158,8 +165,7 @@ def _check_same(before: Row, found: Found, key: str) -> None:
 
 
 def _check_data(kept: Sequence[Run], found: Found, key: str) -> None:
-    for run in kept:
-        for path, md5 in found.run.inputs.items():
-            if run.inputs.get(path, md5) != md5:
-                what = f"the run read other data: {path} is {md5[:8]}, in the row {run.inputs[path][:8]}"
-                raise LineageError(what, where=key, todo="Give it a row of its own, or --replace all runs.")
+    for run in (run for run in kept if run.inputs):
+        for path, (then, now) in changes(run.inputs, found.run.inputs).items():
+            what = f"the run read other data: {path} is {(now or 'absent')[:8]}, in the row {(then or 'absent')[:8]}"
+            raise LineageError(what, where=key, todo="Give it a row of its own, or --replace all runs.")

@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage.lock import within
-from pipeline.lineage.repository import Repository
+from pipeline.lineage.repository import Repository, git
 from pipeline.results import origins
 from pipeline.results.origins import RAW, covers, fetched_by
 from pipeline.results.recognition import further, overridden
-from pipeline.results.records import FOLDER, Row
+from pipeline.results.records import FOLDER, Row, text_of
 from sightword.errors import ParamsError
+from sightword.io.files import read_text
 from sightword.messages import SENTENCE, and_more, short
 
 _FILE = re.compile(r"[\w./+-]+\.(npy|h5|txt|pth|safetensors|gz|tsv|csv|json|yaml)")
 
 
 def faults(project: Path, rows: Mapping[str, Row]) -> list[str]:
-    """Return a line for each row whose recipe or settings do not exist, or with an input that is private and not told.
+    """Return a line for each row whose recipe, settings or commit do not exist, or with an untold private input.
 
     A row without a recipe has a note (:class:`pipeline.results.records.Row`), and no settings to check.
 
@@ -30,8 +31,14 @@ def faults(project: Path, rows: Mapping[str, Row]) -> list[str]:
     found = []
     with Repository(project) as repository:
         tracked = {f"{RAW}/{name}" for name in repository.files("HEAD", RAW)}
+        known = [] if repository.shallow else git(project, "rev-list", "HEAD").split()
     for key, row in rows.items():
         where = f"{FOLDER}/{key}.json"
+        if text_of(row) != read_text(project / where):
+            found.append(f"{where}: is not as `sightword results add` writes it")
+        commits = dict.fromkeys(run.commit for run in row.runs if run.commit)
+        lost = [one for one in commits if known and not any(sha.startswith(one) for sha in known)]
+        found += [f"{where}: the commit {one[:7]} of a run is not in the history of HEAD" for one in lost]
         if row.recipe is None:
             continue
         try:

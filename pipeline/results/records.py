@@ -154,12 +154,19 @@ def rows(project: Path) -> dict[str, Row]:
 
 
 def write_row(project: Path, row: Row) -> Path:
-    """Write the file of a row, whose runs are in the order of their seeds, and return its path."""
+    """Write the file of a row, and return its path."""
+    path = path_of(project, row.key)
+    write_text(path, text_of(row))
+    return path
+
+
+def text_of(row: Row) -> str:
+    """Return the text of the file of a row: runs in the order of their seeds, private inputs in that of their paths."""
     values = row.model_dump(exclude={"topic", "name"}, exclude_defaults=True)
     values["runs"].sort(key=lambda run: run["seeds"])
-    path = path_of(project, row.key)
-    write_text(path, _spelt({"schema": SCHEMA, **values}) + "\n")
-    return path
+    if row.private:
+        values["private"] = {path: row.private[path] for path in sorted(row.private)}
+    return _spelt({"schema": SCHEMA, **values}) + "\n"
 
 
 def _spelt(value: Any, line: str = "\n") -> str:

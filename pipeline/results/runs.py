@@ -14,18 +14,21 @@ from pipeline.experiments.results import METRICS, foreign
 from pipeline.lineage import documents
 from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records
-from pipeline.lineage.facts import OUTS, listed
+from pipeline.lineage.facts import OUTS, listed, params_files, stage_paths
 from pipeline.lineage.hashing import hash_listing, md5_of_text
 from pipeline.lineage.known_facts import KnownFacts
 from pipeline.lineage.lock import Artefact, Entry, is_code, within
 from pipeline.lineage.locks import Snapshot
 from pipeline.lineage.repository import Repository, git
+from pipeline.params import overlay, recipes
 from pipeline.pipelines import Pipeline, expanded, folder_of, parameter, stage_of
 from pipeline.results.records import Run
 from pipeline.results.scores import read_scores
 from sightword.errors import LineageError
 from sightword.messages import and_more
 
+PUSH = "`git push`, then add the row."
+COMMIT = "Commit it, run the pipeline again, and add the row then."
 PACKAGES = ("numpy", "torch")
 """The packages that compute."""
 
@@ -146,6 +149,43 @@ class FinishedRun:
                 if maker and cache.wrote(maker, dep.path) not in (None, dep.md5):
                     what = f"was made again by {maker.name} since {entry.name} read it"
                     raise LineageError(what, where=dep.path, todo=again)
+        for entry in self.entries:
+            one = records.weigh(entry)
+            if one.verdict == "saved by DVC" and one.against and not one.differing:
+                what = f"{entry.name}: nobody saw a run with these outputs: {one.why}"
+                raise LineageError(what, where=self.pipeline.lock, todo=again)
+
+    def check_stages(self, repository: Repository, public: str) -> None:
+        """Check that the stages have the commands, inputs, parameters and outputs of a commit; LineageError otherwise.
+
+        The code of a stage is that of its inputs, so a ``dvc.yaml`` that leaves one out would hide a change.
+        """
+        for folder in sorted({folder_of(entry.name) for entry in self.chain}):
+            one = Pipeline(self.then.project, folder)
+            text = (repository.read(public, one.dvc_yaml) or b"").decode(errors="replace")
+            stages = (documents.parse(text, one.dvc_yaml) or {}).get("stages", {})
+            known = expanded(stages, self.values(one.params), one.dvc_yaml)
+            for entry in (entry for entry in self.chain if folder_of(entry.name) == folder):
+                described = known.get(entry.name.rpartition(":")[2], {})
+                if not self._is_described(entry, described, one):
+                    what = f"the stage {entry.name} ran with another command, dependency, parameter or output than it "
+                    what += f"has in the commit {public[:7]}"
+                    raise LineageError(what, where=one.dvc_yaml, todo=COMMIT)
+
+    def _is_described(self, entry: Entry, described: Mapping[str, Any], pipeline: Pipeline) -> bool:
+        """Return whether an entry has the command, the names of parameters, and the paths of a stage."""
+        command, read = described.get("cmd", ""), params_files(described, pipeline)
+        try:
+            deps, outs = stage_paths(described, self.values(pipeline.params))
+        except KeyError:  # a path with a parameter that the run does not have
+            return False
+        return (
+            entry.command == (command if isinstance(command, str) else "\n".join(command))
+            and {file: {*names} for file, names in entry.params.items()}
+            == {file: {*names} for file, names in read.items() if names}
+            and {one.path for one in entry.deps} == {*deps}
+            and {one.path for one in entry.outs} == {*outs}
+        )
 
 
 def _common(told: Sequence[dict[str, Any] | None], of: Any) -> Any:
@@ -168,12 +208,18 @@ def public_commit(project: Path, head: str) -> str:
     """Return the newest commit up to ``head`` that a remote has; without remotes, that the checked-out commit has.
 
     ``head`` itself may be of one laboratory alone: an experiment, or a commit that adds data.
+
+    Raises:
+        LineageError: there are remotes, and none has any commit up to ``head``.
     """
-    refs = git(project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split() or ["HEAD"]
+    remotes = git(project, "remote").split()
+    refs = git(project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split() if remotes else ["HEAD"]
     bases = []
     for ref in dict.fromkeys(refs):
         with contextlib.suppress(LineageError):  # without a common commit
             bases.append(git(project, "merge-base", head, ref).strip())
+    if remotes and not bases:
+        raise LineageError(f"no commit up to {head[:7]} is on a remote", where=project, todo=PUSH)
     return git(project, "rev-list", "--max-count=1", "--date-order", *bases).strip() if bases else head
 
 
@@ -194,10 +240,19 @@ def check_code(chain: Iterable[Entry], repository: Repository, public: str, head
         for dep in (dep for dep in entry.deps if is_code(dep.path) and hashed(public, dep) != dep.md5):
             if hashed(head, dep) == dep.md5:
                 what = f"the code with which {entry.name} ran is in the commit {head[:7]}, which no remote has"
-                raise LineageError(what, where=dep.path, todo="`git push`, then add the row.")
+                raise LineageError(what, where=dep.path, todo=PUSH)
             what = f"the code with which {entry.name} ran is not that of the commit {public[:7]}"
-            todo = "Commit the code, run the pipeline again, and add the row then."
-            raise LineageError(what, where=dep.path, todo=todo)
+            raise LineageError(what, where=dep.path, todo=COMMIT)
+
+
+def check_recipes(names: Iterable[str], project: Path, repository: Repository, public: str) -> None:
+    """Check that some recipes of the project, and their bases, are those of a commit; LineageError otherwise."""
+    for name in names:
+        for path in overlay.files(recipes.find(name, project), project):
+            shown = path.relative_to(project).as_posix() if path.is_relative_to(project) else None
+            if shown and repository.read(public, shown) != path.read_bytes():
+                what = f"the recipe {name} is not that of the commit {public[:7]}"
+                raise LineageError(what, where=shown, todo="Commit and push it, then add the row.")
 
 
 def _in_commit(repository: Repository, commit: str, dep: Artefact) -> str:

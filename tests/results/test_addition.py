@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 from ruamel.yaml import YAML
@@ -173,6 +174,33 @@ def of_code_since_changed(project) -> None:
     project.commit("another score")
 
 
+def of_a_dependency_left_out(project) -> None:
+    project.edit("dvc.yaml", "[models/encoder, stages/score.py]", "[models/encoder]")
+    project.edit("stages/score.py", "0.25", "0.75")
+    project.do("dvc", "repro", "-q", "--force")
+
+
+def of_another_command(project) -> None:
+    project.edit("dvc.yaml", "cmd: python -m stages score", "cmd: PYTHONHASHSEED=1 python -m stages score")
+    project.do("dvc", "repro", "-q")
+
+
+def of_an_edited_recipe(project) -> None:
+    project.edit("recipes/plain.yaml", "hidden: 8", "hidden: 9")
+    project.set("hidden", 9)
+    project.do("dvc", "repro", "-q")
+
+
+def of_edited_metrics_saved_by_dvc(project) -> None:
+    project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
+    project.edit("metrics/score.json", "9.0", "99.0")
+    project.do("dvc", "commit", "-q", "-f")
+
+
+def of_a_project_that_was_never_pushed(project) -> None:
+    project.do("git", "remote", "add", "origin", "elsewhere")
+
+
 def of_half_a_run(project) -> None:
     project.set("hidden", 9)
     project.do("dvc", "repro", "-q", "train")
@@ -190,6 +218,11 @@ def of_another_run(project) -> None:
         (of_edited_metrics, "metrics/score.json: is not the file that its stage wrote"),
         (of_uncommitted_code, "stages/score.py: the code with which score ran is not that of the commit"),
         (of_code_since_changed, "stages/score.py: the code with which score ran is not that of the commit"),
+        (of_a_dependency_left_out, "dvc.yaml: the stage score ran with another command, dependency"),
+        (of_another_command, "dvc.yaml: the stage score ran with another command, dependency"),
+        (of_an_edited_recipe, "recipes/plain.yaml: the recipe plain is not that of the commit"),
+        (of_edited_metrics_saved_by_dvc, "nobody saw a run with these outputs"),
+        (of_a_project_that_was_never_pushed, "is on a remote. `git push`"),
         (of_half_a_run, "models/encoder: was made again by train since score read it"),
         (of_another_run, "does not agree with the records of runs"),
     ],
@@ -212,10 +245,15 @@ def test_run_of_other_parameters_or_data_than_the_row_is_refused(project):
     project.commit("other data")
     project.do("dvc", "repro", "-q")
     assert "the run read other data: data/raw/numbers is " in project.add("toys/plain")
+    row = project.row("toys/plain")
+    row["runs"][0]["inputs"] = {"data/raw/other": "1" * 32}
+    project.write("results/toys/plain.json", json.dumps(row))
+    assert "the run read other data: data/raw/other is absent, in the row 11111111" in project.add("toys/plain")
 
 
 def test_project_or_pipeline_without_a_run_is_refused(project):
     assert "no such recipe (did you mean 'plain'?)" in project.add("toys/plain", "--recipe", "plane")
+    assert "a row has the name of a recipe" in project.add("toys/plain", "--recipe", "recipes/plain.yaml")
     assert "names no row of results" in project.add("toys")
     (project.folder / "dvc.lock").unlink()
     assert "nothing was run here yet" in project.add("toys/plain")

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from pipeline import cli
+from pipeline.lineage.lock import within
 from pipeline.results import pages, provenance
-from pipeline.results.records import rows
+from pipeline.results.records import Row, rows, write_row
+from sightword.entailment.judging.measuring import TAKEN
 from sightword.errors import ParamsError
 
 NEEDED = re.compile(r"README\.md|docs/.*\.md|results/.*|recipes/.*|([a-z]+/)?(dvc|params)\.yaml|data/raw/.*")
@@ -29,13 +31,14 @@ def test_pages_and_rows_in_git_have_no_fault(repository: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of pages and rows, with the raw data that git has, in a repository of their own."""
-    folder = tmp_path_factory.mktemp("whole")
+    """The files of pages and rows, with the raw data that git has, in a repository of their own with the history."""
+    folder = tmp_path_factory.mktemp("whole") / "project"
+    subprocess.run(["git", "clone", "-q", "--no-checkout", repository, folder], check=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, check=True, text=True)
     for name in filter(NEEDED.fullmatch, listed.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(repository / name, folder / name)
-    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "all"]):
+    for command in (["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "all"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
     return folder
 
@@ -48,7 +51,8 @@ def project(whole: Path, tmp_path: Path) -> Path:
 def edit(project: Path, name: str, change: Callable[[dict[str, Any]], object]) -> None:
     values = json.loads((project / name).read_text())
     change(values)
-    (project / name).write_text(json.dumps(values))
+    del values["schema"]
+    write_row(project, Row(topic=Path(name).parent.name, name=Path(name).stem, **values))
 
 
 def first_scores(values: dict[str, Any]) -> dict[str, Any]:
@@ -65,12 +69,24 @@ def first_scores(values: dict[str, Any]) -> dict[str, Any]:
         (lambda row: row.update(overrides={"train.longest_ngram": "three"}), "train.longest_ngram = 'three'"),
         (lambda row: row.pop("private"), "private says nothing of features_densenet169.npy"),
         (lambda row: row.update(private={"data/raw/beside": "no"}), "private says nothing of features_densenet169.npy"),
+        (
+            lambda row: row["runs"][0].update(commit="0" * 40),
+            "the commit 0000000 of a run is not in the history of HEAD",
+        ),
     ],
 )
 def test_broken_origin_of_a_row_is_a_fault_that_names_the_row(project, change, fault):
     edit(project, NGRAMS, change)
     (found,) = provenance.faults(project, {"ngrams/base": rows(project)["ngrams/base"]})
     assert re.match(f"{NGRAMS}: .*{fault}", found)
+
+
+def test_row_in_another_order_or_layout_than_the_tool_writes_is_a_fault(project):
+    values = json.loads((project / NGRAMS).read_text())
+    (project / NGRAMS).write_text(json.dumps(values, indent=1))
+    assert provenance.faults(project, {"ngrams/base": rows(project)["ngrams/base"]}) == [
+        f"{NGRAMS}: is not as `sightword results add` writes it"
+    ]
 
 
 def test_changed_score_is_a_fault_of_the_pages_that_show_the_row(project):
@@ -155,6 +171,19 @@ def test_input_that_git_has_needs_no_reason(project):
     edit(project, NGRAMS, lambda row: row.update(recipe="sample", private={}))
     every = rows(project)
     assert not provenance.faults(project, {"ngrams/base": every["ngrams/base"]})
+
+
+def test_row_with_scores_of_other_encoders_names_them_among_its_inputs(repository):
+    found = set()
+    for row in rows(repository).values():
+        for run in row.runs:
+            names = {name.split(".")[2] for name in run.scores if re.match(r"entailment/evaluate\.(dev|test)\.", name)}
+            if {re.sub("_untrained|_classifier", "", name) for name in names} - TAKEN:
+                found.add(row.key)
+                assert "data/raw/encoders" in row.private, row.key
+                listed = [path for path in run.inputs if within(path, "data/raw/encoders")]
+                assert listed or not run.inputs, row.key
+    assert "entailment/three-classes" in found
 
 
 def test_reason_of_a_private_input_stands_on_each_page_that_shows_the_row(repository):
