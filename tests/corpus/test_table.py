@@ -135,7 +135,10 @@ def test_a_file_is_meant_by_its_name_before_its_pattern_and_lies_in_path(tmp_pat
             r"has no column caption \(it has: photo, alt, split\)\. Call the column caption, or set corpus\.columns, "
             r"such as \{caption: alt\}\.$",
         ),
-        ("image;caption\na.jpg;A dog, running .\n", "Semicolons separate the cells: save the table with commas or tabs"),
+        (
+            "image;caption\na.jpg;A dog, running .\n",
+            "Semicolons separate the cells: save the table with commas or tabs",
+        ),
         (
             "image_name| comment\na.jpg| A | B\n",
             r"line 2: has 3 cells: 'a\.jpg\| A \| B'; expected 2, as in the header",
