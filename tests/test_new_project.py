@@ -98,7 +98,7 @@ def test_recipes_and_grids_of_the_program_are_known_in_a_project(project, capsys
         said = "does not have the pipeline hypernyms. `sightword init --add hypernyms` adds it"
         assert said in capsys.readouterr().err
     assert main(["sweep", "grid-samples"]) == 1
-    assert "no such grid (did you mean 'grid-sample'?)" in capsys.readouterr().err
+    assert "no such grid (did you mean 'grid-sample'?)\n" in capsys.readouterr().err
     (project / "recipes").mkdir()
     (project / "recipes/mine.yaml").write_text("base: flickr8k\ntrain: {seed: 3}\n")
     assert main(["recipe", "mine"]) == 0

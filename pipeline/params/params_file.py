@@ -121,7 +121,7 @@ def _read(path: Pathish) -> dict[str, Any]:
 
 def _unknown(key: str, accepted: Sequence[str], kind: str) -> str:
     near = guess(str(key).rpartition(".")[2], accepted)
-    return f"{key}: no such {kind}{near}; accepted: {', '.join(accepted)}"
+    return f"{key}: no such {kind}{near or '; accepted: ' + ', '.join(accepted)}"
 
 
 def _missing(wanted: type[BaseModel], values: dict[str, Any], prefix: str) -> list[str]:

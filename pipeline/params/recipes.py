@@ -73,7 +73,8 @@ def find_grid(name: str, project: Path) -> Path:
         return Path(name)
     grids = {stem: path for stem, path in _files(project).items() if is_grid(path)}
     if name not in grids:
-        raise ParamsError(f"no such grid{guess(name, grids)}", where=name, expected=", ".join(grids))
+        near = guess(name, grids)
+        raise ParamsError(f"no such grid{near}", where=name, expected=None if near else ", ".join(grids))
     return grids[name]
 
 

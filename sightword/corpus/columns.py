@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from sightword.errors import CorpusError
+from sightword.io.tables import semicolons
 from sightword.messages import and_more, quote, short
 
 Role = Literal["image", "caption", "split", "language", "name"]
@@ -69,8 +70,10 @@ def find(
     captions = found["caption"][:1] or _numbered(header)
     for role, names in (("image", found["image"]), ("caption", captions)):
         if not names:
-            other = next((name for name in header if name not in pictures), role)
-            todo = f"Name the column in corpus.columns, such as {{{role}: {short(other, 40)}}}."
+            taken = {*pictures, *found["image"][:1], *captions}
+            others = [short(name, 40) for name in header if name.strip() and name not in taken]
+            such = f", or set corpus.columns, such as {{{role}: {others[0]}}}" if others else ""
+            todo = semicolons(header) or f"Call the column {role}{such}."
             raise CorpusError(f"has no column {role} (it has: {has})", where=where, todo=todo)
     image = found["image"][0]
     name = next((one for one in found["name"] if one != image), None)

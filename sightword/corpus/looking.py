@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,8 +90,18 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
         return {"format": "table", **own}
     if stems:
         return {"format": "shards"}
-    has = and_more(names, 5) or "nothing"
-    raise CorpusError(f"holds no captions that are known (it has {has})", where=path, expected=_EXPECTED)
+    what = f"holds no captions that are known (it has {and_more(names, 5) or 'nothing'})"
+    raise CorpusError(what, where=path, expected=_EXPECTED, todo=_todo(every))
+
+
+def _todo(names: Sequence[str]) -> str | None:
+    """Return how files with captions of other forms become a corpus."""
+    endings = {Path(name).suffix.lower() for name in names}
+    if ".txt" in endings and endings.intersection(PICTURE_SUFFIXES):
+        return "Pack pictures with a text file each into a tar: `mkdir own && tar -cf own/own.tar -C FOLDER .`."
+    if endings.intersection({".json", ".jsonl", ".xlsx", ".xls"}):
+        return "Write a table with the columns image and caption, for instance by `DataFrame.to_csv` of pandas."
+    return None
 
 
 def _caption(settings: Shards) -> str:

@@ -20,7 +20,7 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     """
     path = settings.folder
     if not path.is_dir():
-        todo = "Put the corpus there (see data/README.md), or correct corpus.path, the folder of the corpus."
+        todo = "Put the corpus there (data/raw/README.md lists the files), or correct corpus.path."
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
     listing = settings.listing()
     images, captions = settings.read(listing)

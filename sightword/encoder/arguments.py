@@ -139,25 +139,25 @@ def as_texts(sentences: object) -> list[str]:
     return texts
 
 
-def as_numbers(values: object, name: str) -> Floats:
+def as_numbers(values: object, name: str, todo: str | None = None) -> Floats:
     """Convert numbers of any type to float32; values beyond float32 become infinite."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu().float().numpy()
     try:
         array = np.asarray(values)
     except ValueError:
-        raise EncoderError(f"{name} are not rows of equal length") from None
+        raise EncoderError(f"{name} are not rows of equal length", todo=todo) from None
     if array.dtype.kind not in "fiu":
-        raise EncoderError(f"{name} are {array.dtype}, not numbers")
+        raise EncoderError(f"{name} are {array.dtype}, not numbers", todo=todo)
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False)
 
 
 def as_features(features: object, width: int) -> Floats:
     """Return features of pictures (N, width), or of one (width,), as float32 in this shape."""
-    values = as_numbers(features, "features")
+    todo = "Take features of the network that the encoder was trained with (sightword.extract), not pictures or paths."
+    values = as_numbers(features, "features", todo)
     if values.ndim not in (1, 2) or values.shape[-1] != width:
-        todo = "Take features of the network that the encoder was trained with."
         raise EncoderError(f"features have the shape {values.shape}", expected=f"(pictures, {width})", todo=todo)
     return values
 

@@ -123,13 +123,16 @@ def raw_lines(
         todo: the remedy, for messages.
 
     Raises:
-        SightwordError: of the class ``error``, as :func:`opened`, and for a line that is too long or ends in CR.
+        SightwordError: of the class ``error``, as :func:`opened`, and for UTF-16, and a line that is too long or
+            ends in CR.
     """
     with opened(path, error, todo=todo) as file:
         number = 0
         while line := file.readline(longest + 2):
             number += 1
             if number == 1:
+                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise error("is UTF-16", where=path, todo="Save the file as UTF-8.")
                 line = line.removeprefix(b"\xef\xbb\xbf")
                 if b"\r" in line.rstrip(b"\r\n"):
                     remedy = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."

@@ -88,9 +88,15 @@ class Table:
                 raise self.error(what, where=where, expected="one of each", todo="Delete or rename the other columns.")
             if not found and not set(accepted).intersection(self.optional):
                 what = f"has no column {' or '.join(accepted)} (it has: {and_more(header, 20) or 'none'})"
-                raise self.error(what, where=where, todo=self.todo)
+                raise self.error(what, where=where, todo=semicolons(header) or self.todo)
             places.append(found[0] if found else -1)
         return places
+
+
+def semicolons(header: Sequence[str]) -> str | None:
+    """Return the remedy for a table that semicolons separate; None for another header."""
+    separated = len(header) == 1 and ";" in header[0]
+    return "Semicolons separate the cells: save the table with commas or tabs." if separated else None
 
 
 def cells(

@@ -131,6 +131,15 @@ class PictureFolder:
             WeightsError: the network's weights are missing, or have another sha256.
             StoreError: the store cannot be used; what was read before is in the store.
         """
+        try:
+            self._read(add, progress=progress, stop=stop or threading.Event())
+        finally:
+            self._report()
+        if not self._done and len(self.rejected) == len(self.sources):
+            raise SearchError("none of its pictures can be used", where=self.folder)
+
+    def _read(self, add: Callable[[Piece], object], *, progress: bool, stop: threading.Event) -> None:
+        """Read as :meth:`read`, without a report of files that cannot be used."""
         left = [source for source in self.sources if source.image_id not in self._done | self.rejected.keys()]
         known = [(source, found) for source in left if (found := self._digests.known(source)) is not None]
         try:
@@ -139,12 +148,9 @@ class PictureFolder:
             new = [source for source in left if source.image_id not in stored]
             if new:
                 workers = min(self._workers, len(new) // PICTURES_A_WORKER)
-                self._compute(new, add, _Reading(self._resizing, workers, stop or threading.Event()), progress)
+                self._compute(new, add, _Reading(self._resizing, workers, stop), progress)
         finally:
             self._save()
-            self._report()
-        if not self._done and len(self.rejected) == len(self.sources):
-            raise SearchError("none of its pictures can be used", where=self.folder)
 
     def _compute(
         self, new: Sequence[Source], add: Callable[[Piece], object], reading: _Reading, progress: bool

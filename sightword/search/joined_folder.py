@@ -56,19 +56,13 @@ class JoinedFolder(PictureFolder):
         transforms = [json.loads(part.attributes["transform"]) for part in self.parts]
         self.attributes = {**trained, "transform": canonical_json(transforms), "origin": "extracted"}
         self.rejected: dict[str, str] = {}
+        self._done = set[str]()
         self._waiting: dict[str, dict[int, tuple[str, Floats]]] = {}
 
-    def read(
-        self,
-        add: Callable[[Piece], object],
-        *,
-        progress: bool = False,
-        stop: threading.Event | None = None,
-    ) -> None:
-        """Read or compute the pictures that were not read yet; arguments and errors as :meth:`PictureFolder.read`."""
+    def _read(self, add: Callable[[Piece], object], *, progress: bool, stop: threading.Event) -> None:
         for place, part in enumerate(self.parts):
             try:
-                part.read(functools.partial(self._take, place, add), progress=progress, stop=stop)
+                part._read(functools.partial(self._take, place, add), progress=progress, stop=stop)
             finally:
                 self.rejected.update(part.rejected)
 
@@ -85,4 +79,5 @@ class JoinedFolder(PictureFolder):
         if whole:
             rows = [[one[place] for place in range(len(self.parts))] for one in map(self._waiting.pop, whole)]
             vectors = [np.stack([row[place][1] for row in rows]) for place in range(len(self.parts))]
+            self._done.update(whole)
             add(Piece(whole, [row[0][0] for row in rows], side_by_side(vectors)))

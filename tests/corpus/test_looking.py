@@ -111,6 +111,12 @@ def test_a_folder_without_captions_is_refused_with_what_it_has(folder: Path) -> 
         CorpusError, match=r"raw/own: holds no captions that are known \(it has Images\); expected tables"
     ):
         look(folder)
+    (folder / "metadata.jsonl").write_text("{}")
+    with pytest.raises(CorpusError, match=r"metadata\.jsonl\); .* Write a table with the columns image and caption"):
+        look(folder)
+    (folder / "Images/0.txt").write_text("Caption 0")
+    with pytest.raises(CorpusError, match=r"Pack pictures with a text file each into a tar"):
+        look(folder)
     with pytest.raises(CorpusError, match=r"nowhere: does not exist"):
         look(Path("nowhere"))
 

@@ -129,10 +129,14 @@ def test_a_file_is_meant_by_its_name_before_its_pattern_and_lies_in_path(tmp_pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "has no column image .it has: none."),
+        ("", r"has no column image .it has: none.\. Call the column image\.$"),
         (
-            "image,alt,split\n",
-            r"has no column caption \(it has: image, alt, split\)\. Name the column in corpus\.columns",
+            "photo,alt,split\n",
+            r"has no column caption \(.*\)\. Call the column caption, or set corpus\.columns, such as \{caption: alt\}\.$",
+        ),
+        (
+            "image;caption\na.jpg;A dog, running .\n",
+            "Semicolons separate the cells: save the table with commas or tabs",
         ),
         (
             "image_name| comment\na.jpg| A | B\n",

@@ -79,7 +79,7 @@ def test_what_is_no_text_is_named(encoder, sentences, message):
         (np.zeros((1, 3, 7)), r"shape \(1, 3, 7\)"),
         (1.0, r"shape \(\)"),
         ([[1.0] * 7, [1.0] * 6], "not rows of equal length"),
-        ([["a"] * 7], "features are <U1, not numbers"),
+        (["cat.jpg"], r"features are <U7, not numbers\. Take features of the network .* not pictures or paths"),
         (None, "features are object, not numbers"),
         ([[0.0] * 7, [0.0] * 6 + [float("nan")]], "picture 1 are not finite"),
         ([[1e300] * 7], "picture 0 are not finite, or too large"),

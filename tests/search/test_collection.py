@@ -99,7 +99,7 @@ def test_features_are_those_of_the_stage_and_a_second_start_reads_no_picture(wor
     assert np.array_equal(again.features, found.features)
 
 
-def test_several_networks_give_their_features_side_by_side(world, folder, tmp_path):
+def test_several_networks_give_their_features_side_by_side(world, folder, tmp_path, caplog):
     """From one table of both, also for an uploaded picture, each network with a transform of its own."""
     one = world.encoder().notes["features"]
     ids = [f"scene-00{number}.png" for number in (3, 4, 5, 6, 7)]
@@ -135,7 +135,9 @@ def test_several_networks_give_their_features_side_by_side(world, folder, tmp_pa
     assert difference(both.attributes, joined.attributes) == ""
     assert np.array_equal(UploadedPictures(both.attributes, {}).features(paths[0].read_bytes()), both.features[0])
     (folder / "beach/A b.PNG").write_bytes(b"GIF89a")
+    caplog.clear()
     broken = all_of(JoinedFolder(folder, networks, both.attributes, **place))
+    assert sum("picture beach/A b.PNG left out: " in text for text in caplog.messages) == 1
     assert (broken.image_ids, broken.rejected) == (ids[:4], {"beach/A b.PNG"})
 
 

@@ -36,6 +36,7 @@ SUBTASKS = {
 AGGREGATES = ("mean", "weighted_mean", "all")
 """The names beside the subtasks in the metrics, which subtasks may not use."""
 
+_FETCH = "`sightword fetch senteval` brings the files; data/README.md lists them."
 _SUPERVISED = {
     "STSBenchmark": ("STS/STSBenchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv")),
     "SICKRelatedness": ("SICK", SICK_FILES),
@@ -92,8 +93,7 @@ def missing_file(name: str, data: Path) -> str | None:
     downstream = data / "downstream"
     if not downstream.is_dir():
         expected = "the folder that holds SentEval's downstream/ (with STS/ and SICK/ in it)"
-        todo = "See data/README.md for where to get the files."
-        raise SemanticsError("has no folder downstream", where=data, expected=expected, todo=todo)
+        raise SemanticsError("has no folder downstream", where=data, expected=expected, todo=_FETCH)
     gone = (file.relative_to(data).as_posix() for file in files_of(name, downstream) if not file.exists())
     return next(gone, None)
 
@@ -136,8 +136,7 @@ def read_benchmark_dev(data: Path) -> RatedPairs:
     """
     file = data / BENCHMARK_DEV
     if not file.is_file():
-        todo = "See data/README.md for where to get the files."
-        raise SemanticsError("does not exist", where=file, expected="the dev part of STS Benchmark", todo=todo)
+        raise SemanticsError("does not exist", where=file, expected="the dev part of STS Benchmark", todo=_FETCH)
     return _pairs(_read_benchmark(file), file)
 
 
