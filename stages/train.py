@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from sightword.vse.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from sightword.captions.units import Unit
     from sightword.captions.vocabulary import Vocabulary
     from sightword.encoder.parts import Part
     from sightword.features.tables.pairs import Pairs
@@ -150,15 +149,6 @@ def _count(settings: TrainSettings) -> None:
     log.info("train: counted the n-grams of %d captions, 1 snapshot in models/snapshots", len(training.texts))
 
 
-def _start(settings: TrainSettings, unit: Unit | None = None) -> Part | None:
-    """Return the network that training starts from, where there is one; perhaps its unit must be that of captions."""
-    from sightword.encoder.start import read_start
-
-    if settings.start is None:
-        return None
-    return read_start(settings.encoders, settings.start, shape=settings.shape, unit=unit)
-
-
 def _read(
     settings: TrainSettings,
 ) -> tuple[Pairs, Pairs, Vocabulary, Part | None, dict[str, Any], int, dict[str, Any]]:
@@ -166,6 +156,7 @@ def _read(
     from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.encoder.start import read_start
     from sightword.features.tables.pairs import pair, report_uncaptioned
     from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file
@@ -181,11 +172,12 @@ def _read(
         "captions": sha256_file(CAPTIONS),
         "vocabulary": sha256_file(VOCABULARY),
     }
-    start = _start(settings, vocabulary.unit)
-    if start is not None:
+    start = None
+    if settings.start:
+        start = read_start(settings.encoders, settings.start, like=(settings.shape, vocabulary.unit))
         vocabulary = start.vocabulary
         captions = with_ids(captions, vocabulary)
-        hashes["start"] = sha256_file(Path(settings.encoders, str(settings.start), SUMS))
+        hashes["start"] = sha256_file(Path(settings.encoders, settings.start, SUMS))
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
     return training, dev, vocabulary, start, features.attributes, len(features.rejected), hashes
 
@@ -206,13 +198,14 @@ def _beside(settings: TrainSettings, start: Part | None) -> Pairs | None:
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
     from sightword.compute import devices
+    from sightword.encoder.start import read_start
     from sightword.vse.training.sharing import joined, share
     from sightword.vse.training.task import train
 
     own: Inputs | None = None
     hashes: dict[str, Any] = {}
     if place.local_rank:
-        start = _start(settings)
+        start = read_start(settings.encoders, settings.start) if settings.start else None
     else:
         split, _, vocabulary, start, _, _, hashes = _read(settings)
         own = split, _beside(settings, start), len(vocabulary)

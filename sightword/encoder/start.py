@@ -15,7 +15,7 @@ from sightword.model.shape import NgramShape, Shape, TfidfShape, shape_as_json
 
 
 def read_start(
-    folder: Pathish, name: str, *, others: Sequence[str] = (), shape: Shape | None = None, unit: Unit | None = None
+    folder: Pathish, name: str, *, others: Sequence[str] = (), like: tuple[Shape, Unit] | None = None
 ) -> Part:
     """Return the network of a saved encoder in a folder of encoders.
 
@@ -23,8 +23,8 @@ def read_start(
         folder: the folder with encoders, each in a folder of its own.
         name: the name of the encoder's folder.
         others: names that mean no saved encoder, for the message.
-        shape: the shape of ``train`` that the network must have, whatever compares its vectors; None: any.
-        unit: the ``captions.unit`` that the network must read; None: any.
+        like: the shape that the network must have, whatever compares its vectors, and the unit that it must read, as
+            ``train`` and ``captions.unit`` name them; None: any.
 
     Raises:
         EncoderError: there is no such encoder, it is damaged, it has several networks, or is tf-idf, which
@@ -40,19 +40,18 @@ def read_start(
         raise EncoderError(f"has {len(parts)} networks", where=place, expected="one, to train on")
     if isinstance(parts[0].shape, TfidfShape):
         raise EncoderError("counts n-grams (tf-idf)", where=place, expected="a network, to train on")
-    own, wanted = _values(parts[0].shape, parts[0].vocabulary.unit), _values(shape, unit)
-    asked = {key for key in {*own, *wanted} if (shape if key.startswith("train.") else unit)}
-    if differing := sorted(key for key in asked if own.get(key) != wanted.get(key)):
-        found, expected = (", ".join(f"{key} {of[key]}" for key in differing if key in of) for of in (own, wanted))
-        todo = "Set these parameters to the values of the start, or choose another start."
-        raise EncoderError(f"has {found}", where=place, expected=expected, todo=todo)
+    if like is not None:
+        own, wanted = _parameters(parts[0].shape, parts[0].vocabulary.unit), _parameters(*like)
+        differing = sorted(key for key in {*own, *wanted} if own.get(key) != wanted.get(key))
+        if differing:
+            found, expected = (", ".join(f"{key} {of[key]}" for key in differing if key in of) for of in (own, wanted))
+            todo = "Set these parameters to the values of the start, or choose another start."
+            raise EncoderError(f"has {found}", where=place, expected=expected, todo=todo)
     return parts[0]
 
 
-def _values(shape: Shape | None, unit: Unit | None) -> dict[str, Any]:
-    """Return the parameters that give a network its weights, and its unit."""
-    if shape is None:
-        return {"captions.unit": unit}
+def _parameters(shape: Shape, unit: Unit) -> dict[str, Any]:
+    """Return the parameters of a network's weights and of its reader."""
     fields = shape_as_json(shape) | ({"cell": "ngrams"} if isinstance(shape, NgramShape) else {})
     kept = {f"train.{name}": fields[name] for name in fields if name not in ("reader", "similarity", "scaled")}
     return {"captions.unit": unit, **kept}

@@ -13,7 +13,11 @@ from pathlib import Path
 import fork_server
 import psutil
 import pytest
+import torch
 from training_project import finish, outputs, start, wait_for, write_project
+
+from sightword.vse.selection.ensemble import ensemble
+from sightword.vse.training.snapshots import read_snapshots
 
 pytestmark = pytest.mark.full
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
@@ -146,3 +150,20 @@ def test_torchrun_starts_the_ranks_too(project, begin, tmp_path_factory) -> None
     said = finish(begin(2, torchrun=True, SIGHTWORD_SCRATCH=str(tmp_path_factory.mktemp("other"))))
     assert said.count("train: 4 epochs, 4 snapshots") == 1
     assert outputs(project) == wanted
+
+
+def test_ranks_that_start_from_an_encoder_find_what_one_process_finds(project, repository, begin) -> None:
+    settings = SETTINGS | {"batch": 16, "epochs": 2}
+    write_project(repository, **settings)
+    finish(begin(1, copies=True))
+    first = read_snapshots("models/snapshots")
+    ensemble(first, [2], renormalise=False, device=torch.device("cpu")).save("data/raw/starts/seen")
+    write_project(repository, **settings, start="seen")
+    found = []
+    for ranks in (1, 2):
+        clear(project)
+        finish(begin(ranks, copies=True))
+        found.append(read_snapshots("models/snapshots").load(2).state_dict())
+    for name, value in found[0].items():
+        assert torch.allclose(found[1][name], value, rtol=1e-3, atol=1e-4), name
+    assert not torch.allclose(found[0]["captions.embedding.weight"], first.load(2).captions.embedding.weight)
