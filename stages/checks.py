@@ -79,6 +79,9 @@ def check_weights(context: Context) -> Iterator[Finding]:
         yield from exist(
             context, {f"select.beside ({name})": f"{BESIDE}/{name}/encoder.json" for name in select.beside}
         )
+    train = context.section("train")
+    if train is not None and train.start:
+        yield from exist(context, {"train.start": f"{train.encoders}/{train.start}"})
     settings = context.section("features")
     if settings is None:
         return

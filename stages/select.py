@@ -22,6 +22,7 @@ BESIDE = Path("data/raw/beside")
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, and make the encoder of them."""
     from sightword import machine
+    from sightword.captions.encoding import with_ids
     from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.evaluation.semantics.datasets import read_benchmark_dev
@@ -41,6 +42,8 @@ def work(settings: SelectSettings) -> None:
     pairs = read_benchmark_dev(Path(settings.data)) if settings.criterion == STSB_DEV else None
     snapshots = read_snapshots("models/snapshots")
     captions = read_captions(CAPTIONS, withheld=[OTHERS] * bool(snapshots.training.get("beside_batch")))
+    if snapshots.training.get("start"):
+        captions = with_ids(captions, snapshots.vocabulary)
     features = read_features(FEATURES)
     snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
     dev = pair(features, captions, settings.split)

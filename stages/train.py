@@ -1,6 +1,6 @@
-"""The stage train: reads features and captions, trains both encoders, writes the snapshots with their recall on dev,
-the curves, and a few numbers. The curves are written after each epoch, to be watched; with ``cell: tfidf`` they are
-empty.
+"""The stage train: reads features and captions, and perhaps an encoder to start from; trains both encoders; writes the
+snapshots with their recall on dev, the curves, and a few numbers. The curves are written after each epoch, to be
+watched; with ``cell: tfidf`` they are empty.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 
@@ -20,6 +20,7 @@ from sightword.vse.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.encoder.parts import Part
     from sightword.features.tables.pairs import Pairs
     from sightword.machine import Machine, Place
     from sightword.training.checkpoint import Progress
@@ -62,16 +63,17 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
         return None
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
-    training, dev, vocabulary, origin, rejected, hashes = _read(settings)
-    beside = _beside(settings)
+    training, dev, vocabulary, start, origin, rejected, hashes = _read(settings)
+    beside = _beside(settings, start)
     check_sizes(settings, training, beside, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
-        "train: %d pictures, %d captions, %d tokens, %d features (%s); on the %s%s",
+        "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s%s",
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
-        *(describe(origin), devices.describe(device), f" each, {place.ranks} processes" if place.ranks > 1 else ""),
+        *(describe(origin), f", from the encoder {settings.start}" if start else ""),
+        *(devices.describe(device), f" each, {place.ranks} processes" if place.ranks > 1 else ""),
     )
-    parameters = settings.model_dump()
+    parameters = settings.noted()
     with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=parameters) as checkpoint:
 
         def show(progress: Progress) -> None:
@@ -84,7 +86,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
             own = (training, beside, len(vocabulary))
             training, beside, tokens = share(processes, own, hashes, here.scratch)
             run = train(
-                settings, training, dev, tokens=tokens, device=device, beside=beside,
+                settings, training, dev, tokens=tokens, device=device, start=start, beside=beside,
                 keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
                 processes=processes,
             )  # fmt: skip
@@ -92,7 +94,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
         with atomic_folder("models/snapshots") as folder:
             epochs = copy_snapshots(checkpoint.folder, folder, settings.epochs)
             Snapshots(
-                folder, {epoch: recall[epoch] for epoch in epochs}, settings.model_dump(), origin,
+                folder, {epoch: recall[epoch] for epoch in epochs}, settings.noted(), origin,
                 training.features.shape[1], hashes["captions"], vocabulary,
             ).write_index()  # fmt: skip
         with atomic_folder(CURVES) as folder:
@@ -128,9 +130,9 @@ def _count(settings: TrainSettings) -> None:
     from sightword.vse.training.lexical import count, shape_of
     from sightword.vse.training.snapshots import Snapshots, file_name
 
-    training, _, vocabulary, _, rejected, hashes = _read(settings)
+    training, _, vocabulary, _, _, rejected, hashes = _read(settings)
     encoders = count(shape_of(settings, vocabulary), training.ids, vocabulary, progress=True)
-    parameters = settings.model_dump()
+    parameters = settings.noted()
     with atomic_folder("models/snapshots") as folder:
         write_tensors(folder / file_name(0), encoders.state_dict())
         Snapshots(folder, {0: {}}, parameters, {}, 0, hashes["captions"], vocabulary).write_index()
@@ -147,53 +149,69 @@ def _count(settings: TrainSettings) -> None:
     log.info("train: counted the n-grams of %d captions, 1 snapshot in models/snapshots", len(training.texts))
 
 
-def _read(settings: TrainSettings) -> tuple[Pairs, Pairs, Vocabulary, dict[str, Any], int, dict[str, Any]]:
-    """Return both splits, the vocabulary, what the features are, how many pictures were rejected, and the hashes."""
+def _read(
+    settings: TrainSettings,
+) -> tuple[Pairs, Pairs, Vocabulary, Part | None, dict[str, Any], int, dict[str, Any]]:
+    """Return both splits, the vocabulary, the start, what the features are, the number of rejected pictures, hashes."""
+    from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import Vocabulary
+    from sightword.encoder.start import read_start
     from sightword.features.tables.pairs import pair, report_uncaptioned
     from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file
+    from sightword.io.saved import SUMS
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
     report_uncaptioned(features, captions, sealed_pictures(CAPTIONS))
     hashes = {
-        "settings": settings.model_dump(),
+        "settings": settings.noted(),
         "features": str(features.attributes["checksum"]),
         "captions": sha256_file(CAPTIONS),
         "vocabulary": sha256_file(VOCABULARY),
     }
+    start = None
+    if settings.start:
+        start = read_start(settings.encoders, settings.start, like=(settings.shape, vocabulary.unit))
+        vocabulary = start.vocabulary
+        captions = with_ids(captions, vocabulary)
+        hashes["start"] = sha256_file(Path(settings.encoders, settings.start, SUMS))
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
-    return training, dev, vocabulary, features.attributes, len(features.rejected), hashes
+    return training, dev, vocabulary, start, features.attributes, len(features.rejected), hashes
 
 
-def _beside(settings: TrainSettings) -> Pairs | None:
-    """Return the captions without pictures, where the training takes any."""
+def _beside(settings: TrainSettings, start: Part | None) -> Pairs | None:
+    """Return the captions without pictures, where the training takes any, with the ids of the start's vocabulary."""
+    from sightword.captions.encoding import with_ids
     from sightword.captions.table import read_captions
     from sightword.features.tables.pairs import without_pictures
     from sightword.settings import BESIDE
 
     if not settings.beside_batch:
         return None
-    return without_pictures(read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE))
+    captions = read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE)
+    return without_pictures(with_ids(captions, start.vocabulary) if start else captions)
 
 
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
     from sightword.compute import devices
+    from sightword.encoder.start import read_start
     from sightword.vse.training.sharing import joined, share
     from sightword.vse.training.task import train
 
     own: Inputs | None = None
     hashes: dict[str, Any] = {}
-    if not place.local_rank:
-        split, _, vocabulary, _, _, hashes = _read(settings)
-        own = split, _beside(settings), len(vocabulary)
+    if place.local_rank:
+        start = read_start(settings.encoders, settings.start) if settings.start else None
+    else:
+        split, _, vocabulary, start, _, _, hashes = _read(settings)
+        own = split, _beside(settings, start), len(vocabulary)
         del split
     device = devices.use(here, deterministic=settings.deterministic)
     with joined(place, device) as processes:
         training, beside, tokens = share(processes, own, hashes, here.scratch)
         own = None  # the shared one takes its place in memory
-        train(settings, training, None, tokens=tokens, device=device, beside=beside, processes=processes)
+        train(settings, training, None, tokens=tokens, device=device, start=start, beside=beside, processes=processes)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from sightword.captions.units import Unit
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
-from sightword.model.shape import TfidfShape
+from sightword.model.shape import NgramShape, Shape, TfidfShape, shape_as_json
 
 
-def read_start(folder: Pathish, name: str, *, others: Sequence[str] = ()) -> Part:
+def read_start(
+    folder: Pathish, name: str, *, others: Sequence[str] = (), like: tuple[Shape, Unit] | None = None
+) -> Part:
     """Return the network of a saved encoder in a folder of encoders.
 
     Args:
         folder: the folder with encoders, each in a folder of its own.
         name: the name of the encoder's folder.
         others: names that mean no saved encoder, for the message.
+        like: the shape that the network must have, whatever compares its vectors, and the unit that it must read, as
+            ``train`` and ``captions.unit`` name them; None: any.
 
     Raises:
         EncoderError: there is no such encoder, it is damaged, it has several networks, or is tf-idf, which
-            is not trained.
+            is not trained; or it has another shape or unit (the message has both values).
     """
     place = Path(folder) / name
     if not place.is_dir():
@@ -34,4 +40,18 @@ def read_start(folder: Pathish, name: str, *, others: Sequence[str] = ()) -> Par
         raise EncoderError(f"has {len(parts)} networks", where=place, expected="one, to train on")
     if isinstance(parts[0].shape, TfidfShape):
         raise EncoderError("counts n-grams (tf-idf)", where=place, expected="a network, to train on")
+    if like is not None:
+        own, wanted = _parameters(parts[0].shape, parts[0].vocabulary.unit), _parameters(*like)
+        differing = sorted(key for key in {*own, *wanted} if own.get(key) != wanted.get(key))
+        if differing:
+            found, expected = (", ".join(f"{key} {of[key]}" for key in differing if key in of) for of in (own, wanted))
+            todo = "Set these parameters to the values of the start, or choose another start."
+            raise EncoderError(f"has {found}", where=place, expected=expected, todo=todo)
     return parts[0]
+
+
+def _parameters(shape: Shape, unit: Unit) -> dict[str, Any]:
+    """Return the parameters of a network's weights and of its reader."""
+    fields = shape_as_json(shape) | ({"cell": "ngrams"} if isinstance(shape, NgramShape) else {})
+    kept = {f"train.{name}": fields[name] for name in fields if name not in ("reader", "similarity", "scaled")}
+    return {"captions.unit": unit, **kept}

@@ -214,3 +214,10 @@ def test_the_inputs_of_entailment(project, repository: Path) -> None:
     project.edit("entailment/params.yaml", "start: null", "start: mine")
     found = [one.what for one in project.check(check_entailment) if one.state == "problem"]
     assert found == ["entailment/params.yaml:train.start: data/raw/starts/mine does not exist"]
+
+
+def test_the_encoder_that_training_starts_from(project) -> None:
+    project.edit("params.yaml", "start: null", "start: mine")
+    assert only(project.check(check_weights), "problem").what == "train.start: data/raw/starts/mine does not exist"
+    (project.folder / "data/raw/starts/mine").mkdir()
+    assert states(project.check(check_weights)) == {"ok"}

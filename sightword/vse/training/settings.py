@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,13 @@ from sightword.settings import MAX_SEED
 class TrainSettings(ModelSettings):
     """How the encoders are trained; defaults are the published char-GRU on Flickr8k (Merkx & Frank 2019)."""
 
+    start: str | None = Field(None, min_length=1)
+    """The name of a saved encoder in ``train.encoders`` from whose weights and vocabulary the encoder of captions
+    starts, such as one that was trained on other pictures; null: random weights. Its network must have these parameters
+    from embedding to ngram_buckets, except for its similarity, and ``captions.unit``; the parameters of captions from
+    unicode to min_count are not used. The map of the pictures starts at random."""
+    encoders: str = "data/raw/starts"
+    """A folder with saved encoders, each in a folder of its own, from which training can start."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""
     initialisation: InitialisationName = "char_gru"
@@ -122,6 +129,8 @@ class TrainSettings(ModelSettings):
         faults = (
             (self.cell == "tfidf" and self.similarity != "cosine",
              f"cell tfidf has no side of pictures, so similarity must be cosine, not {self.similarity}"),
+            (self.cell == "tfidf" and self.start is not None,
+             f"cell tfidf is counted, not trained, so start must be null, not {self.start}"),
             (self.schedule != "step" and self.rate_min > self.rate_max,
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
             (self.loss == "hardest" and self.warm_up >= self.epochs,
@@ -148,3 +157,7 @@ class TrainSettings(ModelSettings):
             if wrong:
                 raise ValueError(what)
         return self
+
+    def noted(self) -> dict[str, Any]:
+        """Return the values as snapshots and encoders note them: without a start, nothing of starts."""
+        return self.model_dump(exclude={"start", "encoders"} if self.start is None else None)

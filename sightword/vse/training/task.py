@@ -12,6 +12,7 @@ from torch import nn
 
 from sightword.compute.devices import move
 from sightword.compute.optimisers import Adam, AdamW
+from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
 from sightword.model.encoders import Encoders
@@ -43,6 +44,7 @@ def train(
     *,
     tokens: int,
     device: torch.device,
+    start: Part | None = None,
     beside: Pairs | None = None,
     keep: Callable[[int, Encoders], None] = lambda *_: None,
     show: Callable[[Progress], None] = lambda _: None,
@@ -58,6 +60,8 @@ def train(
         dev: the split on which the first process measures recall; None in the others.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
+        start: the network of captions whose weights training starts from; the ids are those of its vocabulary. None:
+            random weights.
         beside: captions without pictures, with ``beside_batch``.
         keep: called with the epoch and the encoders at each snapshot, once in all processes of a run; with 0 and the
             untrained encoders if every epoch is kept.
@@ -74,7 +78,9 @@ def train(
         TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.vse.training.divergence`).
     """
     check_sizes(settings, training, beside, processes.count)
-    task = CaptionTask(settings, training, tokens, device, beside=beside, dev=dev, keep=keep, processes=processes)
+    task = CaptionTask(
+        settings, training, tokens, device, start=start, beside=beside, dev=dev, keep=keep, processes=processes
+    )
     run(task, checkpoint, bar=progress, processes=processes, show=show)
     return task
 
@@ -118,7 +124,7 @@ class CaptionTask(Task[TrainSettings]):
 
     def __init__(
         self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, *,
-        beside: Pairs | None = None, dev: Pairs | None = None,
+        start: Part | None = None, beside: Pairs | None = None, dev: Pairs | None = None,
         keep: Callable[[int, Encoders], None] = lambda *_: None, processes: Processes = ALONE,
     ) -> None:  # fmt: skip
         self.dev, self.keep, self.processes = dev, keep, processes
@@ -129,6 +135,8 @@ class CaptionTask(Task[TrainSettings]):
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)
+        if start is not None:
+            encoders.captions.load_state_dict(start.captions.state_dict())
         if settings.standardise == "training":
             encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)

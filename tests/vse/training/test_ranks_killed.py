@@ -11,9 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import fork_server
+import numpy as np
 import psutil
 import pytest
+import torch
 from training_project import finish, outputs, start, wait_for, write_project
+
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.vse.selection.ensemble import ensemble
+from sightword.vse.training.snapshots import read_snapshots
 
 pytestmark = pytest.mark.full
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
@@ -146,3 +152,21 @@ def test_torchrun_starts_the_ranks_too(project, begin, tmp_path_factory) -> None
     said = finish(begin(2, torchrun=True, SIGHTWORD_SCRATCH=str(tmp_path_factory.mktemp("other"))))
     assert said.count("train: 4 epochs, 4 snapshots") == 1
     assert outputs(project) == wanted
+
+
+def test_ranks_that_start_from_an_encoder_find_what_one_process_finds(project, repository, begin) -> None:
+    settings = SETTINGS | {"batch": 16, "epochs": 2}
+
+    def trained(ranks: int) -> SentenceEncoder:
+        clear(project)
+        finish(begin(ranks, copies=True))
+        return ensemble(read_snapshots("models/snapshots"), [2], renormalise=False, device=torch.device("cpu"))
+
+    write_project(repository, **settings)
+    first = trained(1)
+    first.save("data/raw/starts/seen")
+    write_project(repository, **settings, start="seen")
+    texts = ["red dog", "two kids play near a boat"]
+    wanted = trained(1).encode(texts)
+    np.testing.assert_allclose(trained(2).encode(texts), wanted, atol=1e-3)
+    assert np.abs(first.encode(texts) - wanted).max() > 0.01
