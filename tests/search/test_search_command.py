@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,7 +138,7 @@ def test_a_language_alone(world, tmp_path, capsys):
     assert search("a", "--language", "de") == 1
     assert "no caption is in the language 'de'. The captions have no column `language`" in capsys.readouterr().err
     with pytest.raises(SearchError, match="without captions the languages are not known"):
-        open_search("models/encoder", Path(), None, weights=None, weights_folder=Path(), language="de")
+        open_search("models/encoder", features=world.features, language="de")
 
 
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
