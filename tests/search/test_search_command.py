@@ -157,6 +157,14 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["data", "a"], "data: holds no encoder"),
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--collection", "none", "a"], "none: there is no such folder"),
+        (
+            ["models/encoder", "--collection", "models/encoder/SHA256SUMS", "a"],
+            "models/encoder/SHA256SUMS: is not a folder",
+        ),
+        (
+            ["models/encoder", "--serve", "--pictures", str(tmp_path / "text.txt"), "--port", "0"],
+            f"{tmp_path}/text.txt: is n",
+        ),
         (["models/encoder", "--collection", "models", "a"], "models: holds no picture files"),
         (["models/encoder", "--like", "scene-004.png", "--weights", "no"], "no: there is no such file of weights"),
         (["models/encoder", "a", "--features", "none.h5"], "none.h5: there are no features of pictures to search"),
