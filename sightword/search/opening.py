@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightword import machine
 from sightword.errors import SearchError
+from sightword.features.settings import is_weights_file  # without its packages, the public name names the extra
 from sightword.io.files import sha256_file
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ def open_search(
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
     from sightword.features.joined import parts_of
-    from sightword.features.settings import is_weights_file
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.network import NamedNetwork
     from sightword.search.searcher import Searcher
