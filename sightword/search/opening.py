@@ -50,6 +50,9 @@ def open_search(
         read: read the pictures of the folder before the return, with a bar on a terminal; False leaves that to
             :meth:`Searcher.read_pictures`.
 
+    Returns:
+        The searcher: :meth:`Searcher.pictures` finds pictures, and :attr:`Searcher.vectors` are their embeddings.
+
     Raises:
         SearchError: something is not there, or none of the pictures can be used; and errors of the encoder, of the
             files, of the weights and of the store.
