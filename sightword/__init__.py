@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sightword.evaluation.structure.measures import structure
     from sightword.features.api import extract
     from sightword.hypernyms.training.concepts import Concepts
+    from sightword.search.opening import open_search
 
 __all__ = [
     "BagOfWords",
@@ -24,6 +25,7 @@ __all__ = [
     "SentenceEncoder",
     "evaluate",
     "extract",
+    "open_search",
     "score",
     "structure",
 ]
@@ -35,6 +37,7 @@ _MODULES = {
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.evaluation.semantics.evaluation",
     "extract": "sightword.features.api",
+    "open_search": "sightword.search.opening",
     "score": "sightword.evaluation.retrieval.protocols",
     "structure": "sightword.evaluation.structure.measures",
 }

@@ -64,9 +64,15 @@ def check_corpus(context: Context) -> Iterator[Finding]:
 
 def check_semantics(context: Context) -> Iterator[Finding]:
     """Check the evaluation sets that the parameters name."""
-    for stage in ("semantics", "epochs"):
-        if (settings := context.section(stage)) is not None:
-            yield from tasks(context, f"{stage}.data", settings, settings.tasks)
+    sections = {stage: context.section(stage) for stage in ("semantics", "epochs")}
+    both: dict[tuple[str, str], dict[str, Any]] = {}  # by what is looked for: one folder is named once
+    for stage, settings in sections.items():
+        if settings is not None:
+            both.setdefault((settings.data, settings.missing), {})[stage] = settings
+    for same in both.values():
+        wanted = dict.fromkeys(task for settings in same.values() for task in settings.tasks)
+        parameters = " and ".join(f"{stage}.data" for stage in same)
+        yield from tasks(context, parameters, next(iter(same.values())), [*wanted])
     select = context.section("select")
     if select is not None and select.criterion == STSB_DEV:
         yield from exist(context, {"select.data": f"{select.data}/{BENCHMARK_DEV}"})

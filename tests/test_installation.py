@@ -172,10 +172,11 @@ def test_public_name_of_the_library_exists_with_a_docstring():
         _ = sightword.Encoder
 
 
-def test_name_without_its_packages_names_the_extra(core):
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); import sightword; sightword.extract"
+@pytest.mark.parametrize("name", ["extract", "open_search"])
+def test_name_without_its_packages_names_the_extra(core, name):
+    code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); import sightword; sightword.{name}"
     done = run(sys.executable, "-I", "-S", "-c", code, core)
-    assert re.search(r"sightword\.extract needs \w+, which .* pip install 'sightword\[pipeline\]'", done.stderr)
+    assert re.search(rf"sightword\.{name} needs \w+, which .* pip install 'sightword\[pipeline\]'", done.stderr)
 
 
 def test_saved_encoder_names_the_class_for_sentence_transformers(encoder, tmp_path):

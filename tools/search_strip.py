@@ -42,10 +42,7 @@ class Answer(NamedTuple):
 
 def answers(encoder: str, queries: Sequence[str], weights: Path | None = None) -> list[Answer]:
     """Search the photographs."""
-    searcher, _ = open_search(
-        encoder, Path(), None, weights=weights, weights_folder=Path("data/raw/features"), collection=PHOTOGRAPHS
-    )
-    searcher.read_pictures()
+    searcher = open_search(encoder, PHOTOGRAPHS, weights=weights)
     return [Answer(query, searcher.pictures(query, BEST).hits) for query in queries]
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sightword.search.query import Query
     from sightword.search.searcher import How, Searcher
     from sightword.search.thumbnails import Thumbnails
-    from sightword.search.uploads import UploadedPictures
 
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
@@ -110,15 +109,15 @@ def _search(arguments: argparse.Namespace) -> int:
         check_text(text, name)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
-    searcher, uploads = _open(arguments)
+    searcher = _open(arguments)
     _read_pictures(searcher)
     if arguments.picture is not None:
-        return _captions(arguments, searcher, uploads)
+        return _captions(arguments, searcher)
     print_notes(searcher.notes)
     if arguments.like is not None:
-        return _like(arguments, searcher, uploads)
+        return _like(arguments, searcher)
     if combined:
-        return _combined(arguments, combined, searcher, uploads)
+        return _combined(arguments, combined, searcher)
     return _sentences(arguments, searcher)
 
 
@@ -149,8 +148,8 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     )
 
 
-def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
-    """Open the encoder, the collection and the reader of new pictures, at the project's places unless named."""
+def _open(arguments: argparse.Namespace) -> Searcher:
+    """Open the encoder and the collection, at the project's places unless named."""
     from sightword.corpus.listing import PICTURE_SUFFIXES
     from sightword.search.opening import open_search
 
@@ -158,8 +157,9 @@ def _open(arguments: argparse.Namespace) -> tuple[Searcher, UploadedPictures]:
     named = [name for name in (arguments.picture, arguments.like) if name is not None]
     named += [thing for thing in arguments.max or arguments.min or [] if thing.lower().endswith(PICTURE_SUFFIXES)]
     options = {name: getattr(arguments, name) for name in ("weights", "collection", "split", "language")}
-    features = arguments.features or FEATURES
-    return open_search(arguments.encoder, features, captions, weights_folder=WEIGHTS, named=named, **options)
+    if arguments.collection is None:
+        options |= {"features": arguments.features or FEATURES, "captions": captions}
+    return open_search(arguments.encoder, weights_folder=WEIGHTS, named=named, read=False, **options)
 
 
 def _read_pictures(searcher: Searcher) -> None:
@@ -234,25 +234,23 @@ def _lines() -> Iterator[list[str | bytes]]:
         yield [line]
 
 
-def _like(arguments: argparse.Namespace, searcher: Searcher, uploads: UploadedPictures) -> int:
+def _like(arguments: argparse.Namespace, searcher: Searcher) -> int:
     """Print the pictures that are like a picture."""
     from sightword.search.opening import find_picture
 
-    hits = searcher.combined([find_picture(arguments.like, searcher, uploads)], arguments.top or _TOP, how="max")
+    hits = searcher.combined([find_picture(arguments.like, searcher)], arguments.top or _TOP, how="max")
     Printer(arguments, searcher).pictures(arguments.like, hits, {"like": arguments.like})
     return 0
 
 
-def _combined(
-    arguments: argparse.Namespace, things: Sequence[str], searcher: Searcher, uploads: UploadedPictures
-) -> int:
+def _combined(arguments: argparse.Namespace, things: Sequence[str], searcher: Searcher) -> int:
     """Print the pictures that several sentences or pictures find together."""
     from sightword.search.answers import operation
     from sightword.search.opening import find_operands
     from sightword.search.query import Query
 
     how: How = "min" if arguments.max is None else "max"
-    operands = find_operands(_named(things), searcher, uploads)
+    operands = find_operands(_named(things), searcher)
     hits = searcher.combined(operands, arguments.top or _TOP, how=how)
     sentences = [one for one in operands if isinstance(one, Query)]
     unknown = list(dict.fromkeys(token for one in sentences for token in one.unknown))
@@ -269,14 +267,14 @@ def _named(things: Sequence[str]) -> dict[str, str]:
     return {f"THING {place} ({_short(thing)!r})": thing for place, thing in enumerate(things, start=1)}
 
 
-def _captions(arguments: argparse.Namespace, searcher: Searcher, uploads: UploadedPictures) -> int:
+def _captions(arguments: argparse.Namespace, searcher: Searcher) -> int:
     """Print the captions that a picture finds."""
     from tqdm import tqdm
 
     from sightword.search.opening import find_picture
 
     catalogue = searcher.catalogue
-    shown = find_picture(arguments.picture, searcher, uploads)
+    shown = find_picture(arguments.picture, searcher)
     vector = searcher.embedding(shown)
     print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
@@ -300,11 +298,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
         folder = arguments.collection or arguments.pictures or (PICTURES if PICTURES.is_dir() else None)
         files = None if folder is None else open_pictures(folder)
-        searcher, uploads = _open(arguments)
+        searcher = _open(arguments)
         thumbnails, notes = _thumbnails(folder, files, searcher)
         notes = [*searcher.notes, *notes]
         top = {} if arguments.top is None else {"top": arguments.top}
-        parts = Parts(searcher, thumbnails, uploads, notes, **top)
+        parts = Parts(searcher, thumbnails, notes, **top)
         app = create_app(parts, host=host)
         open_to = f"--host {host}: whoever reaches this machine sees the pictures and captions; no password is asked."
         print_notes(notes if is_loopback(host) else [*notes, open_to])

@@ -29,6 +29,8 @@ _LOOKED_AT = 10_000
 """Captions whose letters are counted."""
 _KARPATHY = re.compile(r"dataset_(?!dict|info).+\.json")
 """Karpathy's files, and not what ``save_to_disk`` of ``datasets`` writes beside its Arrow files."""
+_ENOUGH = 100
+"""Pictures of dev or test, below which the words have a warning."""
 _EXPECTED = "tables of pictures and captions (.csv, .tsv, .parquet, .arrow), dataset_*.json, captions_*.json, or .tar"
 
 
@@ -137,6 +139,8 @@ def _words(corpus: Corpus) -> list[str]:
         words.append("No picture has a file here: its features must come precomputed.")
     if corpus.drawing:
         words.append(f"{corpus.drawing[0].upper()}{corpus.drawing[1:]}.")
+    if few := [split for split in ("dev", "test") if corpus.counts()[split] < _ENOUGH]:
+        words.append(f"Few pictures are of {' and '.join(few)}: recall among fewer than {_ENOUGH} is high by chance.")
     letters: Counter[str] = Counter()
     for caption in corpus.captions[:: max(1, len(corpus.captions) // _LOOKED_AT)]:
         letters.update(unicodedata.name(one, "?").partition(" ")[0] for one in caption.text if one.isalpha())

@@ -26,6 +26,10 @@ LONGEST = 200_000
 """Largest ``max_length``. With 2,048 numbers a state, 100,000 tokens take 3 GB and two minutes."""
 
 
+_VECTORS = "Take the vectors of encode and encode_images."
+_FEATURES = "Take features of the network that the encoder was trained with (sightword.extract), not pictures or paths."
+
+
 class EncodeOptions(TypedDict, total=False):
     """The options of ``encode`` that its two return types have in common."""
 
@@ -155,10 +159,9 @@ def as_numbers(values: object, name: str, todo: str | None = None) -> Floats:
 
 def as_features(features: object, width: int) -> Floats:
     """Return features of pictures (N, width), or of one (width,), as float32 in this shape."""
-    todo = "Take features of the network that the encoder was trained with (sightword.extract), not pictures or paths."
-    values = as_numbers(features, "features", todo)
+    values = as_numbers(features, "features", _FEATURES)
     if values.ndim not in (1, 2) or values.shape[-1] != width:
-        raise EncoderError(f"features have the shape {values.shape}", expected=f"(pictures, {width})", todo=todo)
+        raise EncoderError(f"features have the shape {values.shape}", expected=f"(pictures, {width})", todo=_FEATURES)
     return values
 
 
@@ -166,7 +169,7 @@ def as_vectors(vectors: object, name: str, width: int) -> torch.Tensor:
     """Return vectors (N, width), or one (width,), as a float32 tensor (N, width)."""
     tensor = vectors
     if not isinstance(tensor, torch.Tensor):  # torch refuses negative strides, and warns about read-only arrays
-        tensor = torch.from_numpy(np.require(as_numbers(vectors, name), requirements=["C", "W"]))
+        tensor = torch.from_numpy(np.require(as_numbers(vectors, name, _VECTORS), requirements=["C", "W"]))
     if tensor.ndim not in (1, 2) or tensor.shape[-1] != width:
-        raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {width})")
+        raise EncoderError(f"{name} have the shape {tuple(tensor.shape)}", expected=f"(.., {width})", todo=_VECTORS)
     return tensor.to(torch.float32).reshape(-1, width)

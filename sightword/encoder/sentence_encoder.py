@@ -232,7 +232,9 @@ class SentenceEncoder(Combination):
         """
         upper, lower = self._sides(captions, images)
         if len(upper) != len(lower):
-            raise EncoderError(f"there are {len(upper)} captions and {len(lower)} images", expected="as many of both")
+            raise EncoderError(
+                f"there are {len(upper)} first and {len(lower)} second vectors", expected="as many of both"
+            )
         found = paired_scores(upper, lower, self.similarity_name)
         return found if isinstance(captions, torch.Tensor) else found.numpy()
 
@@ -337,8 +339,8 @@ class SentenceEncoder(Combination):
 
     def _sides(self, captions: object, images: object) -> tuple[torch.Tensor, torch.Tensor]:
         """Check the vectors of a comparison; return them float32 (.., width), without a gradient, on one device."""
-        upper = as_vectors(captions, "captions", self.width).detach()
-        lower = as_vectors(images, "images", self.width).detach().to(upper.device)
+        upper = as_vectors(captions, "the first vectors", self.width).detach()
+        lower = as_vectors(images, "the second vectors", self.width).detach().to(upper.device)
         if self.similarity_name == "cosine":
             return unit(upper, "cosine"), unit(lower, "cosine")
         return upper, lower

@@ -33,6 +33,8 @@ Reason = Literal["missing", "unreadable", "not_a_file", "empty", "not_a_picture"
 # The errors that Pillow's decoders raise on damaged files, as found with truncated and garbled files.
 _DECODER_ERRORS = (OSError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
                    RuntimeError, EOFError, struct.error, zlib.error)  # fmt: skip
+# Of these, the ones of Python, whose messages say nothing of the picture; Pillow raises some again as a SyntaxError.
+_INTERNAL = (LookupError, TypeError, AttributeError, ArithmeticError, EOFError, struct.error)
 # Messages of Pillow and libtiff for whole files of a kind that they do not decode.
 _UNSUPPORTED = re.compile(
     "(?i)unsupported|not yet supported|not configured|cannot handle|unable to determine|unknown raw mode"
@@ -153,7 +155,10 @@ def _undecoded(error: Exception) -> RejectError:
     detail = re.sub(r"0x[0-9a-f]+", "0x", " ".join(str(error).split())) or type(error).__name__
     if "truncat" in detail.lower():
         return RejectError("truncated", detail)
-    return RejectError("unsupported_mode" if _UNSUPPORTED.search(detail) else "damaged", detail)
+    if _UNSUPPORTED.search(detail):
+        return RejectError("unsupported_mode", detail)
+    internal = isinstance(error.__cause__ or error, _INTERNAL)
+    return RejectError("damaged", "the file is damaged or cut off" if internal else detail)
 
 
 def _load(picture: Image.Image, data: bytes) -> Image.Image:

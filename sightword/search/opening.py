@@ -8,46 +8,58 @@ from typing import TYPE_CHECKING, Any
 
 from sightword import machine
 from sightword.errors import SearchError
+from sightword.features.settings import is_weights_file  # without its packages, the public name names the extra
 from sightword.io.files import sha256_file
 
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
     from sightword.features.tables.table import FeatureTable
-    from sightword.images.resized import Source
+    from sightword.io.files import Pathish
     from sightword.search.query import Query
     from sightword.search.searcher import Floats, Searcher
-    from sightword.search.uploads import UploadedPictures
 
 
 def open_search(
     encoder: str,
-    features: Path,
-    captions: Path | None,
+    collection: Pathish | None = None,
     *,
-    weights: Path | None,
-    weights_folder: Path,
-    collection: Path | None = None,
+    features: Pathish | None = None,
+    captions: Pathish | None = None,
     split: str | None = None,
     language: str | None = None,
+    weights: Pathish | None = None,
+    weights_folder: Pathish | None = None,
     named: Sequence[str] = (),
-) -> tuple[Searcher, UploadedPictures]:
-    """Open the encoder and the collection; what is wrong with files and ids is reported before torch is loaded.
+    read: bool = True,
+) -> Searcher:
+    """Open an encoder and the pictures to search; what is wrong with files and ids is reported before torch is loaded.
+
+    The network, the device and the store of features are those of this machine's settings.
 
     Args:
         encoder: the name, the address or the folder of an encoder.
-        features: the features of the pictures, unless ``collection`` is given.
-        captions: the captions of the pictures; None without.
+        collection: a folder of picture files to search; ``~`` is the home folder.
+        features: the features of the pictures of a project, in place of ``collection``.
+        captions: the captions of these pictures; None without.
+        split: search only this split of them.
+        language: a language of the captions, which some must have.
         weights: the file of the image network's weights, or a folder in place of ``weights_folder``; of several
             networks, the file is of the one with its sha256. None: the file in ``weights_folder``, if it is there.
         weights_folder: a folder of such files, by the names that features have for them.
-        collection: a folder of picture files to search.
-        split: search only this split.
-        language: a language of the captions, which some must have.
         named: ids of the collection or paths of picture files, which must be there.
+        read: read the pictures of the folder before the return, with a bar on a terminal; False leaves that to
+            :meth:`Searcher.read_pictures`.
+
+    Returns:
+        The searcher: :meth:`Searcher.pictures` finds pictures, and :attr:`Searcher.vectors` are their embeddings.
 
     Raises:
-        SearchError: something is not there, and errors of the encoder and of the files.
+        SearchError: something is not there, or none of the pictures can be used; and errors of the encoder, of the
+            files, of the weights and of the store.
     """
+    if (collection is None) == (features is None) or (features is None and (captions or split or language)):
+        what = "a search is of a collection, or of features with their captions, split and language"
+        raise SearchError(what, expected="one of collection and features")
     from sightword.encoder.by_name import folder_and_space
     from sightword.encoder.pretrained import find_encoder, require_encoder
     from sightword.storage.store import Store
@@ -57,29 +69,27 @@ def open_search(
     if space is None:
         folder = find_encoder(encoder)
     require_encoder(folder)
-    weights_folder = weights if weights and weights.is_dir() else weights_folder
-    own_weights = None if weights is weights_folder else weights
+    own_weights = Path(weights).expanduser() if weights else None
+    if own_weights and own_weights.is_dir():
+        own_weights, weights_folder = None, own_weights
     if own_weights and not own_weights.is_file():
-        raise SearchError("there is no such file of weights", where=weights)
-    found: tuple[FeatureTable, CaptionTable | None] | None = None
-    sources: list[Source] | None = None
-    if collection is None:
-        found = _read(features, captions, split, language)
+        raise SearchError("there is no such file of weights", where=own_weights)
+    if features is not None:
+        found = _read(Path(features), captions, split, language)
         _check_named(named, found[0].image_ids, found[1], split, language)
     else:
         from sightword.search.picture_files import list_pictures
 
-        sources = list_pictures(collection)
+        place = Path(collection or "").expanduser()
+        sources = list_pictures(place)
         _check_named(named, [source.image_id for source in sources], None, None, None)
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
     from sightword.features.joined import parts_of
-    from sightword.features.settings import is_weights_file
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.network import NamedNetwork
     from sightword.search.searcher import Searcher
-    from sightword.search.uploads import UploadedPictures
 
     def files_of(attributes: Mapping[str, Any]) -> list[Path | None]:
         parts = parts_of(attributes)
@@ -94,7 +104,7 @@ def open_search(
             )
             raise SearchError(what, where=own_weights, expected=" or ".join(filter(None, hashes)), todo=todo)
         names = [str(part.get("weights", "")) for part in parts]
-        files = [weights_folder / name if is_weights_file(name) else None for name in names]
+        files = [Path(weights_folder, name) if weights_folder and is_weights_file(name) else None for name in names]
         return [
             own_weights if own_weights and sha256 == given else file if file and file.is_file() else None
             for file, sha256 in zip(files, hashes, strict=True)
@@ -102,29 +112,31 @@ def open_search(
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
     model = open_with_pictures(folder if space is None else encoder, device=device)
-    searcher: Searcher
-    if found is None:
-        from sightword.search.collection import PictureFolder
-        from sightword.search.joined_folder import JoinedFolder
-
-        trained = model.notes.get("features") or {}
-        networks = [NamedNetwork(*pair) for pair in zip(parts_of(trained), files_of(trained), strict=True)]
-        places = collection or features
-        of: dict[str, Any] = {"device": device, "store": store, "workers": settings.workers}
-        if len(networks) > 1:
-            pictures: PictureFolder = JoinedFolder(places, networks, trained, sources=sources, **of)
-        else:
-            pictures = PictureFolder(places, networks[0], sources=sources, **of)
-        searcher = Searcher(model, pictures, where=collection, threads=settings.threads)
-    else:
+    if features is not None:
         kept = KeptEmbeddings(store, kind_of(folder, device.type))
-        searcher = Searcher(model, *found, where=features, split=split, threads=settings.threads, kept=kept)
-    files = files_of(searcher.attributes)
-    return searcher, UploadedPictures(searcher.attributes, searcher.rows_of_files, weights=files, device=device)
+        files = files_of(found[0].attributes)
+        where = Path(features)
+        return Searcher(model, *found, where=where, split=split, threads=settings.threads, kept=kept, weights=files)
+
+    from sightword.search.collection import PictureFolder
+    from sightword.search.joined_folder import JoinedFolder
+
+    trained = model.notes.get("features") or {}
+    files = files_of(trained)
+    networks = [NamedNetwork(*pair) for pair in zip(parts_of(trained), files, strict=True)]
+    of: dict[str, Any] = {"device": device, "store": store, "workers": settings.workers, "sources": sources}
+    if len(networks) > 1:
+        pictures: PictureFolder = JoinedFolder(place, networks, trained, **of)
+    else:
+        pictures = PictureFolder(place, networks[0], **of)
+    searcher = Searcher(model, pictures, where=place, threads=settings.threads, weights=files)
+    if read:
+        searcher.read_pictures(progress=True)
+    return searcher
 
 
 def _read(
-    features: Path, captions: Path | None, split: str | None, language: str | None
+    features: Path, captions: Pathish | None, split: str | None, language: str | None
 ) -> tuple[FeatureTable, CaptionTable | None]:
     from sightword.captions.table import read_texts, sealed_pictures
     from sightword.features.tables.table import read_features, without
@@ -168,7 +180,7 @@ def is_file(name: str) -> bool:
         return False
 
 
-def find_picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> int | Floats:
+def find_picture(name: str, searcher: Searcher) -> int | Floats:
     """Return the row of a picture of the collection, or the features (D,) of a picture file.
 
     Raises:
@@ -179,20 +191,17 @@ def find_picture(name: str, searcher: Searcher, uploads: UploadedPictures) -> in
         return row
     if not is_file(name):
         searcher.catalogue.find(name)
-    data = uploads.read(Path(name))
-    row = uploads.row(data)
-    return uploads.features(data) if row is None else row
+    data = searcher.uploads.read(Path(name))
+    row = searcher.uploads.row(data)
+    return searcher.uploads.features(data) if row is None else row
 
 
-def find_operands(
-    names: Mapping[str, str], searcher: Searcher, uploads: UploadedPictures
-) -> list[Query | int | Floats]:
+def find_operands(names: Mapping[str, str], searcher: Searcher) -> list[Query | int | Floats]:
     """Return the operands of :meth:`Searcher.combined`: a sentence is what is neither a picture nor named like one.
 
     Args:
         names: sentences, ids and paths by their names in messages.
         searcher: the open collection.
-        uploads: reads picture files.
 
     Raises:
         SearchError: a picture is not there or cannot be used, or a sentence is no query.
@@ -201,7 +210,7 @@ def find_operands(
     from sightword.search.query import check_query
 
     return [
-        find_picture(thing, searcher, uploads)
+        find_picture(thing, searcher)
         if thing in searcher.catalogue.rows or is_file(thing) or thing.lower().endswith(PICTURE_SUFFIXES)
         else check_query(thing, searcher.encoder.vocabulary, name)
         for name, thing in names.items()

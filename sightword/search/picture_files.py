@@ -28,17 +28,23 @@ _THREADS = 4
 """Files that are read at a time."""
 
 
+def existing_folder(folder: Pathish, expected: str) -> Path:
+    """Return the path of a folder; SearchError with what is ``expected`` there if it does not exist or is a file."""
+    if not Path(folder).is_dir():
+        what = "is not a folder" if Path(folder).exists() else "there is no such folder"
+        raise SearchError(what, where=folder, expected=expected)
+    return Path(folder)
+
+
 def list_pictures(folder: Pathish) -> list[Source]:
     """Return the picture files of a folder and the folders in it, sorted; ids are their paths below the folder.
 
     Files whose names begin with a dot, and files in such folders, are left out.
 
     Raises:
-        SearchError: the folder does not exist, or holds no picture file.
+        SearchError: the folder does not exist or is a file, or holds no picture file.
     """
-    place, found = Path(folder), []
-    if not place.is_dir():
-        raise SearchError("there is no such folder", where=place, expected="a folder of picture files")
+    place, found = existing_folder(folder, "a folder of picture files"), []
     for above, folders, names in os.walk(place, onerror=_report):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:

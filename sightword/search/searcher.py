@@ -26,6 +26,7 @@ from sightword.search.catalogue import Caption, Catalogue, build
 from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
 from sightword.search.provenance import check_width, difference
 from sightword.search.query import Query, check_query
+from sightword.search.uploads import UploadedPictures
 from sightword.search.weak import SENTENCES, WeakMatches, readable
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Searcher:
         split: search only pictures and captions of this split.
         threads: the number of threads for one query.
         kept: embeddings of earlier searches with this encoder; None computes all.
+        weights: the files of the image networks' weights for new pictures, as :class:`UploadedPictures` takes them.
 
     Raises:
         EncoderError: the encoder was trained on features of another width.
@@ -95,6 +97,7 @@ class Searcher:
         split: str | None = None,
         threads: int = 1,
         kept: KeptEmbeddings | None = None,
+        weights: Sequence[Path | None] | None = None,
     ) -> None:
         self.encoder, self._kept, self._threads = encoder, kept, threads
         self.attributes = pictures.attributes
@@ -106,6 +109,8 @@ class Searcher:
         """The sha256 of the pictures' files, by id; empty where they are not known."""
         self.rows_of_files: dict[str, int] = {}
         """The rows of the pictures by the sha256 of their files."""
+        self.uploads = UploadedPictures(self.attributes, self.rows_of_files, weights=weights, device=encoder.device)
+        """Computes the features of new pictures."""
         shape, texts = (encoder.width, encoder.similarity_name), len(self.catalogue.captions)
         room = len(self.catalogue.pictures) if self.folder is None else len(self.folder.sources)
         self._pictures = Index(room, *shape, "pictures", threads=threads)
@@ -140,6 +145,13 @@ class Searcher:
             self.files[picture] = sha256
             if sha256 and picture in self.catalogue.rows:
                 self.rows_of_files[sha256] = self.catalogue.rows[picture]
+
+    @property
+    def vectors(self) -> Floats:
+        """The embeddings of the pictures read so far, a copy, (N, ``encoder.width``); ``catalogue.pictures`` are their
+        ids.
+        """
+        return self._pictures.rows(0, len(self._pictures)).copy()
 
     @property
     def pictures_read(self) -> int:
@@ -217,8 +229,8 @@ class Searcher:
                 save([keys[row] for row in missing], vectors[missing])
         return vectors
 
-    def pictures(self, text: str, top: int, *, split: str | None = None) -> PictureAnswer:
-        """Find the pictures most similar to a sentence, of all splits or of one.
+    def pictures(self, text: str, top: int = 10, *, split: str | None = None) -> PictureAnswer:
+        """Find the ``top`` pictures most similar to a sentence, of all splits or of one.
 
         Raises:
             SearchError: the sentence is empty, too long, not UTF-8, or all its characters (or words) are unknown; or

@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from PIL import Image
 
 from sightword.corpus.listing import PICTURE_SUFFIXES
-from sightword.errors import FileFormatError, SearchError
+from sightword.errors import FileFormatError
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import Selection, list_pictures, read_arrays
 from sightword.io.files import Pathish
+from sightword.search.picture_files import existing_folder
 
 SIDE = 448
 """The longest side of a thumbnail, in pixels."""
@@ -125,10 +126,8 @@ def open_pictures(folder: Pathish) -> Thumbnails:
     """Open a folder of shards, or else of picture files.
 
     Raises:
-        SearchError: the folder does not exist.
+        SearchError: the folder does not exist, or is a file.
         FileFormatError: a shard is damaged.
     """
-    if not Path(folder).is_dir():
-        expected = "the shards of the stage resize, or a folder of picture files named by their ids"
-        raise SearchError("there is no such folder", where=folder, expected=expected)
-    return ShardThumbnails(folder) if any(Path(folder).glob("shard-*.parquet")) else FileThumbnails(folder)
+    place = existing_folder(folder, "the shards of the stage resize, or a folder of picture files named by their ids")
+    return ShardThumbnails(folder) if any(place.glob("shard-*.parquet")) else FileThumbnails(folder)

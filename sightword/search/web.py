@@ -17,7 +17,7 @@ from sightword.search.answers import CAPTIONS, PICTURES, as_csv, caption_rows, p
 from sightword.search.catalogue import Caption, Catalogue
 from sightword.search.searcher import MOST, Floats, PictureHit, Searcher
 from sightword.search.thumbnails import Thumbnails
-from sightword.search.uploads import MAX_BYTES, UploadedPictures
+from sightword.search.uploads import MAX_BYTES
 from sightword.search.weak import WEAK
 
 UPLOAD = "application/octet-stream"
@@ -45,7 +45,6 @@ class Parts(NamedTuple):
 
     searcher: Searcher
     thumbnails: Thumbnails | None
-    uploads: UploadedPictures
     notes: Sequence[str] = ()
     """Lines at the top of the page."""
     top: int = 24
@@ -99,8 +98,8 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             examples=[(text, _typed(searcher, text)) for text in _examples(searcher)],
             splits=catalogue.counts,
             languages={language: len(places) for language, places in catalogue.languages.items()},
-            obstacle=parts.uploads.obstacle,
-            copies_only=parts.uploads.copies_only,
+            obstacle=searcher.uploads.obstacle,
+            copies_only=searcher.uploads.copies_only,
             version=version,
             largest=MAX_BYTES,
             most=MOST,
@@ -142,8 +141,8 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
         if request.mimetype != UPLOAD:
             return _error("a picture must be sent as bare bytes", expected=UPLOAD), 415
         data = request.get_data(cache=False)
-        row = parts.uploads.row(data)
-        features = parts.uploads.features(data) if row is None else row
+        row = searcher.uploads.row(data)
+        features = searcher.uploads.features(data) if row is None else row
         return _answer(parts, row, searcher.embedding(features), features)
 
     @app.get("/api/captions.csv")

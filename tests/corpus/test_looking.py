@@ -36,7 +36,8 @@ def test_a_table_without_splits_gives_shares_its_folder_of_pictures_and_its_scri
     assert found.words[0].startswith("60 pictures (")
     assert found.words[0].endswith("60 captions.")
     assert "of 60 pictures drawn by a hash" in found.words[1]
-    assert found.words[2] == "Letters: Cyrillic 100 %."
+    assert found.words[2] == "Few pictures are of dev and test: recall among fewer than 100 is high by chance."
+    assert found.words[3] == "Letters: Cyrillic 100 %."
     (folder / "more.csv").write_text("image,caption,split\n0.jpg,A .,train\n1.jpg,B .,test\n")
     assert look(folder / "more.csv").values == {
         "path": "raw/own", "pictures": "raw/own/Images", "format": "table", "file": "more.csv",

@@ -132,7 +132,7 @@ def test_a_file_is_meant_by_its_name_before_its_pattern_and_lies_in_path(tmp_pat
         ("", r"has no column image .it has: none.\. Call the column image\.$"),
         (
             "photo,alt,split\n",
-            r"has no column caption \(.*\)\. Call the column caption, or set corpus\.columns, .* \{caption: alt\}\.$",
+            r"has no column caption \(.*\)\. Call the column caption, or set corpus\.columns, such as \{caption: alt",
         ),
         (
             "image;caption\na.jpg;A dog, running .\n",

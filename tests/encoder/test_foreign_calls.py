@@ -33,9 +33,9 @@ def test_pairwise_similarities_are_the_diagonal(name) -> None:
     as_tensors = encoder.similarity_pairwise(torch.from_numpy(captions), torch.from_numpy(images))
     assert np.array_equal(as_tensors.numpy(), found)
     assert encoder.similarity_pairwise(captions[0], images[0]) == pytest.approx(expected[:1], abs=1e-6)
-    with pytest.raises(EncoderError, match="there are 4 captions and 3 images; expected as many of both"):
+    with pytest.raises(EncoderError, match="there are 4 first and 3 second vectors; expected as many of both"):
         encoder.similarity_pairwise(captions, images[:3])
-    with pytest.raises(EncoderError, match=r"images have the shape \(4, 7\)"):
+    with pytest.raises(EncoderError, match=r"the second vectors have the shape \(4, 7\)"):
         encoder.similarity_pairwise(captions, np.zeros((4, 7)))
 
 

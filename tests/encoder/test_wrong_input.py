@@ -91,10 +91,10 @@ def test_wrong_features_are_reported(encoder, features, message):
 
 
 def test_wrong_input_is_reported(encoder):
-    with pytest.raises(EncoderError, match=r"captions have the shape \(3, 11\); expected \(.., 12\)"):
+    with pytest.raises(EncoderError, match=r"the first vectors have the shape \(3, 11\); expected \(.., 12\)"):
         encoder.similarity(np.zeros((3, 11)), np.zeros((3, 12)))
-    with pytest.raises(EncoderError, match="images are <U1, not numbers"):
-        encoder.similarity(np.zeros((3, 12)), np.array(["a"] * 12))
+    with pytest.raises(EncoderError, match=r"the first vectors are <U5, not numbers\. Take the vectors of encode"):
+        encoder.similarity("a dog", np.zeros((3, 12)))
     with pytest.raises(EncoderError, match="is int, not a text"):
         encoder.known(3)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from typing import get_args
 
 import numpy as np
@@ -102,6 +103,16 @@ SEEDS = {
     kind: saved(Image.fromarray(gradient(24, 24)).convert(mode), kind)
     for kind, mode in {"GIF": "P", "WEBP": "RGBA", "TIFF": "CMYK"}.items() | dict.fromkeys(RGB_KINDS, "RGB").items()
 }
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "JPEG2000", "PNG"])
+def test_a_file_that_ends_in_its_header_is_named_as_damaged_or_truncated(kind: str) -> None:
+    """And no message of Python's about buffers and indices reaches the log."""
+    for length in range(13, 40):
+        with pytest.raises(RejectError) as caught:
+            decode(SEEDS[kind][:length], exif=False, max_pixels=LIMIT)
+        assert caught.value.reason in ("damaged", "truncated"), length
+        assert not re.search("buffer|index|no more images", caught.value.detail), length
 
 
 @settings(max_examples=150, deadline=None)

@@ -55,7 +55,7 @@ def test_any_table_that_csv_writes_is_read_back(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", r"a\.csv, line 1: has no column word \(it has: none\)"),
-        ("word;kind\na;b\n", r"a\.csv, line 1: has no column word \(.*\)\. Semicolons separate the cells"),
+        ("word;kind\na;b\n", r"a\.csv, line 1: has no column word \(it has: word;kind\)\. Semicolons separate"),
         ("word,x\na,b\n", r"has no column kind or class \(it has: word, x\)"),
         ("word,kind,word\na,b,c\n", "line 1: has word in 2 columns; expected one of each"),
         ("word,kind,class\na,b,c\n", "line 1: has kind in 2 columns: kind and class"),

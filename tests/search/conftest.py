@@ -8,7 +8,6 @@ from search_world import World
 
 from sightword.search.searcher import Searcher
 from sightword.search.thumbnails import open_pictures
-from sightword.search.uploads import UploadedPictures
 from sightword.search.web import Parts, create_app
 
 
@@ -24,14 +23,9 @@ def searcher(world) -> Searcher:
     return found
 
 
-@pytest.fixture(scope="session")
-def uploads(searcher) -> UploadedPictures:
-    return UploadedPictures(searcher.attributes, searcher.rows_of_files)
-
-
 @pytest.fixture
-def client(world, searcher, uploads):
-    parts = Parts(searcher, open_pictures(world.folder / "data/resized"), uploads, ["a <b>note</b>"], top=5)
+def client(world, searcher):
+    parts = Parts(searcher, open_pictures(world.folder / "data/resized"), ["a <b>note</b>"], top=5)
     return create_app(parts).test_client()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sightword.search.opening import open_search
+import sightword
 from sightword.search.searcher import Searcher
 from tools import search_strip
 
@@ -27,11 +27,7 @@ RIGHT = {
 
 @pytest.fixture(scope="module", params=RIGHT)
 def found(request) -> tuple[str, Searcher]:
-    searcher, _ = open_search(
-        request.param, Path(), None, weights=None, weights_folder=PHOTOGRAPHS, collection=PHOTOGRAPHS
-    )
-    searcher.read_pictures()
-    return request.param, searcher
+    return request.param, sightword.open_search(request.param, PHOTOGRAPHS)
 
 
 def test_sentences_find_their_photograph_first(found):

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,7 +138,7 @@ def test_a_language_alone(world, tmp_path, capsys):
     assert search("a", "--language", "de") == 1
     assert "no caption is in the language 'de'. The captions have no column `language`" in capsys.readouterr().err
     with pytest.raises(SearchError, match="without captions the languages are not known"):
-        open_search("models/encoder", Path(), None, weights=None, weights_folder=Path(), language="de")
+        open_search("models/encoder", features=world.features, language="de")
 
 
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
@@ -158,6 +157,14 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["data", "a"], "data: holds no encoder"),
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--collection", "none", "a"], "none: there is no such folder"),
+        (
+            ["models/encoder", "--collection", "models/encoder/SHA256SUMS", "a"],
+            "models/encoder/SHA256SUMS: is not a folder",
+        ),
+        (
+            ["models/encoder", "--serve", "--pictures", str(tmp_path / "text.txt"), "--port", "0"],
+            f"{tmp_path}/text.txt: is n",
+        ),
         (["models/encoder", "--collection", "models", "a"], "models: holds no picture files"),
         (["models/encoder", "--like", "scene-004.png", "--weights", "no"], "no: there is no such file of weights"),
         (["models/encoder", "a", "--features", "none.h5"], "none.h5: there are no features of pictures to search"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+import sightword
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import SearchError
 from sightword.features.tables.table import FeatureTable
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.search.opening import open_search
 from sightword.search.searcher import Searcher
 
 HASH = "0123456789abcdef" * 4
@@ -80,11 +82,36 @@ def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
     table = pq.read_table(world.folder / "data/captions/captions.parquet")
     splits = ["sealed" if split == "test" else split for split in table["split"].to_pylist()]
     pq.write_table(table.set_column(2, "split", pa.array(splits)), tmp_path / "captions.parquet")
-    options = {"weights": None, "weights_folder": tmp_path}
     encoder = str(world.folder / "models/encoder")
-    found, _ = open_search(encoder, world.features, tmp_path / "captions.parquet", **options)
+    found = sightword.open_search(encoder, features=world.features, captions=tmp_path / "captions.parquet")
     hidden = {
         picture for picture, split in zip(table["image_id"].to_pylist(), splits, strict=True) if split == "sealed"
     }
     assert {*found.catalogue.pictures} == {*world.table().image_ids} - hidden
     assert not hidden.intersection(picture for caption in found.catalogue.captions for picture in caption.pictures)
+
+
+def test_a_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "store"))
+    (tmp_path / "photos").mkdir()
+    names = [f"scene-00{number}.png" for number in (3, 4, 5)]
+    for name in names:
+        shutil.copy(world.files / name, tmp_path / "photos")
+    photos = sightword.open_search(str(world.folder / "models/encoder"), "~/photos")
+    table, ids = world.table(), photos.catalogue.pictures
+    assert sorted(ids) == names
+    expected = photos.encoder.encode_images(table.features[table.rows(ids)])
+    np.testing.assert_allclose(photos.vectors, expected, atol=1e-6)
+    hits = photos.pictures("a red circle").hits
+    scores = photos.encoder.similarity(photos.encoder.encode(["a red circle"]), photos.vectors)[0]
+    assert [hit.picture for hit in hits] == [ids[row] for row in np.argsort(-scores)]
+    assert [hit.score for hit in hits] == pytest.approx(sorted(scores, reverse=True), abs=1e-6)
+    photos.vectors[:] = 0
+    assert photos.pictures("a red circle").hits == hits
+
+
+@pytest.mark.parametrize("given", [{}, {"features": "f.h5", "collection": "."}, {"collection": ".", "split": "dev"}])
+def test_a_search_of_nothing_or_of_two_things_is_refused(given):
+    with pytest.raises(SearchError, match="expected one of collection and features"):
+        sightword.open_search("flickr8k", **given)

@@ -13,13 +13,13 @@ from sightword.errors import SearchError, WeightsError
 from sightword.search.uploads import UploadedPictures
 
 
-def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, uploads):
+def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, searcher):
     table = world.table()
     picture = table.image_ids[4]
     data = (world.files / picture).read_bytes()
-    assert np.array_equal(uploads.features(data), table.features[4])
-    assert uploads.row(data) == 4
-    assert uploads.row(data + b"x") is None
+    assert np.array_equal(searcher.uploads.features(data), table.features[4])
+    assert searcher.uploads.row(data) == 4
+    assert searcher.uploads.row(data + b"x") is None
 
 
 @pytest.mark.parametrize(
@@ -32,16 +32,16 @@ def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, uploads)
         (bomb(8000), "64000000|8000 x 8000"),
     ],
 )
-def test_a_file_that_is_not_a_picture_or_is_a_bomb_is_refused(uploads, data, what):
+def test_a_file_that_is_not_a_picture_or_is_a_bomb_is_refused(searcher, data, what):
     with pytest.raises(SearchError, match=what):
-        uploads.features(data)
+        searcher.uploads.features(data)
 
 
-def test_a_picture_that_would_grow_too_large_is_refused(uploads):
+def test_a_picture_that_would_grow_too_large_is_refused(searcher):
     buffer = io.BytesIO()
     Image.new("L", (1, 1_000_000)).save(buffer, "PNG")
     with pytest.raises(SearchError, match="would become 64 x"):
-        uploads.features(buffer.getvalue())
+        searcher.uploads.features(buffer.getvalue())
 
 
 @pytest.mark.parametrize(

@@ -90,12 +90,12 @@ def test_a_picture_of_the_collection_finds_captions(client, searcher):
     assert "scene-005.png" in answer.get_json()["todo"]
 
 
-def test_captions_are_shown_and_found_in_one_language(world, uploads):
+def test_captions_are_shown_and_found_in_one_language(world):
     captions = world.captions()
     spoken = replace(captions, languages=["en" if number == 0 else "de" for number in captions.captions])
     searcher = Searcher(world.encoder(), world.table(), spoken)
     searcher.read_captions()
-    client = create_app(Parts(searcher, None, uploads)).test_client()
+    client = create_app(Parts(searcher, None)).test_client()
     page = get(client, "/").get_data(as_text=True)
     assert all(f'<option value="{code}">{code} (' in page for code in ("de", "en"))
     for path in ("pictures?q=a+red+circle&", "some?"):
@@ -213,9 +213,9 @@ def test_pictures_are_shown_by_their_row(client, searcher):
         assert (image.format, min(image.size)) == ("WEBP", 64)
 
 
-def test_without_captions_or_pictures_it_still_searches(world, uploads):
+def test_without_captions_or_pictures_it_still_searches(world):
     bare = Searcher(world.encoder(), world.table())
-    client = create_app(Parts(bare, None, uploads)).test_client()
+    client = create_app(Parts(bare, None)).test_client()
     found = get(client, "/api/pictures?q=a").get_json()
     assert len(found["pictures"]) == 24
     assert not any(picture["captions"] or picture["shown"] for picture in found["pictures"])
@@ -227,9 +227,9 @@ def test_without_captions_or_pictures_it_still_searches(world, uploads):
     assert get(client, "/").status_code == 200
 
 
-def test_the_answer_says_while_captions_are_still_being_read(world, uploads):
+def test_the_answer_says_while_captions_are_still_being_read(world):
     fresh = Searcher(world.encoder(), world.table(), world.captions())
-    client = create_app(Parts(fresh, None, uploads)).test_client()
+    client = create_app(Parts(fresh, None)).test_client()
     found = get(client, "/api/picture?picture=scene-001.png").get_json()
     assert (found["read"], found["captions"]) == (0, [])
     fresh.read_captions()
@@ -249,7 +249,7 @@ def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_
         image.save(buffer, "BMP")
     for _ in range(3):
         fresh = Searcher(world.encoder(), world.table(), world.captions())
-        app = create_app(Parts(fresh, None, UploadedPictures(fresh.attributes, {}), top=5))
+        app = create_app(Parts(fresh, None, top=5))
         reader = threading.Thread(target=keep_reading, args=[fresh, threading.Event()])
         reader.start()
         with ThreadPoolExecutor(3) as pool:
@@ -264,7 +264,7 @@ def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_
         assert fresh.captions_read == len(fresh.catalogue.captions)
 
 
-def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(world, uploads, monkeypatch, caplog):
+def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(world, monkeypatch, caplog):
     fresh = Searcher(world.encoder(), world.table(), world.captions())
     encode, calls = SentenceEncoder.encode, []
 
@@ -279,17 +279,15 @@ def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(wo
     reader = threading.Thread(target=keep_reading, args=[fresh, threading.Event()], kwargs={"pause": 0.01})
     reader.start()
     reader.join(30)
-    assert (
-        get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()["captions"]["read"] == 25
-    )
+    assert get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()["captions"]["read"] == 25
     assert "failed at 10 of 25 (RuntimeError: no luck); trying again" in caplog.text
     assert fresh.problem == ""  # captions are read again
     assert len(calls) == 5
 
 
-def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, uploads, monkeypatch):
+def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, monkeypatch):
     monkeypatch.setattr(Searcher, "pictures", lambda *_: 1 / 0)
-    app = create_app(Parts(searcher, None, uploads))
+    app = create_app(Parts(searcher, None))
     answer = get(app.test_client(), "/api/pictures?q=a")
     assert answer.status_code == 500
     assert "ZeroDivision" not in json.dumps(answer.get_json())
@@ -340,7 +338,7 @@ def test_tables_are_csv_that_quotes_what_needs_it(client, searcher):
     assert get(client, "/api/pictures.csv?q=").status_code == 422
 
 
-def test_the_page_says_why_search_by_picture_is_off(world, searcher):
+def test_the_page_says_why_search_by_picture_is_off(searcher, monkeypatch):
     precomputed = {"backbone": "", "origin": f"precomputed: mine.npy (sha256 {'0' * 64})"}
     for known, state, said in (
         (
@@ -350,7 +348,8 @@ def test_the_page_says_why_search_by_picture_is_off(world, searcher):
         ),
         (searcher.rows_of_files, "", "Search by picture takes copies of its pictures."),
     ):
-        client = create_app(Parts(searcher, None, UploadedPictures(precomputed, known))).test_client()
+        monkeypatch.setattr(searcher, "uploads", UploadedPictures(precomputed, known))
+        client = create_app(Parts(searcher, None)).test_client()
         page = get(client, "/").get_data(as_text=True)
         button = page[page.index('<button id="pick"') :].partition(">")[0]
         assert ("disabled" in button) == (state == "disabled")
@@ -358,7 +357,7 @@ def test_the_page_says_why_search_by_picture_is_off(world, searcher):
         assert "0" * 64 not in page
 
 
-def test_a_folder_is_searched_while_its_pictures_are_read(world, uploads, tmp_path):
+def test_a_folder_is_searched_while_its_pictures_are_read(world, tmp_path):
     files = ["scene-003.png", "scene-004.png", "scene-005.png"]
     for name in files:
         shutil.copy(world.files / name, tmp_path)
@@ -370,7 +369,7 @@ def test_a_folder_is_searched_while_its_pictures_are_read(world, uploads, tmp_pa
         store=Store(tmp_path / ".store"),
     )
     fresh = Searcher(world.encoder(), place)
-    client = create_app(Parts(fresh, open_pictures(tmp_path), uploads)).test_client()
+    client = create_app(Parts(fresh, open_pictures(tmp_path))).test_client()
     assert "4 pictures" in get(client, "/").get_data(as_text=True)
     assert get(client, "/api/pictures?q=a").get_json()["pictures"] == []
     assert get(client, "/api/some").get_json() == {"of": 0, "pictures": []}
@@ -383,12 +382,12 @@ def test_a_folder_is_searched_while_its_pictures_are_read(world, uploads, tmp_pa
     assert get(client, "/api/picture?picture=scene-004.png").get_json()["picture"]["id"] == "scene-004.png"
 
 
-def test_a_folder_whose_pictures_are_all_damaged_is_told_once(world, uploads, tmp_path, caplog):
+def test_a_folder_whose_pictures_are_all_damaged_is_told_once(world, tmp_path, caplog):
     (tmp_path / "broken.png").write_bytes(b"no picture")
     network, store = NamedNetwork(world.encoder().notes["features"]), Store(tmp_path / ".store")
     fresh = Searcher(world.encoder(), PictureFolder(tmp_path, network, device=torch.device("cpu"), store=store))
     keep_reading(fresh, threading.Event(), pause=3600)
-    progress = get(create_app(Parts(fresh, None, uploads)).test_client(), "/api/progress").get_json()
+    progress = get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()
     assert (progress["pictures"], progress["unusable"]) == ({"read": 0, "left": 0}, 1)
     assert "none of its pictures can be used" in progress["problem"]
     assert caplog.text.count("none of its pictures") == 1
