@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -118,7 +118,7 @@ class Baseline:
         """
         inputs, tracked = self.inputs(runs), self._tracked()
         self._check_tracked(inputs, tracked)
-        self._check_beside({name for run in runs for name in run.params.get("select", {}).get("beside", [])}, tracked)
+        self._check_encoders({path: key for run in runs for path, key in _encoders(run.params)}, tracked)
         if not committed:
             self.check_committed(inputs, todo="Commit them, or leave them out with --committed.")
 
@@ -163,17 +163,17 @@ class Baseline:
                 todo=f"\n{todo}",
             )
 
-    def _check_beside(self, names: Collection[str], tracked: Collection[str]) -> None:
-        """Check that the clones will have the encoders of ``select.beside``; SweepError otherwise."""
-        for path in sorted(f"{BESIDE}/{name}" for name in names):
+    def _check_encoders(self, keys: Mapping[str, str], tracked: Collection[str]) -> None:
+        """Check that the clones will have the encoders of some paths, each of a parameter; SweepError otherwise."""
+        for path, key in sorted(keys.items()):
             place = self.project / path
             if place.is_dir() and not (place / "encoder.json").is_file():
-                raise SweepError("is no folder of an encoder (select.beside)", where=path)
+                raise SweepError(f"is no folder of an encoder ({key})", where=path)
             if not _overlaps(path, tracked):
                 what = "tracked by neither git nor DVC" if place.is_dir() else "does not exist"
                 copy = "" if place.is_dir() else "Copy models/encoder of the other training run there. "
                 todo = f"{copy}Run `dvc add {path}`, and commit."
-                raise SweepError(f"{what} (select.beside)", where=path, todo=todo)
+                raise SweepError(f"{what} ({key})", where=path, todo=todo)
 
     def executed(self, stages: Sequence[str], settings: Mapping[str, Any]) -> set[str]:
         """Return the stages that an experiment may run, of all pipelines: the given ones, and those that feed them.
@@ -224,6 +224,15 @@ def find_baseline(project: Path, folder: str = "") -> Baseline:
         what = f"has no commit that experiments could start from ({error.what})"
         raise SweepError(what, where=project, todo="Run `git init`, if not done, `git add` and `git commit`.") from None
     return Baseline(root, project.resolve(), commit, folder)
+
+
+def _encoders(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path of each encoder of another training run, and the parameter that names it."""
+    for name in params.get("select", {}).get("beside", []):
+        yield f"{BESIDE}/{name}", "select.beside"
+    train = params.get("train", {})
+    if train.get("start"):
+        yield f"{train['encoders']}/{train['start']}", "train.start"
 
 
 def _matters(path: str, inputs: Collection[str]) -> bool:

@@ -99,7 +99,8 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
 def _todo(names: Sequence[str]) -> str | None:
     """Return how files with captions of other forms become a corpus."""
     endings = {Path(name).suffix.lower() for name in names}
-    if ".txt" in endings and endings.intersection(PICTURE_SUFFIXES):
+    pictures = {Path(name).stem for name in names if name.lower().endswith(PICTURE_SUFFIXES)}
+    if any(name.endswith(".txt") and Path(name).stem in pictures for name in names):
         return "Pack pictures with a text file each into a tar: `mkdir own && tar -cf own/own.tar -C FOLDER .`."
     if endings.intersection({".json", ".jsonl", ".xlsx", ".xls"}):
         return "Write a table with the columns image and caption, for instance by `DataFrame.to_csv` of pandas."

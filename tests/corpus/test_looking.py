@@ -113,6 +113,7 @@ def test_a_folder_without_captions_is_refused_with_what_it_has(folder: Path) -> 
     ):
         look(folder)
     (folder / "metadata.jsonl").write_text("{}")
+    (folder / "README.txt").write_text("Pictures of our own")
     with pytest.raises(CorpusError, match=r"metadata\.jsonl\); .* Write a table with the columns image and caption"):
         look(folder)
     (folder / "Images/0.txt").write_text("Caption 0")

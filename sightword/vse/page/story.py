@@ -85,7 +85,9 @@ def chips(run: RunNumbers) -> list[str]:
     width = run.select.get("lexical")
     lexical = f"joined with {counted(int(width), 'number')} of weighted n-grams" if is_number(width) else ""
     parameters, epochs = (_counted(train, name) for name in ("parameters", "epochs"))
-    return [kind, parameters, epochs, control(training).removesuffix("."), seen, compared, evaluated, beside, lexical]
+    start = f"started from the encoder {name}" if (name := training.get("start")) else ""
+    controlled = control(training).removesuffix(".")
+    return [kind, parameters, epochs, start, controlled, seen, compared, evaluated, beside, lexical]
 
 
 def facts(run: RunNumbers) -> dict[str, Mapping[str, Any]]:

@@ -66,7 +66,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     """
     encoder, vocabulary = choice.encoder, choice.encoder.vocabulary
     own, *others = _trainings(encoder)
-    features = encoder.notes.get("features", {})
+    features, start = encoder.notes.get("features", {}), encoder.notes.get("training", {}).get("start")
     members, unit, longest = len(own.parts), vocabulary.unit, f"{max(training.tokens):,}"
     weights = _weights(own)
     others_too = (
@@ -84,14 +84,17 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         known = f"{len(vocabulary.tokens)} characters: {_shown(vocabulary.tokens)}"
         reads, limit = "character by character", _OF_CHARACTERS
     else:
-        known = f"{len(vocabulary.tokens):,} words, those of its training captions"
+        known = f"{len(vocabulary.tokens):,} words, those of {f'`{start}`' if start else 'its training captions'}"
         reads, limit = "word by word", _OF_WORDS
     learned = "the language of its captions"
     if len(training.languages) > 1:
         learned = f"the languages of its captions ({', '.join(training.languages)})"
+    if start:
+        learned, limit = f"{learned}, what `{start}` had learned,", _OF_START.format(start)
     kept = control(encoder.notes.get("training", {}))
     more = ", and on captions of other pictures" if training.beside else ""
-    data = f"\n\n> **{kept}**\n" if kept else f" It was trained only on pictures and their captions{more}.\n"
+    began = f"It started from the encoder `{start}`, and was trained" if start else "It was trained only"
+    data = f"\n\n> **{kept}**\n" if kept else f" {began} on pictures and their captions{more}.\n"
     title, opening = "A sentence encoder that learned from pictures", _OPENING.format(encoder.width) + data
     pictures = f"{encoder.features_width} features of an image network, and a linear map"
     scores = _SCORES.format(
@@ -320,6 +323,7 @@ _OF_CHARACTERS = """\
 - No word list went into it: a word is what its spelling and the pictures made of it. Words that are
   spelled alike are often taken for each other, and one that the captions lack is a guess."""
 _OF_WORDS = "- No dictionary and no other text went into it: it knows of a word what pictures showed with it."
+_OF_START = "- All that the encoder `{}` learned from went into it too, and the terms of that with it."
 _POOLINGS = {
     "attention": "with attention over the states",
     "max": "of which the largest value over time is taken",

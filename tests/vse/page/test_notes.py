@@ -55,6 +55,13 @@ def test_long_hashes_are_left_out(run: RunNumbers) -> None:
     assert "features computed elsewhere" in chips(other)
 
 
+def test_the_encoder_that_training_started_from_is_reported(run: RunNumbers) -> None:
+    training = {**run.training, "start": "seen"}
+    other = replace(run, description={**run.description, "training": training})
+    assert "started from the encoder seen" in chips(other)
+    assert "started from" not in str(chips(run))
+
+
 def test_another_similarity_than_the_cosine_is_reported(run: RunNumbers) -> None:
     assert "cosine" not in str(chips(replace(run, description={**run.description, "similarity": "cosine"})))
     assert "dot product of captions and pictures, cosine of sentences" in chips(run)

@@ -49,6 +49,20 @@ def test_a_control_is_told(change, said):
     assert "A control" not in card(training=dict.fromkeys(change, "real"))
 
 
+def test_an_encoder_that_training_started_from_is_told_in_place_of_captions_alone():
+    own = ("It was trained only on pictures", "and no other", "No word list")
+    text = card(training={"start": "seen"})
+    assert "It started from the encoder `seen`, and was trained on pictures" in text
+    assert "All that the encoder `seen` learned from" in text
+    assert "the language of its captions, what `seen` had learned, and no other" in text
+    assert own[0] not in text
+    assert own[2] not in text
+    words = card(training={"start": "seen"}, unit="word")
+    assert "words, those of `seen`" in words
+    assert "No dictionary" not in words
+    assert all(one in card() for one in own)
+
+
 def test_the_table_has_recall_with_its_interval():
     choice, amount = made()
     text = model_card(choice, SelectSettings(), amount)
