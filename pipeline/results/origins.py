@@ -16,7 +16,7 @@ from sightword.messages import flat
 
 RAW = "data/raw"
 """The folder of the data sets."""
-SHARED = ("beside", "entailment", "features", "hypernyms", "ratings", "starts", "text", "word_vectors")
+SHARED = ("beside", "entailment", "features", "hypernyms", "pretrained", "ratings", "starts", "text", "word_vectors")
 """The folders in it of which a stage reads what its own parameters name; of any other one it reads all."""
 _NOTES = ("README.md", ".gitignore", "*.dvc")
 """Files beside data that no stage reads."""

@@ -219,6 +219,6 @@ def test_the_inputs_of_entailment(project, repository: Path) -> None:
 
 def test_the_encoder_that_training_starts_from(project) -> None:
     project.edit("params.yaml", "start: null", "start: mine")
-    assert only(project.check(check_weights), "problem").what == "train.start: data/raw/starts/mine does not exist"
-    (project.folder / "data/raw/starts/mine").mkdir()
+    assert only(project.check(check_weights), "problem").what == "train.start: data/raw/pretrained/mine does not exist"
+    (project.folder / "data/raw/pretrained/mine").mkdir()
     assert states(project.check(check_weights)) == {"ok"}

@@ -143,19 +143,19 @@ def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_rea
 
 
 def test_the_encoder_that_training_starts_from_is_there(project):
-    (project.folder / "data/raw/starts").mkdir(parents=True)
-    project.write("data/raw/starts/README.md", "")
+    (project.folder / "data/raw/pretrained").mkdir(parents=True)
+    project.write("data/raw/pretrained/README.md", "")
     project.commit()
 
     def check_start(name):
-        start = {"start": name, "encoders": "data/raw/starts"}
+        start = {"start": name, "encoders": "data/raw/pretrained"}
         wanted = [replace(run, params={**run.params, "train": run.params["train"] | start}) for run in runs(project)]
         baseline.find_baseline(project.folder).check_inputs(wanted, committed=False)
 
     check_start(None)
-    with pytest.raises(SweepError, match=r"^data/raw/starts/seen: does not exist \(train\.start\)\. Copy"):
+    with pytest.raises(SweepError, match=r"^data/raw/pretrained/seen: does not exist \(train\.start\)\. Copy"):
         check_start("seen")
-    project.write("data/raw/starts/seen.dvc", "outs:\n- {path: seen, md5: 0123456789abcdef0123456789abcdef.dir}\n")
+    project.write("data/raw/pretrained/seen.dvc", "outs:\n- {path: seen, md5: 0123456789abcdef0123456789abcdef.dir}\n")
     project.commit()
     check_start("seen")  # DVC fetches it
 

@@ -27,9 +27,9 @@ def settings(**values):
 
 
 def put_start(members=1, **model):
-    """Save an untrained encoder, whose vocabulary is not that of the captions, as data/raw/starts/seen."""
+    """Save an untrained encoder, whose vocabulary is not that of the captions, as data/raw/pretrained/seen."""
     encoder = small_encoder.made(small_encoder.ModelSettings(**(GRU | model)), members=members)
-    encoder.save("data/raw/starts/seen")
+    encoder.save("data/raw/pretrained/seen")
     return encoder
 
 
@@ -88,12 +88,12 @@ def test_without_a_start_nothing_is_noted_of_starts(project):
 @pytest.mark.parametrize(
     ("start", "wanted", "message"),
     [
-        ({}, {"start": "sen"}, r"data/raw/starts/sen: start 'sen' is no folder of an encoder; expected seen"),
-        ({"members": 2}, {}, r"data/raw/starts/seen: has 2 networks; expected one, to train on"),
+        ({}, {"start": "sen"}, r"data/raw/pretrained/sen: start 'sen' is no folder of an encoder; expected seen"),
+        ({"members": 2}, {}, r"data/raw/pretrained/seen: has 2 networks; expected one, to train on"),
         (
             {},
             {"hidden": 9},
-            r"data/raw/starts/seen: has train\.hidden 6; expected train\.hidden 9\. Set these parameters to ",
+            r"data/raw/pretrained/seen: has train\.hidden 6; expected train\.hidden 9\. Set these parameters to ",
         ),
         (
             NGRAMS,

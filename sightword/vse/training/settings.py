@@ -18,7 +18,7 @@ class TrainSettings(ModelSettings):
     starts, such as one that was trained on other pictures; null: random weights. Its network must have these parameters
     from embedding to ngram_buckets, except for its similarity, and ``captions.unit``; the parameters of captions from
     unicode to min_count are not used. The map of the pictures starts at random."""
-    encoders: str = "data/raw/starts"
+    encoders: str = "data/raw/pretrained"
     """A folder with saved encoders, each in a folder of its own, from which training can start."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""

@@ -164,7 +164,7 @@ def test_ranks_that_start_from_an_encoder_find_what_one_process_finds(project, r
 
     write_project(repository, **settings)
     first = trained(1)
-    first.save("data/raw/starts/seen")
+    first.save("data/raw/pretrained/seen")
     write_project(repository, **settings, start="seen")
     texts = ["red dog", "two kids play near a boat"]
     wanted = trained(1).encode(texts)
