@@ -94,7 +94,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
         with atomic_folder("models/snapshots") as folder:
             epochs = copy_snapshots(checkpoint.folder, folder, settings.epochs)
             Snapshots(
-                folder, {epoch: recall[epoch] for epoch in epochs}, settings.noted(), origin,
+                folder, {epoch: recall[epoch] for epoch in epochs}, parameters, origin,
                 training.features.shape[1], hashes["captions"], vocabulary,
             ).write_index()  # fmt: skip
         with atomic_folder(CURVES) as folder:

@@ -170,7 +170,8 @@ class FinishedRun:
                 if not self._is_described(entry, described, one):
                     what = f"the stage {entry.name} ran with another command, dependency, parameter or output than it "
                     what += f"has in the commit {public[:7]}"
-                    raise LineageError(what, where=one.dvc_yaml, todo=COMMIT)
+                    todo = "Commit and push the file of the run, or run the pipeline again with that of the commit."
+                    raise LineageError(what, where=one.dvc_yaml, todo=todo)
 
     def _is_described(self, entry: Entry, described: Mapping[str, Any], pipeline: Pipeline) -> bool:
         """Return whether an entry has the command, the names of parameters, and the paths of a stage."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_project import PICTURES, write_corpus, write_pictures
+from small_project import PICTURES, begin, write_corpus, write_pictures
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, SetupError, TrainingError
@@ -30,11 +30,7 @@ def finished(tmp_path_factory):
     """A project whose stages captions, train and select have run."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("SIGHTWORD_DEVICE", "cpu")
-        patch.setenv("SIGHTWORD_THREADS", "1")
-        write_corpus()
-        write_pictures()
+        begin(folder, patch)
         train.work(SETTINGS)
         select.work(SelectSettings())
     return folder

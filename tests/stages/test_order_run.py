@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from small_project import write_corpus, write_pictures
+from small_project import begin
 
 from sightword import score
 from sightword.captions.settings import CaptionsSettings
@@ -26,11 +26,7 @@ from stages import retrieval, select, train
 
 @pytest.mark.parametrize("similarity", ["order", "reversed_order"])
 def test_an_encoder_trained_by_an_order_is_selected_and_scored_by_it(tmp_path, monkeypatch, similarity):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
-    write_corpus(settings=CaptionsSettings(unit="word"))
-    write_pictures()
+    begin(tmp_path, monkeypatch, CaptionsSettings(unit="word"))
     train.work(
         TrainSettings(
             embedding=4, hidden=6, bidirectional=False, pooling="last", similarity=similarity, reduction="sum",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_encoder
-from small_project import write_corpus, write_pictures
+from small_project import begin, write_corpus, write_pictures
 
 from sightword.captions.settings import CaptionsSettings
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -35,12 +35,7 @@ def put_start(members=1, **model):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
-    write_corpus()
-    write_pictures()
-    return tmp_path
+    return begin(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("model", [GRU, NGRAMS], ids=lambda model: model["cell"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_project import write_corpus, write_pictures
+from small_project import begin
 
 from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -26,12 +26,7 @@ OTHER = TrainSettings(cell="ngrams", embedding=6, longest_ngram=3, ngram_buckets
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
-    write_corpus()
-    write_pictures()
-    return tmp_path
+    return begin(tmp_path, monkeypatch)
 
 
 def outputs() -> dict[str, bytes]:

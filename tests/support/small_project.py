@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sightword.captions.settings import CaptionsSettings
 from sightword.corpus.cleaning import clean
@@ -19,6 +21,16 @@ WORDS = ("red", "green", "dog", "cat", "runs")
 
 def name(number: int) -> str:
     return f"{number:02d}.jpg"
+
+
+def begin(folder: Path, patch: pytest.MonkeyPatch, settings: CaptionsSettings | None = None) -> Path:
+    """Go into a folder, write the corpus and the features, and set the stages to one thread of the CPU."""
+    patch.chdir(folder)
+    patch.setenv("SIGHTWORD_DEVICE", "cpu")
+    patch.setenv("SIGHTWORD_THREADS", "1")
+    write_corpus(settings=settings)
+    write_pictures()
+    return folder
 
 
 def write_corpus(*, without: tuple[str, ...] = (), settings: CaptionsSettings | None = None) -> None:

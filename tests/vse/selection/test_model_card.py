@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from small_card import head, made
-from small_project import write_corpus, write_pictures
+from small_project import begin
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SemanticsError
@@ -133,11 +133,7 @@ def test_tables_have_equal_rows_and_the_same_choice_gives_the_same_bytes():
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """A folder with small tables of captions and features."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
-    write_corpus()
-    write_pictures()
+    begin(tmp_path, monkeypatch)
 
 
 @pytest.mark.usefixtures("small")
