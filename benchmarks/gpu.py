@@ -201,7 +201,7 @@ def scoring(arguments: argparse.Namespace) -> dict[str, Any]:
     images, captions = (np.abs(random.normal(size=(count, width))) for count in (pictures, 5 * pictures))
     owners, sides = np.repeat(np.arange(pictures), 5), {}
     for similarity in ("cosine", "order"):
-        sides[f"ranks, {similarity}"] = lambda how=similarity: rank(images, captions, owners, how, device=device)
+        sides[f"ranks, {similarity}"] = lambda how=similarity: rank(captions, images, owners, how, device=device)
     rows = peers.texts(arguments.data, 30 if arguments.tiny else 5000)
     shape = ModelSettings(**({"hidden": 8, "attention": 4} if arguments.tiny else {})).shape
     network = CaptionEncoder(peers.TOKENS, shape).to(device).eval()

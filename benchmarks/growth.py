@@ -249,7 +249,7 @@ def ranks(who: str, count: int) -> Iterator[None]:
     values = random.standard_normal((count, WIDTH), np.float32)
     yield
     if who == "ours":
-        rank(pictures, values, owner)
+        rank(values, pictures, owner)
         return
     images = torch.nn.functional.normalize(torch.from_numpy(pictures))
     best, ranked = torch.full((len(pictures),), -torch.inf), torch.empty(count, dtype=torch.int64)

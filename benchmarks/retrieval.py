@@ -118,11 +118,11 @@ def seconds(work: Callable[[], object]) -> tuple[float, object]:
 def against_published(rounds: int) -> dict[str, float]:
     images, captions, owner = embeddings(1000, 5000, 2048, np.float64)
     repeated = np.repeat(images, EACH, axis=0)
-    score(images[:100], captions[:500], owner[:500])
+    score(captions[:500], images[:100], owner[:500])
     ratios, ours = [], []
     for number in range(rounds):
         before, expected = seconds(lambda: published(repeated, captions))
-        after, found = seconds(lambda: score(images, captions, owner))
+        after, found = seconds(lambda: score(captions, images, owner))
         for direction, scores in expected.items():
             for name, value in scores.items():
                 assert abs(found[direction][name] - value) < 1e-9, (direction, name, found[direction][name], value)
@@ -144,7 +144,7 @@ def against_plain(rounds: int) -> dict[str, float]:
     images, captions, owner = embeddings(1000, 5000, 1024, np.float32)
     works = {
         "plain": lambda _: plain(images, captions, owner),
-        "ours": lambda _: rank(images, captions, owner).caption_to_image,
+        "ours": lambda _: rank(captions, images, owner).caption_to_image,
     }
     return {"plain_cost": costs(in_turn(works, rounds, warm=1), "ranks")["ours"][2]}
 
@@ -163,9 +163,9 @@ def order_against_cosine(captions_count: int, rounds: int) -> dict[str, float | 
     few = captions_count // 4
     costs, plain, times = [], [], {}
     for number in range(rounds):
-        times = {name: seconds(lambda name=name: rank(images, captions, owner, name))[0] for name in SIMILARITIES}
+        times = {name: seconds(lambda name=name: rank(captions, images, owner, name))[0] for name in SIMILARITIES}
         costs.append(times["order"] / times["cosine"])
-        part = images[:few], captions[:few], np.arange(few)
+        part = captions[:few], images[:few], np.arange(few)
         fast = seconds(lambda part=part: rank(*part))[0]
         with mock.patch.object(similarities, "compiled", return_value=None):
             slow = seconds(lambda part=part: rank(*part, "order"))[0]
@@ -191,7 +191,7 @@ def peak(similarity: str, threads: int) -> dict[str, float]:
     images, captions, owner = embeddings(5000, 25_000, 2048, np.float32)
     # Making them took some memory that is given back: what is held now counts, not the most so far.
     held = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    took, ranks = seconds(lambda: rank(images, captions, owner, similarity, top=10))
+    took, ranks = seconds(lambda: rank(captions, images, owner, similarity, top=10))
     entry([ranks])
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"extra_mb": round((most - held) / 1e6, 1), "seconds": round(took, 2)}
@@ -212,7 +212,7 @@ def apart(similarity: str, threads: int) -> dict[str, float]:
 
 def stream(captions_count: int) -> dict[str, float | bool]:
     images, captions, owner = embeddings(captions_count // EACH, captions_count, 64, np.float32)
-    took = seconds(lambda: rank(images, captions, owner))[0]
+    took = seconds(lambda: rank(captions, images, owner))[0]
     rate = len(images) * len(captions) / took
     minutes = 1e6 * 2e5 / rate / 60
     whole = captions_count == 1_000_000

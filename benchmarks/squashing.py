@@ -96,7 +96,7 @@ def pairs_of(rows: NDArray[np.int64], features: Singles, texts: list[list[str]],
 
 def found(images: Singles, captions: Singles, owner: NDArray[np.int64]) -> Doubles:
     """Return for each picture the share of its captions that find it among ten, and whether it finds one, (N, 2)."""
-    ranks = rank(images, captions, owner)
+    ranks = rank(captions, images, owner)
     shares = np.bincount(owner, ranks.caption_to_image <= 10) / np.bincount(owner)
     return np.stack([shares, ranks.image_to_caption <= 10], axis=1)
 

@@ -68,7 +68,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     if not encoder.features_width:
         sentences = encoder.encode(split.texts, batch_size=settings.batch_size, max_length=LONGEST)
         about = split.image_of_caption, split.languages, encoder.similarity_name
-        across = languages_entries(None, sentences, *about, device=device)
+        across = languages_entries(sentences, None, *about, device=device)
         if across:
             enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
         _skip(settings, across)

@@ -292,7 +292,7 @@ def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Names
         dev = pair(read_features(features), read_captions(table), "dev")
         for name, one in (("whole", encoder), (f"{arguments.axes} axes", short)):
             found = score(
-                *(one.encode_images(dev.features), one.encode(dev.texts), dev.image_of_caption, one.similarity_name)
+                *(one.encode(dev.texts), one.encode_images(dev.features), dev.image_of_caption, one.similarity_name)
             )
             r10 = " and ".join(f"{found[way]['r10']:.1f}" for way in ("caption_to_image", "image_to_caption"))
             print(f"{name}: R@10 on dev {r10} (caption to image, image to caption)")

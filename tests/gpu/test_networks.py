@@ -145,7 +145,7 @@ def test_ranks_are_those_of_a_cpu(gpu, similarity):
     images, captions = random.random((60, 40)), random.random((300, 40))
     images[7], captions[5] = images[8], captions[6]  # ties
     owners = np.arange(300) // 5
-    one, other = (rank(images, captions, owners, similarity, device=device) for device in (torch.device("cpu"), gpu))
+    one, other = (rank(captions, images, owners, similarity, device=device) for device in (torch.device("cpu"), gpu))
     assert all(
         np.array_equal(getattr(one, name), getattr(other, name)) for name in ("caption_to_image", "image_to_caption")
     )

@@ -50,11 +50,11 @@ def test_without_a_compiler_plain_operations_give_the_same_ranks(monkeypatch, ca
 
     random = np.random.default_rng(1)
     images, captions = random.random((20, 6)), random.random((40, 6))
-    expected = rank(images, captions, np.tile(np.arange(20), 2), "order")
+    expected = rank(captions, images, np.tile(np.arange(20), 2), "order")
     monkeypatch.setattr(penalty, "_WORTH_COMPILING", 0)
     monkeypatch.setattr(torch, "compile", lambda *_, **__: no_compiler)
     with caplog.at_level(logging.DEBUG, logger=penalty.__name__):
-        plain = rank(images, captions, np.tile(np.arange(20), 2), "order")
+        plain = rank(captions, images, np.tile(np.arange(20), 2), "order")
     assert f"no kernel could be compiled ({error})" in caplog.text
     np.testing.assert_array_equal(plain.caption_to_image, expected.caption_to_image)
     np.testing.assert_array_equal(plain.image_to_caption, expected.image_to_caption)

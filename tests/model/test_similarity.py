@@ -134,8 +134,8 @@ def test_training_and_scoring_mean_the_same_by_every_name(name):
     captions, images = unit(rows(12), name), unit(rows(6, seed=1), name)
     owner = np.repeat(np.arange(6), 2)
     ours = scores(captions, images, name).numpy()
-    top = rank(images.numpy(), captions.numpy(), owner, name, top=6).top_images
+    top = rank(captions.numpy(), images.numpy(), owner, name, top=6).top_images
     assert np.allclose(np.take_along_axis(ours, top.candidate, axis=1), top.score, rtol=1e-6, atol=1e-9)
     right = ours[np.arange(12), owner][:, None]
     expected = 100 * ((ours >= right).sum(axis=1) == 1).mean()
-    assert score(images.numpy(), captions.numpy(), owner, name)["caption_to_image"]["r1"] == pytest.approx(expected)
+    assert score(captions.numpy(), images.numpy(), owner, name)["caption_to_image"]["r1"] == pytest.approx(expected)

@@ -78,7 +78,7 @@ def test_answers_are_those_of_the_stage_retrieval(similarity, holds):
     pictures = np.abs(random.normal(size=(2000, 300))).astype(np.float32)
     pictures[1000:1010] = pictures[17]
     captions = np.abs(pictures + random.normal(scale=0.5, size=pictures.shape)).astype(np.float32)
-    found = rank(pictures, captions, np.arange(2000), similarity, top=10)
+    found = rank(captions, pictures, np.arange(2000), similarity, top=10)
     top = found.top_images if holds == "pictures" else found.top_captions
     ours = index(pictures if holds == "pictures" else captions, similarity, holds, threads=2)
     queries = captions if holds == "pictures" else pictures

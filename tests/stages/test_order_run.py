@@ -48,7 +48,7 @@ def test_an_encoder_trained_by_an_order_is_selected_and_scored_by_it(tmp_path, m
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts)
     assert (images >= 0).all()
     assert (captions >= 0).all()
-    wanted = score(images, captions, dev.image_of_caption, similarity)
+    wanted = score(captions, images, dev.image_of_caption, similarity)
     found = json.loads(Path("metrics/retrieval.json").read_text())
     assert found.keys() == {"dev"}
     assert found["dev"].keys() == {"full", "composition"}

@@ -28,7 +28,7 @@ def made(*, unit="character", features=FEATURES, training=None, **change) -> tup
     notes = {"epochs": [8, 4], "training": training or {"margin": 0.2, "clip_images": None}, "features": features}
     encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape), notes=notes)
     captions = torch.randn(40, 12, generator=torch.Generator().manual_seed(1)).numpy()
-    ensemble = score(captions[::2], captions, torch.arange(40).numpy() // 2)
+    ensemble = score(captions, captions[::2], torch.arange(40).numpy() // 2)
     amount = Amount(20, 40, [len(vocabulary.encode(text)) for text in TEXTS])
     return Choice(encoder, [8, 4], {4: 61.25, 8: 63.5}, {4: 61.25, 8: 63.5}, ensemble, 64.0), amount
 

@@ -57,7 +57,7 @@ def composition_entry(
     count = np.bincount(right[0])
 
     def ranks(queries: NDArray[np.float32], by: str) -> NDArray[np.int64]:
-        return rank_best(images, queries, right, by, device=device)
+        return rank_best(queries, images, right, by, device=device)
 
     alone = [ranks(operands[:, place], similarity) for place in (0, 1)]
     return {

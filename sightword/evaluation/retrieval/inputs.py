@@ -82,14 +82,14 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ScoringError(f"is no array of numbers ({error})", where=name) from None
 
 
-def owners(values: ArrayLike, images: Embeddings, captions: Embeddings) -> NDArray[np.int64]:
+def owners(values: ArrayLike, captions: Embeddings, images: Embeddings) -> NDArray[np.int64]:
     """Return the (M,) rows of the captions' pictures as whole numbers.
 
     Raises:
         ScoringError: the sides have different dimensions, a caption has no picture, or a picture has no caption.
     """
     if images.dimensions != captions.dimensions:
-        what = f"pictures have {images.dimensions} dimensions, captions {captions.dimensions}"
+        what = f"captions have {captions.dimensions} dimensions, pictures {images.dimensions}"
         raise ScoringError(what, expected="the same number of dimensions")
     owner = _array(values, "image_of_caption")
     if owner.shape != (len(captions),) or owner.dtype.kind not in "iu":

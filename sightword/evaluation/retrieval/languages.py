@@ -17,8 +17,8 @@ from sightword.statistics.inference import proportion_interval
 
 
 def languages_entries(
-    images: NDArray[np.generic] | None,
     sentences: NDArray[np.generic],
+    images: NDArray[np.generic] | None,
     owners: NDArray[np.int64],
     languages: Sequence[str],
     similarity: str,
@@ -28,8 +28,8 @@ def languages_entries(
     """Return the entries of ``metrics/retrieval.json`` by language; empty for captions of one language.
 
     Args:
-        images: (N, D) the pictures' embeddings; None for an encoder without any: recall across languages alone.
         sentences: (M, D) the captions' embeddings.
+        images: (N, D) the pictures' embeddings; None for an encoder without any: recall across languages alone.
         owners: (M,) the row of each caption's picture.
         languages: (M,) the code of each caption's language.
         similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`.
@@ -50,14 +50,14 @@ def languages_entries(
     if images is not None:
         for code, own in rows.items():
             pictures, place = np.unique(owners[own], return_inverse=True)
-            ranked = rank(images[pictures], sentences[own], place, similarity, device=device)
+            ranked = rank(sentences[own], images[pictures], place, similarity, device=device)
             found[f"language_{code}"] = entry([ranked])
     across = {}
     for one, other in permutations(named, 2):
         queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
         if len(queries):
             right = _of_same(owners[queries], owners[rows[other]])
-            ranks = rank_best(sentences[rows[other]], sentences[queries], right, similarity, device=device)
+            ranks = rank_best(sentences[queries], sentences[rows[other]], right, similarity, device=device)
             across[f"{one}-{other}"] = _recalls(ranks)
     if across:
         found["across_languages"] = across

@@ -92,7 +92,7 @@ def lengths_table(
     of_longer = rows
     if len(rows):
         of_longer = rank_best(
-            sentences, sentences[shorter], (rows, longer), similarity, left_out=(rows, shorter), device=device
+            sentences[shorter], sentences, (rows, longer), similarity, left_out=(rows, shorter), device=device
         )
     columns = (
         *([split] * len(rows), [image_ids[row] for row in image_of_caption[shorter]]),

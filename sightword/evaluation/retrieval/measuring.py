@@ -81,13 +81,13 @@ def measure(
         raise ScoringError(what, where="retrieval.protocols", todo=todo)
     encode = partial(encoder.encode, batch_size=settings.batch_size, show_progress_bar=True, max_length=LONGEST)
     with_bank: dict[str, Any] = {}
-    images, sentences = encoder.encode_images(split.features), encode(split.texts)
-    ranks = rank(images, sentences, owners, similarity, top=settings.top, device=device, progress=True)
+    sentences, images = encode(split.texts), encoder.encode_images(split.features)
+    ranks = rank(sentences, images, owners, similarity, top=settings.top, device=device, progress=True)
     if bank:
         log.info("retrieval: the query bank has %s, with one caption each", plural(len(bank[1]), "picture"))
-        queries = encoder.encode_images(bank[0]), encode(bank[1])
+        queries = encode(bank[1]), encoder.encode_images(bank[0])
         sides = with_querybank(
-            *(images, sentences, *queries), temperature=settings.bank_temperature, device=device, progress=True
+            *(sentences, images, *queries), temperature=settings.bank_temperature, device=device, progress=True
         )
         ranked = rank(*sides, owners, "dot", device=device, progress=True)
         with_bank = {**entry([ranked]), "bank_pictures": len(bank[1])}
@@ -101,8 +101,8 @@ def measure(
         elif protocol == "querybank":
             found[protocol] = with_bank
         elif chosen is not None:
-            found[protocol] = entry(rank_folds(images, sentences, owners, chosen, similarity, device=device))
-    found |= languages_entries(images, sentences, owners, split.languages, similarity, device=device)
+            found[protocol] = entry(rank_folds(sentences, images, owners, chosen, similarity, device=device))
+    found |= languages_entries(sentences, images, owners, split.languages, similarity, device=device)
     about: dict[str, Any] = {
         "split": settings.split,
         "image_ids": split.image_ids,

@@ -17,7 +17,7 @@ DIRECTIONS = ("caption_to_image", "image_to_caption")
 
 
 def score(
-    image_embeddings: ArrayLike, caption_embeddings: ArrayLike, image_of_caption: ArrayLike, similarity: str = "cosine"
+    caption_embeddings: ArrayLike, image_embeddings: ArrayLike, image_of_caption: ArrayLike, similarity: str = "cosine"
 ) -> dict[str, Any]:
     """Score embeddings by retrieval among all pictures and captions.
 
@@ -26,8 +26,8 @@ def score(
     other. Pictures have any number of captions.
 
     Args:
-        image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
+        image_embeddings: (N, D) finite numbers.
         image_of_caption: (M,) the row of each caption's picture, in any order.
         similarity: "cosine", for embeddings of any lengths; or, for embeddings as they are, "dot", the dot product;
             "order", ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i (Vendrov et al. 2016); or
@@ -44,7 +44,7 @@ def score(
         ScoringError: embeddings and captions that do not fit together, values that are not finite, or an unknown
             similarity.
     """
-    return entry([rank(image_embeddings, caption_embeddings, image_of_caption, similarity)])
+    return entry([rank(caption_embeddings, image_embeddings, image_of_caption, similarity)])
 
 
 def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def hits(ranks: NDArray[np.int64], k: int) -> float:
 
 
 def rank_folds(
-    image_embeddings: NDArray[np.generic],
     caption_embeddings: NDArray[np.generic],
+    image_embeddings: NDArray[np.generic],
     image_of_caption: NDArray[np.int64],
     folds: Sequence[NDArray[np.int64]],
     similarity: str = "cosine",
@@ -95,8 +95,8 @@ def rank_folds(
     """Return the ranks of each fold among its own pictures and their captions only.
 
     Args:
-        image_embeddings: (N, D).
         caption_embeddings: (M, D).
+        image_embeddings: (N, D).
         image_of_caption: (M,) the row of each caption's picture.
         folds: the picture rows of each fold (:func:`sightword.evaluation.retrieval.folds.fold_rows`).
         similarity: as in :func:`score`.
@@ -111,5 +111,5 @@ def rank_folds(
         place[rows] = np.arange(len(rows))
         captions = np.flatnonzero(place[image_of_caption] >= 0)
         owners = place[image_of_caption[captions]]
-        found.append(rank(image_embeddings[rows], caption_embeddings[captions], owners, similarity, device=device))
+        found.append(rank(caption_embeddings[captions], image_embeddings[rows], owners, similarity, device=device))
     return found

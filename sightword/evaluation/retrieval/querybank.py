@@ -28,16 +28,16 @@ _WITHOUT = "Leave querybank out of retrieval.protocols."
 
 
 def with_querybank(
-    image_embeddings: ArrayLike,
     caption_embeddings: ArrayLike,
-    bank_images: ArrayLike,
+    image_embeddings: ArrayLike,
     bank_captions: ArrayLike,
+    bank_images: ArrayLike,
     *,
     temperature: float = 0.05,
     device: torch.device | None = None,
     progress: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return embeddings of pictures and captions whose dot product is their cosine less two offsets from the bank.
+    """Return embeddings of captions and pictures whose dot product is their cosine less two offsets from the bank.
 
     The dot product of caption c and picture i is ``cos(c, i) - o(i) - o(c)``, where ``o(i)`` is
     ``t log mean_b exp(cos(b, i) / t)`` over the captions b of the bank at the temperature t, and ``o(c)`` the same over
@@ -45,37 +45,37 @@ def with_querybank(
     softmax (Smith et al. 2017) in both directions.
 
     Args:
-        image_embeddings: (N, D) finite numbers.
         caption_embeddings: (M, D) finite numbers.
-        bank_images: (B, D) pictures that ask for captions, of another split.
+        image_embeddings: (N, D) finite numbers.
         bank_captions: (C, D) captions that ask for pictures, of another split.
+        bank_images: (B, D) pictures that ask for captions, of another split.
         temperature: t, in the unit of the cosine, from 0.001 to 10.
         device: the device that computes the cosines; the CPU by default.
         progress: show a progress bar on a terminal.
 
     Returns:
-        (N, D + 2) and (M, D + 2), for the similarity "dot" (:func:`sightword.evaluation.retrieval.protocols.score`).
+        (M, D + 2) and (N, D + 2), for the similarity "dot" (:func:`sightword.evaluation.retrieval.protocols.score`).
 
     Raises:
         ScoringError: values that are not finite, sides with different dimensions, or a temperature out of its range.
     """
     if not COLDEST <= temperature <= HOTTEST:
         raise ScoringError(f"the temperature is {temperature!r}", expected=f"a number from {COLDEST} to {HOTTEST}")
-    images = embeddings(image_embeddings, "image_embeddings")
     captions = embeddings(caption_embeddings, "caption_embeddings")
-    asking_images, asking_captions = embeddings(bank_images, "bank_images"), embeddings(bank_captions, "bank_captions")
-    for side in (captions, asking_images, asking_captions):
-        if side.dimensions != images.dimensions:
-            what = f"has {side.dimensions} dimensions, the pictures have {images.dimensions}"
+    images = embeddings(image_embeddings, "image_embeddings")
+    asking_captions, asking_images = embeddings(bank_captions, "bank_captions"), embeddings(bank_images, "bank_images")
+    for side in (images, asking_captions, asking_images):
+        if side.dimensions != captions.dimensions:
+            what = f"has {side.dimensions} dimensions, the captions have {captions.dimensions}"
             raise ScoringError(what, where=side.name, expected="the same number of dimensions")
     here = device or torch.device("cpu")
-    of_images = similarity("cosine", images, asking_captions, here)
-    of_captions = similarity("cosine", asking_images, captions, here)
+    of_images = similarity("cosine", asking_captions, images, here)
+    of_captions = similarity("cosine", captions, asking_images, here)
     off_images = _log_mean_exp(of_images, temperature, over="captions", progress=progress)
     off_captions = _log_mean_exp(of_captions, temperature, over="images", progress=progress)
     return (
-        _widened(of_images.images, -off_images, np.ones(len(images))),
         _widened(of_captions.captions, np.ones(len(captions)), -off_captions),
+        _widened(of_images.images, -off_images, np.ones(len(images))),
     )
 
 

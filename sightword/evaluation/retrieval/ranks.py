@@ -50,8 +50,8 @@ class Ranks:
 
 
 def rank(
-    image_embeddings: ArrayLike,
     caption_embeddings: ArrayLike,
+    image_embeddings: ArrayLike,
     image_of_caption: ArrayLike,
     similarity: str = "cosine",
     *,
@@ -62,8 +62,8 @@ def rank(
     """Rank every picture for every caption and every caption for every picture.
 
     Args:
-        image_embeddings: (N, D) finite numbers, in memory or mapped from a file.
-        caption_embeddings: (M, D) finite numbers.
+        caption_embeddings: (M, D) finite numbers, in memory or mapped from a file.
+        image_embeddings: (N, D), the same.
         image_of_caption: (M,) whole numbers, the row of each caption's picture, in any order; each picture has
             at least one caption.
         similarity: "cosine", "dot", "order" or "reversed_order"
@@ -80,10 +80,10 @@ def rank(
         ScoringError: shapes that do not fit, values that are not finite, a caption without its picture, a picture
             without a caption, or an unknown similarity.
     """
-    images = embeddings(image_embeddings, "image_embeddings")
     captions = embeddings(caption_embeddings, "caption_embeddings")
-    owner = owners(image_of_caption, images, captions)
-    alike = similarity_named(similarity, images, captions, device or torch.device("cpu"))
+    images = embeddings(image_embeddings, "image_embeddings")
+    owner = owners(image_of_caption, captions, images)
+    alike = similarity_named(similarity, captions, images, device or torch.device("cpu"))
     own = alike.own(owner)
     best = np.full(len(images), -np.inf)
     np.maximum.at(best, owner, own)
@@ -117,8 +117,8 @@ def rank(
 
 
 def rank_best(
-    candidate_embeddings: ArrayLike,
     query_embeddings: ArrayLike,
+    candidate_embeddings: ArrayLike,
     right: Pairs,
     similarity: str = "cosine",
     *,
@@ -128,8 +128,8 @@ def rank_best(
     """Return the rank (Q,) of the best right candidate of each query; right candidates do not compete with each other.
 
     Args:
-        candidate_embeddings: (N, D) finite numbers, on the side of the pictures.
         query_embeddings: (Q, D) finite numbers, on the side of the captions.
+        candidate_embeddings: (N, D) finite numbers, on the side of the pictures.
         right: the rows of queries, and of their right candidates: each query has at least one.
         similarity: as in :func:`rank`.
         left_out: the rows of queries, and of candidates that they leave out; none of them is right.
@@ -138,9 +138,9 @@ def rank_best(
     Raises:
         ScoringError: as :func:`rank`.
     """
-    candidates = embeddings(candidate_embeddings, "candidate_embeddings")
     queries = embeddings(query_embeddings, "query_embeddings")
-    alike = similarity_named(similarity, candidates, queries, device or torch.device("cpu"))
+    candidates = embeddings(candidate_embeddings, "candidate_embeddings")
+    alike = similarity_named(similarity, queries, candidates, device or torch.device("cpu"))
     best = np.full(len(queries), -np.inf)
     np.maximum.at(best, right[0], alike.pairs_of(*right))
     bar = torch.from_numpy(alike.bar(best)).to(alike.device)

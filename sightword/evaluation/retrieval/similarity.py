@@ -58,8 +58,8 @@ class Similarity(ABC):
     """One way to compare captions with pictures; a higher score is more similar.
 
     Args:
-        images: N pictures.
         captions: M captions.
+        images: N pictures.
         device: the device that computes the scores of blocks.
         unit: the value of a score of 1 for the embeddings as given; a power of two.
     """
@@ -69,8 +69,8 @@ class Similarity(ABC):
     doubt: float
     """The most by which scores in float32 are off; 0 where there are none."""
 
-    def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
-        self._images, self._captions, self.device, self.unit = images, captions, device, unit
+    def __init__(self, captions: Side, images: Side, device: torch.device, unit: float = 1.0) -> None:
+        self._captions, self._images, self.device, self.unit = captions, images, device, unit
         self.dimensions, self.tie = images.embeddings.dimensions, tie_width(images.embeddings.dimensions)
         self.counts, self.doubt = (len(captions.factors), len(images.factors)), 0.0
 
@@ -112,8 +112,8 @@ class _Products(Similarity):
 
     ties = PRODUCTS
 
-    def __init__(self, images: Side, captions: Side, device: torch.device, unit: float = 1.0) -> None:
-        super().__init__(images, captions, device, unit)
+    def __init__(self, captions: Side, images: Side, device: torch.device, unit: float = 1.0) -> None:
+        super().__init__(captions, images, device, unit)
         share = (self.dimensions + 8) * ROUND  # so often is each product of a sum of at most 1 rounded, in any order
         self.doubt = share / (1 - share) if device.type == "cpu" and share < 1 else 0.0
 
@@ -164,15 +164,15 @@ class _Order(Similarity):
         return score - self.tie * np.abs(score)
 
 
-def similarity(name: str, images: Embeddings, captions: Embeddings, device: torch.device) -> Similarity:
+def similarity(name: str, captions: Embeddings, images: Embeddings, device: torch.device) -> Similarity:
     """Return a similarity for these embeddings.
 
     Args:
         name: ``cosine``, of embeddings of any lengths, where a row of zeros has 0 with everything; or, of embeddings as
             they are, ``dot``, the dot product; ``order``, ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i; or
             ``reversed_order``, ``-sum_d max(0, i_d - c_d)^2``.
-        images: (N, D).
         captions: (M, D).
+        images: (N, D).
         device: the device that computes the scores of blocks.
 
     Raises:
@@ -181,9 +181,9 @@ def similarity(name: str, images: Embeddings, captions: Embeddings, device: torc
     if name not in NAMES:
         raise ScoringError(f"no such similarity: {name!r}", expected=", ".join(NAMES[:-1]) + f" or {NAMES[-1]}")
     if name == "cosine":
-        return _Products(_of_length_1(images), _of_length_1(captions), device)
-    longest = [float(np.sqrt(side.squares.max())) for side in (images, captions)]
-    for side, length in zip((images, captions), longest, strict=True):
+        return _Products(_of_length_1(captions), _of_length_1(images), device)
+    longest = [float(np.sqrt(side.squares.max())) for side in (captions, images)]
+    for side, length in zip((captions, images), longest, strict=True):
         if length > LONGEST:
             raise ScoringError(
                 f"embeddings are too long for the {'dot product' if name == 'dot' else 'order similarity'}",
@@ -195,7 +195,7 @@ def similarity(name: str, images: Embeddings, captions: Embeddings, device: torc
         factors, unit = [2.0**-power for power in powers], 2.0 ** powers[0] * 2.0 ** powers[1]
     else:  # max(0, i - c) is max(0, (-c) - (-i))
         factors, unit = [-1.0 if name == "reversed_order" else 1.0] * 2, 1.0
-    sides = Side(images, np.full(len(images), factors[0])), Side(captions, np.full(len(captions), factors[1]))
+    sides = Side(captions, np.full(len(captions), factors[0])), Side(images, np.full(len(images), factors[1]))
     return (_Products if name == "dot" else _Order)(*sides, device, unit)
 
 

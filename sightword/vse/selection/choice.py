@@ -101,6 +101,6 @@ def choose(
     if not encoder.features_width:
         return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble={}, ensemble_score=None)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
-    whole = protocols.score(images, captions, dev.image_of_caption, encoder.similarity_name)
+    whole = protocols.score(captions, images, dev.image_of_caption, encoder.similarity_name)
     own = criterion.of(whole, lambda: encoder)
     return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole, ensemble_score=own)

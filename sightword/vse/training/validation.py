@@ -35,7 +35,7 @@ def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Re
     images, captions = (torch.from_numpy(side).to(encoders.device).double() for side in sides)
     owner = torch.from_numpy(pairs.image_of_caption).to(encoders.device)
     found = {}
-    for direction, ranks in zip(DIRECTIONS, _ranks(images, captions, owner, similarity), strict=True):
+    for direction, ranks in zip(DIRECTIONS, _ranks(captions, images, owner, similarity), strict=True):
         found[direction] = {f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS}
         found[direction]["mean_rank"] = float(ranks.double().mean())
     return found
@@ -43,11 +43,11 @@ def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Re
 
 @torch.no_grad()
 def _ranks(
-    images: torch.Tensor, captions: torch.Tensor, owner: torch.Tensor, similarity: SimilarityName
+    captions: torch.Tensor, images: torch.Tensor, owner: torch.Tensor, similarity: SimilarityName
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rank of the right answer to each caption (M,) and to each picture (N,), from 1.
 
-    Images are float64 (N, D), captions float64 (M, D); owner is int64 (M,), the row of each caption's picture.
+    Captions are float64 (M, D), images float64 (N, D); owner is int64 (M,), the row of each caption's picture.
     """
     cosine, dimensions = similarity == "cosine", images.shape[1]
     if cosine:

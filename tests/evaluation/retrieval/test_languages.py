@@ -19,19 +19,19 @@ def several():
     del languages[19]
     owners = np.delete(owners, 19)
     pictures = random.normal(size=(7, 5))
-    return pictures, pictures[owners] + 1.5 * random.normal(size=(20, 5)), owners, languages
+    return pictures[owners] + 1.5 * random.normal(size=(20, 5)), pictures, owners, languages
 
 
 def test_each_language_has_the_scores_of_its_captions_alone(several):
-    pictures, sentences, owners, languages = several
+    sentences, pictures, owners, languages = several
     found = languages_entries(*several, "cosine")
     german = np.array(languages) == "de"
-    assert found["language_de"] == score(pictures[:6], sentences[german], owners[german])
-    assert found["language_en"] == score(pictures, sentences[~german], owners[~german])
+    assert found["language_de"] == score(sentences[german], pictures[:6], owners[german])
+    assert found["language_en"] == score(sentences[~german], pictures, owners[~german])
 
 
 def test_captions_across_languages_are_right_with_the_best_of_their_picture(several):
-    _, sentences, owners, languages = several
+    sentences, _, owners, languages = several
     unit = sentences / np.linalg.norm(sentences, axis=1, keepdims=True)
     found = languages_entries(*several, "cosine")["across_languages"]
     for one, other in (("en", "de"), ("de", "en")):
@@ -50,15 +50,15 @@ def test_captions_across_languages_are_right_with_the_best_of_their_picture(seve
 
 
 def test_an_encoder_without_pictures_has_the_same_recalls_across_languages(several):
-    _, *others = several
+    sentences, _, *others = several
     whole = languages_entries(*several, "cosine")
-    assert languages_entries(None, *others, "cosine") == {"across_languages": whole["across_languages"]}
+    assert languages_entries(sentences, None, *others, "cosine") == {"across_languages": whole["across_languages"]}
 
 
 def test_captions_of_one_language_have_no_entries(several):
-    pictures, sentences, owners, _ = several
-    assert languages_entries(pictures, sentences, owners, [], "cosine") == {}
-    assert languages_entries(pictures, sentences, owners, ["de"] * 20, "cosine") == {}
+    sentences, pictures, owners, _ = several
+    assert languages_entries(sentences, pictures, owners, [], "cosine") == {}
+    assert languages_entries(sentences, pictures, owners, ["de"] * 20, "cosine") == {}
 
 
 def test_the_page_has_a_table_for_each_language_and_one_across(several):

@@ -44,9 +44,9 @@ def test_the_rank_of_the_best_right_answer_is_counted_one_by_one(name, monkeypat
     def pairs(lists):
         return np.repeat(np.arange(15), [len(one) for one in lists]), np.concatenate(lists)
 
-    found = rank_best(candidates, queries, pairs(right), name)
+    found = rank_best(queries, candidates, pairs(right), name)
     assert found.tolist() == [plain_rank(name, *row) for row in zip(queries, [candidates] * 15, right, strict=True)]
-    found = rank_best(candidates, queries, pairs(right), name, left_out=pairs(left_out))
+    found = rank_best(queries, candidates, pairs(right), name, left_out=pairs(left_out))
     every = zip(queries, [candidates] * 15, right, left_out, strict=True)
     assert found.tolist() == [plain_rank(name, *row) for row in every]
 
@@ -80,7 +80,7 @@ def test_the_table_has_the_ranks_of_loops(name):
     owner = np.repeat(np.arange(12), 3)
     texts = [" ".join(["word"] * int(length)) for length in draw.integers(1, 9, 36)]
     ids = [f"p{row}" for row in range(12)]
-    ranks = rank(images, sentences, owner, name).caption_to_image
+    ranks = rank(sentences, images, owner, name).caption_to_image
     table = lengths_table(
         *(sentences, ranks, name),
         most=10, split="test", texts=texts, image_ids=ids, image_of_caption=owner, caption_numbers=np.arange(36) % 3,
@@ -117,7 +117,7 @@ def test_an_order_finds_the_picture_and_the_longer_caption_where_a_short_one_lea
     texts = ["word " * int(row.sum()) for row in sentences]
     about = {"split": "test", "texts": texts, "image_ids": [f"p{row}" for row in range(20)]}
     about |= {"image_of_caption": owner, "caption_numbers": np.arange(40) % 2, "most": 20}
-    order = lengths_table(sentences, rank(images, sentences, owner, "order").caption_to_image, "order", **about)
+    order = lengths_table(sentences, rank(sentences, images, owner, "order").caption_to_image, "order", **about)
     for row in order.to_pylist():
         picture = int(row["image_id"][1:])
         short = sentences[2 * picture]

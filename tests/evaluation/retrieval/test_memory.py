@@ -21,9 +21,9 @@ ranks._BLOCK_BYTES = 1 << 20
 def peak(pictures, similarity):
     random = np.random.default_rng(0)
     images, captions = (random.random((count, 4), np.float32) for count in (pictures, 2 * pictures))
-    found = ranks.rank(images, captions, np.arange(2 * pictures) % pictures, similarity, top=5)
+    found = ranks.rank(captions, images, np.arange(2 * pictures) % pictures, similarity, top=5)
     assert len(found.top_captions.candidate) == pictures
-    querybank.with_querybank(images, captions, images, captions)
+    querybank.with_querybank(captions, images, captions, images)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 few = max(peak(1000, "cosine"), peak(1000, "order"))
@@ -55,7 +55,7 @@ def held():  # without the pages of mapped files, which the system takes back wh
     return int(lines["RssAnon"].split()[0]) / 1000
 
 images, captions, owner = (np.load(name + ".npy", mmap_mode="r") for name in ("images", "captions", "owner"))
-few = rank(images[:2000], captions[owner < 2000], owner[owner < 2000])
+few = rank(captions[owner < 2000], images[:2000], owner[owner < 2000])
 before, most = held(), 0.0
 import threading, time
 def watch():
@@ -64,7 +64,7 @@ def watch():
         most = max(most, held())
         time.sleep(0.05)
 threading.Thread(target=watch, daemon=True).start()
-found = rank(images, captions, owner)
+found = rank(captions, images, owner)
 np.savez("ranks.npz", to_image=found.caption_to_image, to_caption=found.image_to_caption)
 print(most - before)
 """

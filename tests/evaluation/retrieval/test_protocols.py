@@ -22,7 +22,7 @@ def made(to_image, to_caption):
 
 
 def test_an_entry_has_the_keys_of_the_metrics_file():
-    found = sightword.score(np.eye(3), np.eye(3)[[2, 0, 1, 1]], [2, 0, 1, 1])
+    found = sightword.score(np.eye(3)[[2, 0, 1, 1]], np.eye(3), [2, 0, 1, 1])
     assert list(found) == ["caption_to_image", "image_to_caption", "rsum"]
     assert found["caption_to_image"] == {
         "r1": 100.0,
@@ -84,7 +84,7 @@ def test_both_intervals_are_around_their_numbers():
     random = np.random.default_rng(3)
     images = random.standard_normal((60, 3))
     owner = np.repeat(np.arange(60), 3)
-    found = score(images, images[owner] + random.standard_normal((180, 3)), owner)
+    found = score(images[owner] + random.standard_normal((180, 3)), images, owner)
     for direction in ("caption_to_image", "image_to_caption"):
         scores = found[direction]
         for name in ("r1", "r5", "r10", "median_rank"):
@@ -95,7 +95,7 @@ def test_both_intervals_are_around_their_numbers():
 @pytest.mark.parametrize("similarity", NAMES)
 def test_a_collapsed_model_scores_no_better_than_chance(similarity):
     owner = np.repeat(np.arange(40), 5)
-    found = score(np.full((40, 7), 0.3), np.full((200, 7), 0.3), owner, similarity)
+    found = score(np.full((200, 7), 0.3), np.full((40, 7), 0.3), owner, similarity)
     assert found["rsum"] == 0.0
     assert found["caption_to_image"]["median_rank_bootstrap95"] == [40.0, 40.0]
 
@@ -104,7 +104,7 @@ def test_a_collapsed_model_scores_no_better_than_chance(similarity):
 def test_random_embeddings_score_about_chance(similarity):
     random = np.random.default_rng(0)
     owner = np.repeat(np.arange(500), 5)
-    found = score(random.random((500, 8)), random.random((2500, 8)), owner, similarity)
+    found = score(random.random((2500, 8)), random.random((500, 8)), owner, similarity)
     assert found["caption_to_image"]["r10"] == pytest.approx(100 * 10 / 500, abs=1)
     assert found["image_to_caption"]["r10"] == pytest.approx(100 * (1 - (1 - 5 / 2500) ** 10), abs=2)
 
@@ -146,11 +146,11 @@ def test_five_folds_are_five_rankings_of_a_thousand():
     images = random.standard_normal((5001, 6))
     owner = random.permutation(np.concatenate([np.arange(5001), random.integers(0, 5001, 2000)]))
     captions = images[owner] + random.standard_normal((7001, 6))
-    found = entry(rank_folds(images, captions, owner, fold_rows(np.arange(5001), "contiguous")))
+    found = entry(rank_folds(captions, images, owner, fold_rows(np.arange(5001), "contiguous")))
     alone = []
     for first in range(0, 5000, 1000):
         inside = (owner >= first) & (owner < first + 1000)
-        alone.append(score(images[first : first + 1000], captions[inside], owner[inside] - first))
+        alone.append(score(captions[inside], images[first : first + 1000], owner[inside] - first))
     for direction in ("caption_to_image", "image_to_caption"):
         queries = np.array([part[direction]["queries"] for part in alone])
         assert found[direction]["queries"] == queries.sum()
@@ -159,7 +159,7 @@ def test_five_folds_are_five_rankings_of_a_thousand():
             assert found[direction][name] == pytest.approx((values * queries).sum() / queries.sum())
         assert found[direction]["median_rank"] == np.mean([part[direction]["median_rank"] for part in alone])
     assert found["image_to_caption"]["queries"] == 5000
-    everything = score(images, captions, owner)
+    everything = score(captions, images, owner)
     assert everything["caption_to_image"]["r10"] < found["caption_to_image"]["r10"]
 
 
@@ -173,9 +173,9 @@ def test_a_fold_is_ranked_among_its_own_pictures_and_captions():
     images, owner = random.standard_normal((12, 6)), random.permutation(np.repeat(np.arange(12), 2))
     captions = images[owner] + random.standard_normal((24, 6))
     folds = [np.array([1, 4, 7]), np.array([0, 2, 3, 11])]
-    for rows, found in zip(folds, rank_folds(images, captions, owner, folds), strict=True):
+    for rows, found in zip(folds, rank_folds(captions, images, owner, folds), strict=True):
         inside = np.isin(owner, rows)
-        alone = rank(images[rows], captions[inside], np.searchsorted(rows, owner[inside]))
+        alone = rank(captions[inside], images[rows], np.searchsorted(rows, owner[inside]))
         np.testing.assert_array_equal(found.caption_to_image, alone.caption_to_image)
         np.testing.assert_array_equal(found.image_to_caption, alone.image_to_caption)
 
@@ -186,4 +186,4 @@ def test_the_order_of_the_captions_does_not_matter(similarity):
     images, owner = random.standard_normal((20, 5)), np.repeat(np.arange(20), 3)
     captions = images[owner] + random.standard_normal((60, 5))
     shuffled = random.permutation(60)
-    assert score(images, captions, owner, similarity) == score(images, captions[shuffled], owner[shuffled], similarity)
+    assert score(captions, images, owner, similarity) == score(captions[shuffled], images, owner[shuffled], similarity)

@@ -28,7 +28,7 @@ def cosine(a, b):
 def test_ranks_are_those_of_the_inverted_softmax_by_a_loop(seed, temperature):
     images, captions, bank_images, bank_captions = (side.astype(np.float64) for side in embedded(seed, 7, 14, 5, 9))
     owner = np.repeat(np.arange(7), 2)
-    found = rank(*with_querybank(images, captions, bank_images, bank_captions, temperature=temperature), owner, "dot")
+    found = rank(*with_querybank(captions, images, bank_captions, bank_images, temperature=temperature), owner, "dot")
 
     def normalised(query, candidate, bank):
         share = sum(math.exp(cosine(candidate, other) / temperature) for other in bank)
@@ -46,7 +46,7 @@ def test_ranks_are_those_of_the_inverted_softmax_by_a_loop(seed, temperature):
 
 def test_more_than_one_tile_of_the_bank_and_of_candidates():
     images, captions, bank_images, bank_captions = embedded(0, 1500, 2500, 1100, 2300)
-    found, back = with_querybank(images, captions, bank_images, bank_captions)
+    back, found = with_querybank(captions, images, bank_captions, bank_images)
     assert (found.shape, back.shape) == ((1500, 8), (2500, 8))
     for row in (3, 1499):
         cosines = bank_captions @ images[row] / np.linalg.norm(bank_captions, axis=1) / np.linalg.norm(images[row])
@@ -60,29 +60,29 @@ def test_a_hub_loses_its_place():
     images = np.eye(5)
     captions = np.vstack([images[:4] + 2 * images[4], images[4]])
     owner = np.arange(5)
-    assert score(images, captions, owner)["caption_to_image"]["r1"] == 20.0
+    assert score(captions, images, owner)["caption_to_image"]["r1"] == 20.0
     bank = captions[:4] * [[1.0], [2.0], [3.0], [4.0]]  # lengths do not matter
-    assert score(*with_querybank(images, captions, images, bank), owner, "dot")["caption_to_image"]["r1"] == 100.0
+    assert score(*with_querybank(captions, images, bank, images), owner, "dot")["caption_to_image"]["r1"] == 100.0
 
 
 def test_a_collapsed_model_scores_no_better_than_chance():
     owner = np.repeat(np.arange(40), 5)
-    sides = (np.full((count, 7), 0.3) for count in (40, 200, 11, 13))
+    sides = (np.full((count, 7), 0.3) for count in (200, 40, 13, 11))
     assert score(*with_querybank(*sides), owner, "dot")["rsum"] == 0.0
 
 
 def test_wrong_values_are_told():
     images, captions, asking = embedded(0, 3, 3, 3)
     with pytest.raises(
-        ScoringError, match=r"bank_captions: has 5 dimensions, the pictures have 6.* expected the same n"
+        ScoringError, match=r"bank_captions: has 5 dimensions, the captions have 6.* expected the same n"
     ):
-        with_querybank(images, captions, asking, asking[:, :5])
+        with_querybank(captions, images, asking[:, :5], asking)
     for temperature in (0, -0.05, math.nan, math.inf, 1e-320, 11):
         with pytest.raises(ScoringError, match=r"the temperature is .* expected a number from 0.001 to 10"):
-            with_querybank(images, captions, asking, asking, temperature=temperature)
+            with_querybank(captions, images, asking, asking, temperature=temperature)
     asking[1, 2] = np.nan
     with pytest.raises(ScoringError, match=r"bank_images: 1 of 3 rows have values that are not finite"):
-        with_querybank(images, captions, asking, captions)
+        with_querybank(captions, images, captions, asking)
 
 
 @pytest.mark.parametrize(("most", "expected"), [(9, [1, 2, 4, 5]), (2, [1, 4]), (3, [1, 2, 4])])

@@ -86,11 +86,11 @@ def float64_scores(similarity, images, captions):
 
 def ranked(images, captions, owner, similarity, *, top):
     """Ranks with lists, and the same ranks without, where float32 comes first and doubtful pairs or tiles after it."""
-    found = rank(images, captions, owner, similarity, top=top)
+    found = rank(captions, images, owner, similarity, top=top)
     for few in (0, 1):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_FEW", few)
-            alone = rank(images, captions, owner, similarity)
+            alone = rank(captions, images, owner, similarity)
         assert np.array_equal(alone.caption_to_image, found.caption_to_image)
         assert np.array_equal(alone.image_to_caption, found.image_to_caption)
     return found
@@ -161,7 +161,7 @@ def test_scores_that_are_equal_in_float32_are_told_apart(similarity, step):
     def tie(score):
         return score - tie_width(300) * {"cosine": 1, "dot": longest}.get(similarity, abs(score))
 
-    found = rank(images, captions, owner, similarity)
+    found = rank(captions, images, owner, similarity)
     to_image, to_caption = brute_force(scores, owner, tie)
     assert found.caption_to_image.tolist() == to_image
     assert found.image_to_caption.tolist() == to_caption
@@ -205,7 +205,7 @@ def test_a_few_rows_of_other_sizes_harm_no_others(similarity):
 def test_the_order_is_not_symmetric_and_takes_lengths_as_they_are():
     images, captions = np.array([[3.0, 3.0], [1.0, 1.0]]), np.array([[2.0, 2.0], [0.5, 0.5]])
     found = ranked(images, captions, [0, 1], "order", top=2)
-    turned = rank(images, captions, [0, 1], "reversed_order", top=2)
+    turned = rank(captions, images, [0, 1], "reversed_order", top=2)
     assert found.top_images.score.tolist() == [[0.0, -2.0], [0.0, 0.0]]  # a caption stands below its picture
     assert found.caption_to_image.tolist() == [1, 2]
     assert found.image_to_caption.tolist() == [2, 1]
@@ -219,17 +219,17 @@ def test_lengths_weigh_in_the_dot_product():
     assert found.top_images.score.tolist() == [[3.0, 2.0], [1.5, 0.5]]
     assert found.caption_to_image.tolist() == [2, 1]
     assert found.image_to_caption.tolist() == [2, 1]
-    assert rank(images, captions, [1, 0], "cosine").caption_to_image.tolist() == [1, 1]
+    assert rank(captions, images, [1, 0], "cosine").caption_to_image.tolist() == [1, 1]
 
 
 def test_values_too_large_to_be_multiplied_are_told():
     with pytest.raises(ScoringError, match=r"image_embeddings: embeddings are too long for the dot product; expected"):
-        rank(np.eye(2) * 1e200, np.eye(2), [0, 1], "dot")
+        rank(np.eye(2), np.eye(2) * 1e200, [0, 1], "dot")
 
 
 def test_values_too_large_to_be_squared_are_told():
     with pytest.raises(ScoringError, match="too long for the order similarity; expected a length of at most 1e"):
-        rank(np.eye(2) * 1e200, np.eye(2), [0, 1], "order")
+        rank(np.eye(2), np.eye(2) * 1e200, [0, 1], "order")
 
 
 def test_embeddings_may_be_mapped_from_a_file(tmp_path):
@@ -238,8 +238,8 @@ def test_embeddings_may_be_mapped_from_a_file(tmp_path):
     owner = np.tile(np.arange(30), 2)
     for name, rows in (("images", images), ("captions", captions)):
         np.save(tmp_path / f"{name}.npy", rows)
-    mapped = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("images", "captions"))
-    found, expected = rank(*mapped, owner), rank(images, captions, owner)
+    mapped = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("captions", "images"))
+    found, expected = rank(*mapped, owner), rank(captions, images, owner)
     np.testing.assert_array_equal(found.caption_to_image, expected.caption_to_image)
 
 
@@ -259,7 +259,7 @@ def test_identical_rows_tie_wherever_they_lie_in_the_tiles(width, pictures, seed
 def test_its_own_captions_are_no_rivals_of_each_other():
     images = np.array([[1.0, 0.0], [0.0, 1.0]])
     captions = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
-    found = rank(images, captions, [0, 0, 0, 1])
+    found = rank(captions, images, [0, 0, 0, 1])
     assert found.image_to_caption.tolist() == [1, 1]
 
 
@@ -282,27 +282,27 @@ def clustered(draw):
 @settings(deadline=None, max_examples=40)
 def test_what_ranks_may_and_may_not_depend_on(similarity, corpus, data):
     images, captions, owner = corpus
-    found = rank(images, captions, owner, similarity)
+    found = rank(captions, images, owner, similarity)
     assert found.caption_to_image.min() >= 1
     assert found.caption_to_image.max() <= len(images)
     assert (found.image_to_caption <= 1 + len(owner) - np.bincount(owner)).all()
 
     # Captions in another order have the same ranks.
     order = np.array(data.draw(st.permutations(range(len(owner)))))
-    turned = rank(images, captions[order], owner[order], similarity)
+    turned = rank(captions[order], images, owner[order], similarity)
     np.testing.assert_array_equal(turned.caption_to_image, found.caption_to_image[order])
     np.testing.assert_array_equal(turned.image_to_caption, found.image_to_caption)
 
     # So have pictures.
     order = np.array(data.draw(st.permutations(range(len(images)))))
-    turned = rank(images[order], captions, np.argsort(order)[owner], similarity)
+    turned = rank(captions, images[order], np.argsort(order)[owner], similarity)
     np.testing.assert_array_equal(turned.caption_to_image, found.caption_to_image)
     np.testing.assert_array_equal(turned.image_to_caption, found.image_to_caption[order])
 
     # One caption more, identical to one of the same picture, is no rival of it; to the other pictures it is
     # what its twin is.
     twin = data.draw(st.integers(0, len(owner) - 1))
-    more = rank(images, np.concatenate([captions, captions[[twin]]]), np.append(owner, owner[twin]), similarity)
+    more = rank(np.concatenate([captions, captions[[twin]]]), images, np.append(owner, owner[twin]), similarity)
     np.testing.assert_array_equal(
         more.caption_to_image, np.append(found.caption_to_image, found.caption_to_image[twin])
     )
@@ -314,13 +314,13 @@ def test_what_ranks_may_and_may_not_depend_on(similarity, corpus, data):
 def test_lengths_do_not_matter_even_extreme_ones():
     images = np.array([[1e200, 0.0], [0.0, 1e-200]])
     captions = np.array([[1e-250, 1e-260], [0.0, 1e250]])
-    found = rank(images, captions, [0, 1])
+    found = rank(captions, images, [0, 1])
     assert found.caption_to_image.tolist() == found.image_to_caption.tolist() == [1, 1]
 
 
 def test_rows_of_zeros_score_0_and_are_told(caplog):
     with caplog.at_level(logging.WARNING):
-        found = rank(np.zeros((3, 2)), np.ones((3, 2)), [2, 1, 0])
+        found = rank(np.ones((3, 2)), np.zeros((3, 2)), [2, 1, 0])
     assert found.caption_to_image.tolist() == [3, 3, 3]
     assert "3 of 3 rows are all zero" in caplog.text
 
@@ -334,10 +334,10 @@ def test_fewer_candidates_than_asked_for_give_a_shorter_list():
 @pytest.mark.parametrize(
     ("images", "captions", "owner", "message"),
     [
-        (np.ones((2, 3)), np.ones((2, 4)), [0, 1], "pictures have 3 dimensions, captions 4"),
+        (np.ones((2, 3)), np.ones((2, 4)), [0, 1], "captions have 4 dimensions, pictures 3"),
         (np.ones(3), np.ones((2, 3)), [0, 1], r"image_embeddings: has shape \(3,\)"),
         (np.ones((2, 0)), np.ones((2, 0)), [0, 1], r"has shape \(2, 0\)"),
-        (np.ones((0, 3)), np.ones((0, 3)), [], r"image_embeddings: has shape \(0, 3\)"),
+        (np.ones((0, 3)), np.ones((2, 3)), [0, 1], r"image_embeddings: has shape \(0, 3\)"),
         (np.ones((2, 3)), np.ones((0, 3)), [], r"caption_embeddings: has shape \(0, 3\)"),
         ([[1.0], [1.0, 2.0]], np.ones((2, 1)), [0, 1], "image_embeddings: is no array of numbers"),
         ([["a"]], np.ones((1, 1)), [0], r"image_embeddings: has shape \(1, 1\) and holds <U1"),
@@ -367,7 +367,7 @@ def test_fewer_candidates_than_asked_for_give_a_shorter_list():
 )
 def test_what_cannot_be_scored_is_told(images, captions, owner, message):
     with pytest.raises(ScoringError, match=message):
-        rank(images, captions, owner)
+        rank(captions, images, owner)
 
 
 def test_an_unknown_similarity_is_told():

@@ -83,7 +83,7 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert found["test"]["skipped"] == {"five_fold_1k": few}
     rows = [number for number in range(PICTURES) if number != 3]
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
-    assert found["test"]["full"] == rounded(score(np.eye(PICTURES)[rows], captions, np.repeat(np.arange(11), 2)))
+    assert found["test"]["full"] == rounded(score(captions, np.eye(PICTURES)[rows], np.repeat(np.arange(11), 2)))
     assert f"protocol five_fold_1k left out: {few}" in caplog.text
     assert "retrieval: test, 22 captions x 11 pictures; R@1/5/10" in caplog.records[-1].getMessage()
 
@@ -139,8 +139,8 @@ def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace
     found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
     rows = [number for number in range(PICTURES) if number not in (3, 7, 8)]
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
-    asking = np.eye(PICTURES)[[3, 7]], embedded(["x 3", "x 7"])
-    sides = with_querybank(np.eye(PICTURES)[rows], captions, *asking, temperature=0.5)
+    asking = embedded(["x 3", "x 7"]), np.eye(PICTURES)[[3, 7]]
+    sides = with_querybank(captions, np.eye(PICTURES)[rows], *asking, temperature=0.5)
     assert found["querybank"].pop("bank_pictures") == 2
     assert found["querybank"] == rounded(score(*sides, np.repeat(np.arange(9), 2), "dot"))
     assert found["querybank"] != found["full"]
@@ -197,7 +197,7 @@ def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):
     for first in range(0, 8, 2):
         rows = of_test[first : first + 2]
         captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
-        parts.append(score(np.eye(PICTURES)[rows], captions, np.repeat([0, 1], 2)))
+        parts.append(score(captions, np.eye(PICTURES)[rows], np.repeat([0, 1], 2)))
     for direction in ("caption_to_image", "image_to_caption"):
         for name in ("r1", "mean_rank", "median_rank"):
             assert found[direction][name] == pytest.approx(np.mean([part[direction][name] for part in parts]))

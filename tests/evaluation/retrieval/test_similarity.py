@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def made(name, images, captions):
-    return similarity(name, embeddings(images, "images"), embeddings(captions, "captions"), CPU)
+    return similarity(name, embeddings(captions, "captions"), embeddings(images, "images"), CPU)
 
 
 def hard(kind, rows, width, random):

@@ -16,7 +16,7 @@ def test_the_lists_name_query_and_candidate_by_id():
     captions = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
     owner, numbers = np.array([0, 0, 1]), np.array([0, 1, 0])
     table = top_table(
-        rank(images, captions, owner, top=1),
+        rank(captions, images, owner, top=1),
         split="test",
         image_ids=["a.jpg", "b.jpg"],
         image_of_caption=owner,

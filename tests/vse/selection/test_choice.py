@@ -93,7 +93,7 @@ def test_another_criterion_chooses_by_sums_of_recalls(snapshots, dev, criterion,
     choice = choose(snapshots, dev, SelectSettings(members=1, criterion=criterion), device=CPU)
     for epoch, found in choice.score.items():
         alone = ensemble(snapshots, [epoch], False, CPU)
-        entry = score(alone.encode_images(dev.features), alone.encode(dev.texts), dev.image_of_caption)
+        entry = score(alone.encode(dev.texts), alone.encode_images(dev.features), dev.image_of_caption)
         assert found == pytest.approx(sum(entry[way][f"r{k}"] for way in directions for k in (1, 5, 10)))
         assert choice.recall[epoch] == mean_r10(entry)
     assert len(set(choice.score.values())) > 1
@@ -185,8 +185,8 @@ def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
     choice = choose(read_snapshots(tmp_path / "snapshots"), dev, SelectSettings(members=1), device=CPU)
     assert choice.encoder.similarity_name == "order"
     images, captions = choice.encoder.encode_images(dev.features), choice.encoder.encode(dev.texts)
-    assert choice.ensemble == score(images, captions, dev.image_of_caption, "order")
-    assert choice.ensemble != score(images, captions, dev.image_of_caption)
+    assert choice.ensemble == score(captions, images, dev.image_of_caption, "order")
+    assert choice.ensemble != score(captions, images, dev.image_of_caption)
 
 
 def test_of_equals_the_later_one_is_taken(snapshots, dev, tmp_path):

@@ -57,7 +57,7 @@ def test_recalls_and_mean_ranks_are_those_of_the_protocol(data, similarity, pict
         patch.setattr(validation, "_NUMBERS", data.draw(st.integers(1, 2000)))
         patch.setattr(logging.getLogger("sightword.evaluation.retrieval"), "disabled", True)
         found = found_by(patch, images, captions, owner, similarity)
-    expected = score(images, captions, owner, similarity)
+    expected = score(captions, images, owner, similarity)
     for direction in DIRECTIONS:
         assert found[direction] == {name: expected[direction][name] for name in ("r1", "r5", "r10", "mean_rank")}
 
@@ -102,6 +102,6 @@ def test_a_network_has_the_recalls_of_its_saved_encoder(change):
     found = validate(network, dev, chosen.similarity)
     assert network.training  # as it was
     encoder = SentenceEncoder(parts_of([network], vocabulary, chosen.shape))
-    expected = score(encoder.encode_images(features), encoder.encode(texts), dev.image_of_caption, chosen.similarity)
+    expected = score(encoder.encode(texts), encoder.encode_images(features), dev.image_of_caption, chosen.similarity)
     for direction in DIRECTIONS:
         assert found[direction] == {name: expected[direction][name] for name in found[direction]}
