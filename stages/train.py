@@ -43,6 +43,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     """Train the caption and image encoders, keep snapshots."""
     from sightword import machine
     from sightword.compute import devices
+    from sightword.encoder.start import report_unknown
     from sightword.features.tables.origin import describe
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
@@ -64,6 +65,8 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
     training, dev, vocabulary, start, origin, rejected, hashes = _read(settings)
+    if start is not None:
+        report_unknown(str(settings.start), start, training.ids)
     beside = _beside(settings, start)
     check_sizes(settings, training, beside, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)

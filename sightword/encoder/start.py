@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from sightword.captions.units import Unit
+from sightword.captions.vocabulary import UNKNOWN
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
 from sightword.model.shape import NgramShape, Shape, TfidfShape, shape_as_json
+
+log = logging.getLogger(__name__)
 
 
 def read_start(
@@ -48,6 +55,22 @@ def read_start(
             todo = "Set these parameters to the values of the start, or choose another start."
             raise EncoderError(f"has {found}", where=place, expected=expected, todo=todo)
     return parts[0]
+
+
+def report_unknown(name: str, start: Part, ids: Iterable[ArrayLike]) -> None:
+    """Log a warning if the vocabulary of a start lacks tokens of the training sentences.
+
+    Args:
+        name: the name of the start.
+        start: the network.
+        ids: (L,) ids of each sentence, by the vocabulary of the start.
+    """
+    tokens = np.concatenate([np.asarray(row) for row in ids])
+    unknown, unit = int(np.count_nonzero(tokens == UNKNOWN)), start.vocabulary.unit
+    if unknown:
+        share = 100.0 * unknown / len(tokens)
+        message = "the start %s does not know %d of the %d %ss of the training sentences (%.2g %%): it reads all as one"
+        log.warning(message, name, unknown, len(tokens), unit, share)
 
 
 def _parameters(shape: Shape, unit: Unit) -> dict[str, Any]:

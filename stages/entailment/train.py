@@ -30,7 +30,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.compute import devices
     from sightword.encoder.parts import Part
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.encoder.start import read_start
+    from sightword.encoder.start import read_start, report_unknown
     from sightword.entailment.data.pairs import read_split
     from sightword.entailment.training.batches import EncodedPairs
     from sightword.entailment.training.task import shape_of, train
@@ -47,6 +47,8 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
         normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
         vocabulary = Vocabulary.build(texts, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
     training, dev = (EncodedPairs.of(pairs[split], vocabulary) for split in ("train", "dev"))
+    if start is not None:
+        report_unknown(str(settings.start), start, training.sentences)
     here = machine.current()
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(

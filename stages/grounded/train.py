@@ -33,7 +33,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     from sightword import machine
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.compute import devices
-    from sightword.encoder.start import read_start
+    from sightword.encoder.start import read_start, report_unknown
     from sightword.errors import ParamsError
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
@@ -64,6 +64,8 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     own = None if start is None else start.vocabulary
     training = described(pair(features, captions, "train"), text.max_tokens, own)
     dev = described(pair(features, captions, "dev"), text.max_tokens, own)
+    if start is not None:
+        report_unknown(chosen.start, start, training.ids)
     origin = features.attributes
     log.info(
         "train: %s, seed %d: %d pictures (%d copies of others), %d captions (%d long ones left out), %d features (%s)",

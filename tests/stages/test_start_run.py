@@ -10,6 +10,8 @@ import small_encoder
 from small_project import begin, write_corpus, write_pictures
 
 from sightword.captions.settings import CaptionsSettings
+from sightword.captions.table import read_captions
+from sightword.captions.vocabulary import UNKNOWN
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.vse.selection.settings import SelectSettings
@@ -73,6 +75,18 @@ def test_select_measures_dev_as_training_did_by_the_vocabulary_of_the_start(proj
     write_pictures(range(13))  # another file of features, of the same pictures and more: dev is measured again
     select.work(SelectSettings(members=1))
     assert Path("metrics/select.json").read_text() == known
+
+
+def test_characters_that_the_start_does_not_know_are_reported(project, caplog):
+    put_start()
+    train.work(settings(start="seen"))
+    known, text = (
+        SentenceEncoder.load("data/raw/pretrained/seen").vocabulary,
+        "".join(read_captions(train.CAPTIONS).split("train").texts),
+    )
+    unknown = sum(known.encode(letter) == [UNKNOWN] for letter in text)
+    assert 0 < unknown < len(text)
+    assert f"the start seen does not know {unknown} of the {len(text)} characters" in caplog.text
 
 
 def test_without_a_start_nothing_is_noted_of_starts(project):
