@@ -149,7 +149,7 @@ class FinishedRun:
                 if maker and cache.wrote(maker, dep.path) not in (None, dep.md5):
                     what = f"was made again by {maker.name} since {entry.name} read it"
                     raise LineageError(what, where=dep.path, todo=again)
-        for entry in self.entries:
+        for entry in self.chain:
             one = records.weigh(entry)
             if one.verdict == "saved by DVC" and one.against and not one.differing:
                 what = f"{entry.name}: nobody saw a run with these outputs: {one.why}"

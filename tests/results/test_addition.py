@@ -197,6 +197,17 @@ def of_edited_metrics_saved_by_dvc(project) -> None:
     project.do("dvc", "commit", "-q", "-f")
 
 
+def of_an_edited_model_saved_by_dvc(project) -> None:
+    """The metrics are then of a run, on a model that no run made, by a stage without metrics."""
+    project.edit("dvc.yaml", "    plots:\n      - metrics/train.json: {cache: false}\n", "")
+    project.commit("train has no metrics")
+    project.do("dvc", "repro", "-q")
+    project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
+    project.write("models/encoder/weight", "99")
+    project.do("dvc", "commit", "-q", "-f", "train")
+    project.do("dvc", "repro", "-q", "score")
+
+
 def of_a_project_that_was_never_pushed(project) -> None:
     project.do("git", "remote", "add", "origin", "elsewhere")
 
@@ -222,6 +233,7 @@ def of_another_run(project) -> None:
         (of_another_command, "dvc.yaml: the stage score ran with another command, dependency"),
         (of_an_edited_recipe, "recipes/plain.yaml: the recipe plain is not that of the commit"),
         (of_edited_metrics_saved_by_dvc, "nobody saw a run with these outputs"),
+        (of_an_edited_model_saved_by_dvc, "train: nobody saw a run with these outputs"),
         (of_a_project_that_was_never_pushed, "is on a remote. `git push`"),
         (of_half_a_run, "models/encoder: was made again by train since score read it"),
         (of_another_run, "does not agree with the records of runs"),
