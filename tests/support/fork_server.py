@@ -27,15 +27,21 @@ import threading
 import time
 import traceback
 import types
+import weakref
 from pathlib import Path
 from typing import NoReturn
 
 PACKAGES = (
-    *("dvc.cli.parser", "dvc.lock", "dvc.output", "dvc.repo.experiments.executor.local", "dvc.scm", "dvc.stage.cache"),
-    *("dvc.repo.experiments.queue.celery", "dvc.repo.experiments.queue.workspace", "h5py", "jinja2", "matplotlib"),
-    *("matplotlib.backends.backend_svg", "numpy", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic", "safetensors"),
-    *("safetensors.torch", "scipy.stats", "simplejpeg", "sklearn.linear_model", "torch._dynamo"),
-    *("ruamel.yaml", "tqdm"),
+    *("dvc.cli.parser", "dvc.lock", "dvc.output", "dvc.repo.experiments.executor.local", "dvc.repo.experiments.ls"),
+    *("dvc.repo.experiments.queue.celery", "dvc.repo.experiments.queue.workspace", "dvc.repo.experiments.run"),
+    *("dvc.repo.graph", "dvc.repo.open_repo", "dvc.repo.plots", "dvc.repo.stage", "dvc.repo.trie", "dvc.scm"),
+    *("dvc.stage.cache", "dvc_data.hashfile.db.local", "dvc_data.index.checkout", "dvc_data.index.push"),
+    *("dulwich.porcelain", "filelock", "h5py", "jinja2", "matplotlib.backends.backend_agg"),
+    *("matplotlib.backends.backend_svg", "matplotlib.figure", "mpl_toolkits.mplot3d", "networkx", "numpy"),
+    *("packaging.requirements", "pandas", "PIL.Image", "PIL.ImageDraw", "pyarrow.dataset", "pyarrow.pandas_compat"),
+    *("pyarrow.parquet", "pydantic.json_schema", "pydantic.main", "pydantic.plugin._schema_validator"),
+    *("pydantic.validate_call_decorator", "ruamel.yaml", "safetensors.torch", "scipy.stats"),
+    *("scmrepo.git.backend.pygit2.filter", "simplejpeg", "sklearn.linear_model", "torch._dynamo", "tqdm"),
 )
 FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 """Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
@@ -156,6 +162,7 @@ def main() -> None:
     listening.listen(64)  # commands that come early wait
     for name in PACKAGES:
         importlib.import_module(name)
+    end_without()
     gc.freeze()  # a copy's collections leave the shared memory alone
     running: dict[int, tuple[int, socket.socket]] = {}  # file of the copy: its number, and its caller
     while True:
@@ -178,6 +185,15 @@ def main() -> None:
     for child, _ in running.values():
         end_group(child)
     shutil.rmtree(Path(place).parents[1], ignore_errors=True)
+
+
+def end_without() -> None:
+    """Drop what packages would do at the end of each copy: reports and finalizers that touch all of their memory."""
+    from torch._dynamo import utils
+
+    atexit.unregister(utils.dump_compile_times)
+    for one in [*weakref.finalize._registry]:  # type: ignore[attr-defined]  # no list of them is public
+        one.atexit = False
 
 
 def tell(caller: socket.socket, number: int) -> None:
