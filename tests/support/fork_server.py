@@ -8,11 +8,11 @@ The processes of the tests are copies too, whose `sys.executable` is Python.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import gc
 import importlib
-import json
 import os
 import runpy
 import select
@@ -59,13 +59,13 @@ PEER_GROUPS = 59
 CLIENT = """#!/bin/sh
 '''exec' '{python}' -SE "$0" "$@"
 '''
-import json, os, signal, socket, sys
+import _signal, _socket, os, sys  # what is built on them would take longer to load than all else here
 name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
 plain = name in ("python", {worker!r})
 safe, own = False, [{python!r}, *arguments] if plain else [os.path.join({programs!r}, name), *arguments]
 while arguments[:1] in (["-u"], ["-P"]):
     safe, arguments = safe or arguments[0] == "-P", arguments[1:]
-server = socket.socket(socket.AF_UNIX)
+server = _socket.socket(_socket.AF_UNIX)
 try:
     if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
         raise OSError("needs a Python of its own")
@@ -74,18 +74,19 @@ except OSError:
     os.execv(own[0], own)
 umask = os.umask(0)
 os.umask(umask)
-job = json.dumps([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
-socket.send_fds(server, [len(job).to_bytes(4, "big")], [0, 1, 2])
+job = repr([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
+files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+server.sendmsg([len(job).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 server.sendall(job)
 def told():
     return int.from_bytes(server.recv(4) or sys.exit("the fork server has ended"), "big")
 child = told()
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda number, _: os.kill(child, number))
+for number in (_signal.SIGINT, _signal.SIGTERM):
+    _signal.signal(number, lambda number, _: os.kill(child, number))
 status = told()
 if os.WIFSIGNALED(status):
-    if os.WTERMSIG(status) != signal.SIGKILL:
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    if os.WTERMSIG(status) != _signal.SIGKILL:
+        _signal.signal(os.WTERMSIG(status), _signal.SIG_DFL)
     os.kill(os.getpid(), os.WTERMSIG(status))
 sys.exit(os.WEXITSTATUS(status))
 """
@@ -224,7 +225,7 @@ def begun(caller: socket.socket, others: list[socket.socket]) -> int:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
-        start(*json.loads(text))
+        start(*ast.literal_eval(text.decode()))
     for file in files:
         os.close(file)
     if child:
