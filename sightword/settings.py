@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import textwrap
@@ -27,7 +28,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     @classmethod
-    def meanings(cls) -> dict[str, str]:
+    @functools.cache
+    def meanings(cls) -> Mapping[str, str]:
         """Return the docstring of each field that has one, read from the source.
 
         Pydantic would read them as it makes the class, for which each program and each stage would wait.
