@@ -152,7 +152,7 @@ def text_step(arguments: argparse.Namespace) -> dict[str, Any]:
 
     device = use(arguments)
     small = {"hidden": 16, "embedding": 8, "batch": 16} if arguments.tiny else {}
-    text = peers.text_of(arguments.data)
+    text = peers.text_of(arguments.data, 2000 if small else peers.SENTENCES)
     batches = list(itertools.islice(peers.batches(text, SkipthoughtSettings(**small), seed=0), 2 if small else 5))
     sides: dict[str, Callable[[], Any]] = {}
     places = peers.padded

@@ -116,13 +116,13 @@ def padded(text: Text, numbers: NDArray[np.int64]) -> tuple[torch.Tensor, torch.
     return torch.from_numpy(ids), torch.tensor([len(row) for row in rows])
 
 
-def text_of(data: Path) -> Text:
+def text_of(data: Path, sentences: int = SENTENCES) -> Text:
     """Return sentences of the books, or sentences with the same lengths and words by Zipf's law."""
     books = data / "books/sentences.txt.gz"
     vocabulary = Vocabulary.build([" ".join(f"w{number}" for number in range(WORDS - 2))], unit="word")
     if books.is_file():
         with gzip.open(books, "rt", encoding="utf-8") as file:
-            lines = [line.strip() for line in itertools.islice(file, SENTENCES)]
+            lines = [line.strip() for line in itertools.islice(file, sentences)]
         own = Vocabulary.build(lines, normalise=Normalisation(case="lower"), unit="treebank", size=WORDS - 2)
         rows = [own.encode(line) for line in lines]
         passage = np.cumsum([not row for row in rows])
@@ -130,11 +130,11 @@ def text_of(data: Path) -> Text:
         print("no books here: sentences of the same lengths")
         random = np.random.default_rng(0)
         weights = np.array(PER_MILLE) / sum(PER_MILLE)
-        lengths = random.choice(len(weights), SENTENCES, p=weights) + 1
+        lengths = random.choice(len(weights), sentences, p=weights) + 1
         ranks = 1 / np.arange(2, WORDS)
         drawn = random.choice(np.arange(2, WORDS), int(lengths.sum()), p=ranks / ranks.sum())
         rows = [part.tolist() for part in np.split(drawn, np.cumsum(lengths)[:-1])]
-        passage = np.zeros(SENTENCES, np.int64)
+        passage = np.zeros(sentences, np.int64)
     return Text(
         vocabulary,
         np.array(list(itertools.chain.from_iterable(rows)), np.uint16),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+import itertools
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,9 +25,24 @@ MAX_SEED = 2**32 - 1
 class Settings(BaseModel):
     """A section of the parameters; each field's docstring says what it does, with its unit and source."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @classmethod
+    @functools.cache
+    def meanings(cls) -> Mapping[str, str]:
+        """Return the docstring of each field that has one, read from the source.
+
+        Pydantic would read them as it makes the class, for which each program and each stage would wait.
+        """
+        found: dict[str, str] = {}
+        for one in reversed(cls.__mro__[: cls.__mro__.index(Settings)]):
+            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+            assert isinstance(definition, ast.ClassDef)
+            for pair in itertools.pairwise(definition.body):
+                match pair:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                        found[name] = inspect.cleandoc(text)
+        return found
 
     @classmethod
     def kinds(cls) -> Mapping[str, type[Settings]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from annotated_types import MinLen
-from pydantic import BaseModel
 
 from pipeline import pipelines, systems
 from pipeline.params.overlay import plain
@@ -161,19 +160,20 @@ def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> li
     ]
 
 
-def _parameters(settings: type[BaseModel], prefix: str) -> Iterator[Parameter]:
-    entries: list[type[BaseModel]] = []
+def _parameters(settings: type[Settings], prefix: str) -> Iterator[Parameter]:
+    entries: list[type[Settings]] = []
+    meanings = settings.meanings()
     for name, field in settings.model_fields.items():
         full = f"{prefix}.{name}"
         nested = field.annotation
-        if isinstance(nested, type) and issubclass(nested, BaseModel):
+        if isinstance(nested, type) and issubclass(nested, Settings):
             yield from _parameters(nested, full)
             continue
         accepted = ", ".join([_type(field.annotation), *_limits(field.metadata)])
         default = "required" if field.is_required() else plain(field.get_default(call_default_factory=True))
-        yield Parameter(full, accepted, default, _markdown(field.description or ""))
+        yield Parameter(full, accepted, default, _markdown(meanings.get(name, "")))
         entry = next(
-            (one for one in typing.get_args(nested) if isinstance(one, type) and issubclass(one, BaseModel)), None
+            (one for one in typing.get_args(nested) if isinstance(one, type) and issubclass(one, Settings)), None
         )
         if entry is not None and entry not in entries:  # the entries of several lists are explained once
             entries.append(entry)

@@ -14,7 +14,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pipeline.lineage.repository import git
@@ -25,6 +24,7 @@ from sightword.errors import FileFormatError, LineageError, ParamsError, Sightwo
 from sightword.io import yaml_reader
 from sightword.io.files import atomic_file, read_text
 from sightword.messages import and_more, flat
+from sightword.settings import Settings
 
 SHOWN = 20
 """Hand-edited entries that a message names."""
@@ -112,7 +112,7 @@ def _items(value: Any) -> list[str]:
 
 
 def _entry(
-    key: Key, value: Any, settings: type[BaseModel] | None, meaning: str, notes: Mapping[Key, Note]
+    key: Key, value: Any, settings: type[Settings] | None, meaning: str, notes: Mapping[Key, Note]
 ) -> Iterator[str]:
     """Write the lines of a key, with all below it.
 
@@ -138,9 +138,12 @@ def _entry(
     yield from others
     if is_block:
         fields = settings.model_fields if settings else dict.fromkeys(value)
+        meanings = settings.meanings() if settings else {}
         for name, field in fields.items():
             item = value[name]
-            yield from _entry((*key, name), item, _settings(field), _meaning(field, item), notes)
+            yield from _entry(
+                (*key, name), item, _settings(field), _meaning(field, meanings.get(name, ""), item), notes
+            )
 
 
 def _lines(start: str, value: Any, indent: str) -> list[str]:
@@ -161,17 +164,17 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
     )
 
 
-def _settings(field: FieldInfo | None) -> type[BaseModel] | None:
+def _settings(field: FieldInfo | None) -> type[Settings] | None:
     """Return the settings that are the type of a field."""
     kind = field.annotation if field else None
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
-def _meaning(field: FieldInfo | None, value: Any) -> str:
+def _meaning(field: FieldInfo | None, text: str, value: Any) -> str:
     """Return the first sentence of what a field means, and the other values that it may have."""
     if field is None:
         return ""
-    sentence = _first_sentence(field.description or "")
+    sentence = _first_sentence(text)
     choices = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is Literal else ()
     others = [str(one) for one in choices if one != value and not re.search(rf"\b{one}\b", sentence)]
     return f"{sentence}; or {', '.join(others)}" if others else sentence

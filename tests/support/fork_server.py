@@ -8,11 +8,11 @@ The processes of the tests are copies too, whose `sys.executable` is Python.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import gc
 import importlib
-import json
 import os
 import runpy
 import select
@@ -27,15 +27,21 @@ import threading
 import time
 import traceback
 import types
+import weakref
 from pathlib import Path
 from typing import NoReturn
 
 PACKAGES = (
-    *("dvc.cli.parser", "dvc.lock", "dvc.output", "dvc.repo.experiments.executor.local", "dvc.scm", "dvc.stage.cache"),
-    *("dvc.repo.experiments.queue.celery", "dvc.repo.experiments.queue.workspace", "h5py", "jinja2", "matplotlib"),
-    *("matplotlib.backends.backend_svg", "numpy", "pandas", "PIL.Image", "pyarrow.parquet", "pydantic", "safetensors"),
-    *("safetensors.torch", "scipy.stats", "simplejpeg", "sklearn.linear_model", "torch._dynamo"),
-    *("ruamel.yaml", "tqdm"),
+    *("dvc.cli.parser", "dvc.lock", "dvc.output", "dvc.repo.experiments.executor.local", "dvc.repo.experiments.ls"),
+    *("dvc.repo.experiments.queue.celery", "dvc.repo.experiments.queue.workspace", "dvc.repo.experiments.run"),
+    *("dvc.repo.graph", "dvc.repo.open_repo", "dvc.repo.plots", "dvc.repo.stage", "dvc.repo.trie", "dvc.scm"),
+    *("dvc.stage.cache", "dvc_data.hashfile.db.local", "dvc_data.index.checkout", "dvc_data.index.push"),
+    *("dulwich.porcelain", "filelock", "h5py", "jinja2", "matplotlib.backends.backend_agg"),
+    *("matplotlib.backends.backend_svg", "matplotlib.figure", "mpl_toolkits.mplot3d", "networkx", "numpy"),
+    *("packaging.requirements", "pandas", "PIL.Image", "PIL.ImageDraw", "pyarrow.dataset", "pyarrow.pandas_compat"),
+    *("pyarrow.parquet", "pydantic.json_schema", "pydantic.main", "pydantic.plugin._schema_validator"),
+    *("pydantic.validate_call_decorator", "ruamel.yaml", "safetensors.torch", "scipy.stats"),
+    *("scmrepo.git.backend.pygit2.filter", "simplejpeg", "sklearn.linear_model", "torch._dynamo", "tqdm"),
 )
 FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 """Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
@@ -53,13 +59,13 @@ PEER_GROUPS = 59
 CLIENT = """#!/bin/sh
 '''exec' '{python}' -SE "$0" "$@"
 '''
-import json, os, signal, socket, sys
+import _signal, _socket, os, sys  # what is built on them would take longer to load than all else here
 name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]
 plain = name in ("python", {worker!r})
 safe, own = False, [{python!r}, *arguments] if plain else [os.path.join({programs!r}, name), *arguments]
 while arguments[:1] in (["-u"], ["-P"]):
     safe, arguments = safe or arguments[0] == "-P", arguments[1:]
-server = socket.socket(socket.AF_UNIX)
+server = _socket.socket(_socket.AF_UNIX)
 try:
     if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
         raise OSError("needs a Python of its own")
@@ -68,18 +74,19 @@ except OSError:
     os.execv(own[0], own)
 umask = os.umask(0)
 os.umask(umask)
-job = json.dumps([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
-socket.send_fds(server, [len(job).to_bytes(4, "big")], [0, 1, 2])
+job = repr([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
+files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+server.sendmsg([len(job).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
 server.sendall(job)
 def told():
     return int.from_bytes(server.recv(4) or sys.exit("the fork server has ended"), "big")
 child = told()
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda number, _: os.kill(child, number))
+for number in (_signal.SIGINT, _signal.SIGTERM):
+    _signal.signal(number, lambda number, _: os.kill(child, number))
 status = told()
 if os.WIFSIGNALED(status):
-    if os.WTERMSIG(status) != signal.SIGKILL:
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+    if os.WTERMSIG(status) != _signal.SIGKILL:
+        _signal.signal(os.WTERMSIG(status), _signal.SIG_DFL)
     os.kill(os.getpid(), os.WTERMSIG(status))
 sys.exit(os.WEXITSTATUS(status))
 """
@@ -156,6 +163,7 @@ def main() -> None:
     listening.listen(64)  # commands that come early wait
     for name in PACKAGES:
         importlib.import_module(name)
+    end_without()
     gc.freeze()  # a copy's collections leave the shared memory alone
     running: dict[int, tuple[int, socket.socket]] = {}  # file of the copy: its number, and its caller
     while True:
@@ -178,6 +186,15 @@ def main() -> None:
     for child, _ in running.values():
         end_group(child)
     shutil.rmtree(Path(place).parents[1], ignore_errors=True)
+
+
+def end_without() -> None:
+    """Drop what packages would do at the end of each copy: reports and finalizers that touch all of their memory."""
+    from torch._dynamo import utils
+
+    atexit.unregister(utils.dump_compile_times)
+    for one in [*weakref.finalize._registry]:  # type: ignore[attr-defined]  # no list of them is public
+        one.atexit = False
 
 
 def tell(caller: socket.socket, number: int) -> None:
@@ -208,7 +225,7 @@ def begun(caller: socket.socket, others: list[socket.socket]) -> int:
         for number, file in enumerate(files):
             os.dup2(file, number)
             os.close(file)
-        start(*json.loads(text))
+        start(*ast.literal_eval(text.decode()))
     for file in files:
         os.close(file)
     if child:
