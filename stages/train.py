@@ -65,9 +65,9 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
     training, dev, vocabulary, start, origin, rejected, hashes = _read(settings)
-    if start is not None:
-        report_unknown(str(settings.start), start, training.ids)
     beside = _beside(settings, start)
+    if start is not None:
+        report_unknown(str(settings.start), start, [*training.ids, *(beside.ids if beside else ())])
     check_sizes(settings, training, beside, place.ranks)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from pydantic import BaseModel
 
 from pipeline import pipelines
 from pipeline.params import params_file
@@ -104,12 +103,12 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def published(settings: type[BaseModel]) -> dict[str, Any]:
+def published(settings: type[Settings]) -> dict[str, Any]:
     """Return the published values of a section; a value that the settings require is absent."""
     found = {}
     for name, field in settings.model_fields.items():
         nested = field.annotation
-        if isinstance(nested, type) and issubclass(nested, BaseModel):
+        if isinstance(nested, type) and issubclass(nested, Settings):
             found[name] = published(nested)
         if not field.is_required():
             value = plain(field.get_default(call_default_factory=True))
@@ -119,7 +118,7 @@ def published(settings: type[BaseModel]) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Return a value as YAML has it: of an entry of a list the keys that were set."""
-    if isinstance(value, BaseModel):
+    if isinstance(value, Settings):
         return value.model_dump(exclude_unset=True)
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from pipeline import pipelines, systems
 from pipeline.pipelines import Pipeline
@@ -124,7 +124,7 @@ def _unknown(key: str, accepted: Sequence[str], kind: str) -> str:
     return f"{key}: no such {kind}{near or '; accepted: ' + ', '.join(accepted)}"
 
 
-def _missing(wanted: type[BaseModel], values: dict[str, Any], prefix: str) -> list[str]:
+def _missing(wanted: type[Settings], values: dict[str, Any], prefix: str) -> list[str]:
     """Return a line for each key that the file lacks, with its published value."""
     problems = []
     for name, field in wanted.model_fields.items():
@@ -138,17 +138,17 @@ def _missing(wanted: type[BaseModel], values: dict[str, Any], prefix: str) -> li
     return problems
 
 
-def _nested(annotation: Any) -> type[BaseModel] | None:
+def _nested(annotation: Any) -> type[Settings] | None:
     """Return the settings class in an annotation such as ``Weights`` or ``Weights | None``."""
     options = typing.get_args(annotation) or (annotation,)
-    return next((one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), None)
+    return next((one for one in options if isinstance(one, type) and issubclass(one, Settings)), None)
 
 
 def _explain(wanted: type[Settings], name: str, item: Any) -> str:
     place = [str(part) for part in item["loc"]]
     key = ".".join([name, *place])
     if item["type"] == "extra_forbidden":
-        model: type[BaseModel] = wanted
+        model: type[Settings] = wanted
         for part in place[:-1]:
             field = model.model_fields.get(part)
             model = (_nested(field.annotation) if field else None) or model

@@ -153,7 +153,8 @@ class FinishedRun:
             one = records.weigh(entry)
             if one.verdict == "saved by DVC" and one.against and not one.differing:
                 what = f"{entry.name}: nobody saw a run with these outputs: {one.why}"
-                raise LineageError(what, where=self.pipeline.lock, todo=again)
+                todo = f"`dvc repro --force --single-item {entry.name}`, then `{self.pipeline.command}`."
+                raise LineageError(what, where=Pipeline(self.then.project, folder_of(entry.name)).lock, todo=todo)
 
     def check_stages(self, repository: Repository, public: str) -> None:
         """Check that the stages have the commands, inputs, parameters and outputs of a commit; LineageError otherwise.

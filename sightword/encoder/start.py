@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightword.captions.units import Unit
+from sightword.captions.units import NOUN, Unit
 from sightword.captions.vocabulary import UNKNOWN
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -65,12 +65,14 @@ def report_unknown(name: str, start: Part, ids: Iterable[ArrayLike]) -> None:
         start: the network.
         ids: (L,) ids of each sentence, by the vocabulary of the start.
     """
-    tokens = np.concatenate([np.asarray(row) for row in ids])
-    unknown, unit = int(np.count_nonzero(tokens == UNKNOWN)), start.vocabulary.unit
+    total = unknown = 0
+    for row in ids:
+        total += np.size(row)
+        unknown += int(np.count_nonzero(np.asarray(row) == UNKNOWN))
     if unknown:
-        share = 100.0 * unknown / len(tokens)
-        message = "the start %s does not know %d of the %d %ss of the training sentences (%.2g %%): it reads all as one"
-        log.warning(message, name, unknown, len(tokens), unit, share)
+        noun = NOUN[start.vocabulary.unit]
+        message = "the vocabulary of the start %s lacks %d of the %d %ss of the training sentences (%.1f %%)"
+        log.warning(message, name, unknown, total, noun, 100.0 * unknown / total)
 
 
 def _parameters(shape: Shape, unit: Unit) -> dict[str, Any]:

@@ -7,12 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from encoder_kinds import BAG, summed
+from small_project import begin
 
 from pipeline import cli
 from sightword.encoder.axes import keep_axes
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.similarity import unit_rows
+from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.settings import TrainSettings
+from stages import select, train
 
 TEXTS = ["a dog runs", "two cats sit", "a red ball", "dogs run in snow", "the cat", "a man"]
 
@@ -60,3 +64,14 @@ def test_pack_with_axes_writes_the_shorter_encoder_and_its_card(tmp_path, monkey
     assert cli.main(["pack", "mine", "other", "--axes", "3"]) == 1
     assert "captions.parquet: does not exist. Name the training captions with --captions" in capsys.readouterr().err
     assert not Path("other").exists()
+
+
+def test_pack_with_axes_shows_recall_on_dev_before_and_after(tmp_path, monkeypatch, capsys) -> None:
+    begin(tmp_path, monkeypatch)
+    train.work(TrainSettings(**BAG, batch=4, epochs=1, cycle=1, snapshots="epoch"))
+    select.work(SelectSettings(members=1))
+    capsys.readouterr()
+    assert cli.main(["pack", "models/encoder", "short", "--axes", "2"]) == 0
+    printed = capsys.readouterr().out  # ten of the four pictures and eight captions of dev: all are found
+    for name in ("whole", "2 axes"):
+        assert f"{name}: R@10 on dev 100.0 and 100.0 (caption to image, image to caption)" in printed

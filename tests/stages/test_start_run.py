@@ -86,7 +86,7 @@ def test_characters_that_the_start_does_not_know_are_reported(project, caplog):
     )
     unknown = sum(known.encode(letter) == [UNKNOWN] for letter in text)
     assert 0 < unknown < len(text)
-    assert f"the start seen does not know {unknown} of the {len(text)} characters" in caplog.text
+    assert f"the vocabulary of the start seen lacks {unknown} of the {len(text)} characters" in caplog.text
 
 
 def test_without_a_start_nothing_is_noted_of_starts(project):
