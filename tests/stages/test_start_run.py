@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from small_project import begin, write_corpus, write_pictures
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions
 from sightword.captions.vocabulary import UNKNOWN
+from sightword.corpus.records import Caption
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.vse.selection.settings import SelectSettings
@@ -77,13 +79,15 @@ def test_select_measures_dev_as_training_did_by_the_vocabulary_of_the_start(proj
     assert Path("metrics/select.json").read_text() == known
 
 
-def test_characters_that_the_start_does_not_know_are_reported(project, caplog):
+@pytest.mark.parametrize("beside", [[], ["a zebra", "zebras", "one quay", "a quay"]])
+def test_characters_that_the_start_does_not_know_are_reported(project, caplog, beside):
+    """Those of captions beside too, which are read by its vocabulary."""
+    write_corpus(beside=[Caption(f"other{place // 2}", str(place % 2), text) for place, text in enumerate(beside)])
     put_start()
-    train.work(settings(start="seen"))
-    known, text = (
-        SentenceEncoder.load("data/raw/pretrained/seen").vocabulary,
-        "".join(read_captions(train.CAPTIONS).split("train").texts),
-    )
+    train.work(settings(start="seen", beside_batch=2 if beside else 0))
+    assert json.loads(Path("metrics/train.json").read_text()).get("captions_beside", 0) == len(beside)
+    known = SentenceEncoder.load("data/raw/pretrained/seen").vocabulary
+    text = "".join([*read_captions(train.CAPTIONS).split("train").texts, *beside])
     unknown = sum(known.encode(letter) == [UNKNOWN] for letter in text)
     assert 0 < unknown < len(text)
     assert f"the vocabulary of the start seen lacks {unknown} of the {len(text)} characters" in caplog.text

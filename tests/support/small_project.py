@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,10 +34,12 @@ def begin(folder: Path, patch: pytest.MonkeyPatch, settings: CaptionsSettings | 
     return folder
 
 
-def write_corpus(*, without: tuple[str, ...] = (), settings: CaptionsSettings | None = None) -> None:
+def write_corpus(
+    *, without: tuple[str, ...] = (), beside: Sequence[Caption] = (), settings: CaptionsSettings | None = None
+) -> None:
     """Twelve pictures with two captions each, every third one for dev; ``without`` names splits that stay empty.
 
-    The captions are encoded too.
+    ``beside`` has captions of other pictures. The captions are encoded too.
     """
     splits = {name(number): "dev" if number % 3 == 0 else "train" for number in range(PICTURES)}
     images = [Image(key, key, split) for key, split in splits.items() if split not in without]
@@ -45,7 +48,8 @@ def write_corpus(*, without: tuple[str, ...] = (), settings: CaptionsSettings | 
         for image in images
         for place in range(2)
     ]
-    write_tables("data/corpus", clean(images, said, None, require_pictures=False), "pictures")
+    corpus = replace(clean(images, said, None, require_pictures=False), beside=[*beside])
+    write_tables("data/corpus", corpus, "pictures")
     captions.work(settings or CaptionsSettings())
 
 
