@@ -193,8 +193,9 @@ def end_without() -> None:
     from torch._dynamo import utils
 
     atexit.unregister(utils.dump_compile_times)
-    for one in [*weakref.finalize._registry]:  # type: ignore[attr-defined]  # no list of them is public
-        one.atexit = False
+    for one in gc.get_objects():
+        if type(one) is weakref.finalize:
+            one.atexit = False
 
 
 def tell(caller: socket.socket, number: int) -> None:
