@@ -4,13 +4,14 @@ A gain is the mean over seeds. The variance of a gain is that over pairs of sent
 (:mod:`sightword.statistics.bootstrap`, the same draws for all seeds and doses), plus that over seeds. Intervals and
 tests take Student's distribution with the degrees of freedom of Satterthwaite (1946): one less than seeds for the part
 of the seeds, infinitely many for that of the pairs. Of one seed they are over pairs alone, and too sure.
-``equivalence`` is the larger p of two one-sided tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0.
+``equivalence`` is the larger p of two one-sided tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0;
+``corrected`` has Holm's correction over all means over doses of two or more captions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.evaluation.semantics.published import in_mean
 from sightword.grounded.judging.concreteness import mean_rating
 from sightword.statistics.bootstrap import resampled_pearson
-from sightword.statistics.inference import pearson
+from sightword.statistics.inference import holm, pearson
 
 Doubles = NDArray[np.float64]
 FLOOR = "-tf-idf"
@@ -39,7 +40,10 @@ SIDES = {
 """What gains, and above what, by the name of the dose. A paraphrase is a second caption of each picture, without the
 pictures; ``second`` is what it gains."""
 OF_ONE_CAPTION = ("paraphrase", "second")
-BY_CONCRETENESS = ("none", "second")
+IN_PARTS = ("none", "second")
+"""The sides whose gains are divided by genre and concreteness."""
+IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
+"""The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
 BOUND = 0.005
 """Half a point of 100 r."""
 SAMPLES = 2000
@@ -82,19 +86,24 @@ def _stacked(gains: list[Gain]) -> Gain:
     return Gain(*(np.concatenate(parts) for parts in zip(*gains, strict=True)))
 
 
-def scores_of(tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float]) -> dict[str, Score]:
+def scores_of(
+    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float], genres: Sequence[str] = ()
+) -> dict[str, Score]:
     """Return all gains by side of :data:`SIDES`, dose and task, and their means over doses with as many captions.
 
     The tasks are STSBenchmark, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12 to STS16. Of some sides
-    the first two are divided by how concrete the words of a pair are (:func:`thirds`). The mean over doses has the
-    seeds that all the doses have.
+    STSBenchmark is divided by genre, the captions of STSBenchmark and SICK by how concrete the words of a pair are
+    (:func:`thirds`), and ``sts.captions`` is the mean of :data:`IMAGE_CAPTIONS`. The mean over doses has the seeds that
+    all the doses have.
 
     Args:
         tables: the scores of pairs, by the name of the row and the seed.
         ratings: how concrete words are, from 1 to 5; empty to leave the division out.
+        genres: the genre of each pair of STSBenchmark; empty to leave the division out.
     """
     found: dict[str, Score] = {}
-    of_tasks = _correlations(tables, ratings)
+    together: list[str] = []
+    of_tasks = _correlations(tables, ratings, genres)
     for side, (ours, theirs) in SIDES.items():
         of_captions: dict[tuple[str, str], list[tuple[list[int], Gain]]] = {}
         for name in dict.fromkeys(name for name, _ in tables):
@@ -105,7 +114,7 @@ def scores_of(tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str,
             pairs = {seed: (b, 0 if b.endswith(FLOOR) else seed) for row, seed in tables if row == a}
             seeds = [seed for seed, other in pairs.items() if other in tables]
             for task, known in of_tasks.items() if seeds else ():
-                if "." in task and side not in BY_CONCRETENESS:
+                if "." in task and side not in IN_PARTS:
                     continue
                 gain = _stacked([known[a, seed] - known[pairs[seed]] for seed in seeds])
                 found |= _named(f"{side}.{name}.{task}", gain)
@@ -113,9 +122,12 @@ def scores_of(tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str,
         for (captions, task), doses in of_captions.items():
             common = [seed for seed in doses[0][0] if all(seed in seeds for seeds, _ in doses)]
             if common:
-                together = _mean([gain.of([seeds.index(seed) for seed in common]) for seeds, gain in doses])
-                found |= _named(f"{side}.{captions}.{task}", together)
-    return found
+                mean = _mean([gain.of([seeds.index(seed) for seed in common]) for seeds, gain in doses])
+                found |= _named(f"{side}.{captions}.{task}", mean)
+                if side in ("none", "wrong") and "." not in task and not captions.endswith("1"):
+                    together.append(f"note.gain.{side}.{captions}.{task}.equivalence")
+    corrected = holm([found[name].value for name in together])
+    return found | {f"{name}.corrected": Score(value=p) for name, p in zip(together, corrected, strict=True)}
 
 
 def _named(place: str, gain: Gain) -> dict[str, Score]:
@@ -124,33 +136,40 @@ def _named(place: str, gain: Gain) -> dict[str, Score]:
 
 
 def _correlations(
-    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float]
+    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float], genres: Sequence[str]
 ) -> dict[str, dict[tuple[str, int], Gain]]:
     """Return Pearson's r by task, and by the row and the seed, as what is gained above 0."""
     found: dict[str, dict[tuple[str, int], Gain]] = {}
-    in_sts = []
+    in_sts: dict[tuple[str, str], dict[tuple[str, int], Gain]] = {}
     for key, pairs in tqdm(next(iter(tables.values())).subtasks.items(), desc="tasks", unit="task"):
         if key[1] == "trained":
             continue
         whole = _of_part(tables, key, np.ones(len(pairs), bool), "\t".join(key))
         if in_mean(key):
-            in_sts.append(whole)
+            in_sts[key] = whole
             continue
         found[key[0]] = whole
-        parts = {name: _of_part(tables, key, chosen, name) for name, chosen in thirds(pairs, ratings).items()}
+        kinds = np.array(genres) if key[0] == "STSBenchmark" and genres else np.full(len(pairs), "captions")
+        chosen = {genre: kinds == genre for genre in sorted({*kinds.tolist()})} if len({*kinds.tolist()}) > 1 else {}
+        chosen |= thirds(pairs, ratings, kinds == "captions")
+        parts = {name: _of_part(tables, key, part, name) for name, part in chosen.items()}
         found |= {f"{key[0]}.{name}": part for name, part in parts.items()}
-        if parts:
+        if "concrete" in parts:
             found[f"{key[0]}.rise"] = {one: parts["concrete"][one] - parts["abstract"][one] for one in tables}
-    return found | {"sts": {one: _mean([subtask[one] for subtask in in_sts]) for one in tables}}
+    for name, keys in (("sts", list(in_sts)), ("sts.captions", [key for key in IMAGE_CAPTIONS if key in in_sts])):
+        if keys:
+            found[name] = {one: _mean([in_sts[key][one] for key in keys]) for one in tables}
+    return found
 
 
-def thirds(pairs: ScoredPairs, ratings: Mapping[str, float]) -> dict[str, NDArray[np.bool_]]:
+def thirds(pairs: ScoredPairs, ratings: Mapping[str, float], among: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
     """Return the third of the pairs with the least concrete words, the middle one, and that with the most concrete.
 
-    A pair counts with the mean rating of all rated words of both sentences; pairs without one are in no third.
+    A pair counts with the mean rating of all rated words of both sentences; pairs without one, and those that are not
+    ``among`` the pairs to divide, are in no third.
     """
     means = [mean_rating(ratings, both)["mean"] for both in zip(pairs.first, pairs.second, strict=True)]
-    rated = np.array([np.nan if one is None else one for one in means], float)
+    rated = np.where(among, np.array([np.nan if one is None else one for one in means], float), np.nan)
     if np.isnan(rated).all():
         return {}
     low, high = np.nanquantile(rated, [1 / 3, 2 / 3])

@@ -3,7 +3,8 @@
 ``python -m tools.doses RATINGS PROJECT...`` in the repository's folder reads the experiments of recipes/grid-doses.yaml
 and of the other grids whose names begin so, in projects. It adds each to its row, such as
 ``results/doses/500-1-captions-only.json`` for 500 pictures with one caption, unless the row has the seed; and writes
-:mod:`tools.dose_gains` to ``results/doses/gains.json``. RATINGS is the file of Brysbaert et al. (2014).
+:mod:`tools.dose_gains` to ``results/doses/gains.json``. RATINGS is the file of Brysbaert et al. (2014); the genres of
+STS Benchmark are those of the first project's ``data/raw/senteval``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from pipeline.lineage.revision import take_out
 from pipeline.results.addition import extended, find_run
 from pipeline.results.records import Row, Run, path_of, read_row, write_row
 from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
+from sightword.evaluation.semantics.settings import SemanticsSettings
 from sightword.grounded.judging.concreteness import read_ratings
+from sightword.grounded.judging.relatedness import BENCHMARK, read_parts
 from tools.dose_gains import FLOOR, scores_of
 from tools.partition import PRIVATE
 
@@ -34,6 +37,8 @@ ENDINGS = {
     ("real", False): "-pictures-only",
 }  # fmt: skip
 """What a row's name ends with, by ``train.pictures`` and ``train.second_caption``."""
+UNTRAINED = 1.0e-6
+"""A smaller ``train.rate_max`` leaves the random weights as they are."""
 SWEEPS = re.compile(r"doses-((?:gru|passes)-|)")
 """The names of the experiments; what is in the group begins the names of the rows."""
 KEPT = (
@@ -46,13 +51,16 @@ KEPT = (
 def main() -> None:
     """Add the experiments of projects to their rows, and write the gains."""
     ratings = read_ratings(sys.argv[1])
+    projects = [*map(Path, sys.argv[2:])]
+    (benchmark,), _ = read_parts([BENCHMARK], projects[0] / SemanticsSettings().data)
     tables: dict[tuple[str, int], PairTable] = {}
-    for project in map(Path, sys.argv[2:]):
+    for project in projects:
         tables |= _rows(project)
+    scores = scores_of(tables, ratings, benchmark.genres or ())
     row = Row(
         topic="doses", name="gains", recipe="flickr8k-ngrams", private=PRIVATE,
         note="Made by `tools/doses.py` of the runs of the other rows",
-        runs=[Run(seeds=sorted({seed for _, seed in tables}), scores=scores_of(tables, ratings))],
+        runs=[Run(seeds=sorted({seed for _, seed in tables}), scores=scores)],
     )  # fmt: skip
     sys.stdout.write(f"{write_row(Path(), row)}\n")
 
@@ -82,6 +90,8 @@ def _text(repository: Repository, commit: Commit) -> str:
 def _place(params: Any) -> tuple[str, int]:
     """Return the name of an experiment's row, and its seed."""
     captions, train = params["captions"], params["train"]
+    if train["rate_max"] < UNTRAINED:
+        return "untrained", int(train["seed"])
     ending = FLOOR if train["cell"] == "tfidf" else ENDINGS[train["pictures"], train["second_caption"]]
     return f"{captions['train_pictures']}-{captions['train_captions']}{ending}", int(train["seed"])
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from pipeline.results.records import Row, rows
 from pipeline.results.tables import pooled
-from sightword.report.drawing import BLUE, GREY, ORANGE, Drawing, drawing_style, plain_axes
+from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, Drawing, drawing_style, plain_axes
 
 TITLE = "R@10 on Flickr8k's test split, in percent; the table has the numbers"
 OTHERS = ("published", "CLIP")
@@ -46,23 +47,17 @@ CHARTS = [
 
 
 DOSES = Path("docs/images/doses.svg")
-LINES = {
-    "right pictures": ("", BLUE, "-", "o"),
-    "right pictures alone": ("-pictures-only", BLUE, ":", "s"),
-    "no pictures": ("-captions-only", ORANGE, "-", "^"),
-    "wrong pictures": ("-wrong-pictures", ORANGE, ":", "v"),
-    "tf-idf, no training": ("-tf-idf", GREY, "--", "x"),
-}
-"""The lines of the doses: what a row's name ends with, and the look."""
-SCORES = {
-    "STS Benchmark, 100 r": (("semantics.STSBenchmark.cosine.pearson",), 100.0),
-    "SICK, 100 r": (("semantics.SICKRelatedness.cosine.pearson",), 100.0),
-    "mean R@10 on dev": (
-        ("retrieval.dev.full.caption_to_image.r10", "retrieval.dev.full.image_to_caption.r10"),
-        1.0,
-    ),
-}
-"""The panels of the doses, a row each: the scores whose mean is drawn, and their factor."""
+DOSE = re.compile(r"doses/(\d+)-(\d+)")
+"""The key of a row with right pictures: the pictures, and the captions a picture."""
+GAINS = {"STSBenchmark": "STS Benchmark", "SICKRelatedness": "SICK", "sts": "STS12 to STS16"}
+"""The panels of the gains: the task in the names of the scores, and its title."""
+MEANS = [
+    ("wrong.", "above wrong pictures, mean", ORANGE, "v"),
+    ("second.", "a second caption instead, mean", GREEN, "D"),
+    ("none.gru-", "GRU, mean", GREY, "^"),
+]
+"""Gains that are means over numbers of pictures: what begins the names of the scores, and the look."""
+RECALL = [f"retrieval.dev.full.{way}.r10" for way in ("caption_to_image", "image_to_caption")]
 
 
 class Bar(NamedTuple):
@@ -116,46 +111,45 @@ def draw(rows: list[Bar]) -> Drawing:
 
 
 def draw_doses(every: Mapping[str, Row]) -> Drawing:
-    """Draw scores over captions a picture: rows of panels for :data:`SCORES`, columns for numbers of pictures.
+    """Draw what right pictures gain over captions a picture with intervals, a line for each number of pictures.
 
-    Retrieval has the lines with right pictures alone: without them recall is chance.
+    The panels are :data:`GAINS`, and the mean of R@10 on dev in both directions.
 
     Args:
         every: all rows of results; those of the topic doses count.
     """
-    doses = sorted({(int(pictures), int(captions)) for pictures, captions in map(_dose, every) if pictures})
-    columns, ticks = sorted({dose[0] for dose in doses}), sorted({dose[1] for dose in doses})
+    doses = sorted((int(found[1]), int(found[2])) for found in map(DOSE.fullmatch, every) if found)
+    shades = {pictures: colormaps["Blues"](0.35 + 0.15 * place) for place, pictures in enumerate(dict(doses))}
     with drawing_style("doses"):
-        figure = Figure(figsize=(WIDTH, 6.4), layout="constrained")
-        panels = figure.subplots(len(SCORES), len(columns), squeeze=False, sharex=True, sharey="row")
-        for place, pictures in enumerate(columns):
-            panels[0][place].set_title(f"{pictures:,}\npictures", fontsize=9)
-            for axes, (title, (keys, factor)) in zip(panels[:, place], SCORES.items(), strict=True):
-                for label, (ending, colour, dashes, marker) in LINES.items():
-                    if "R@" in title and colour != BLUE:
-                        continue
-                    named = {x: every.get(f"doses/{pictures}-{x}{ending}") for x in ticks}
-                    every_score = {x: [pooled(row, key) for key in keys] for x, row in named.items() if row}
-                    points = [(x, found) for x, found in every_score.items() if all(found)]
-                    means = [factor * sum(one.value for one in found if one) / len(keys) for _, found in points]
-                    axes.plot(
-                        [x for x, _ in points], means, color=colour, linestyle=dashes, marker=marker, markersize=4,
-                        label=label,
-                    )  # fmt: skip
-                axes.set_xticks(ticks)
-                axes.tick_params(labelsize=8)
-        for axes, title in zip(panels[:, 0], SCORES, strict=True):
-            axes.set_ylabel(title)
-            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        figure = Figure(figsize=(WIDTH, 6.0), layout="constrained")
+        panels = figure.subplots(2, 2, sharex=True).flat
+        for axes, (task, title) in zip(panels, GAINS.items(), strict=False):
+            axes.axhline(0, color=INK, linewidth=0.6)
+            lines = [
+                (f"none.{pictures}-", f"{pictures:,} pictures", colour, "o") for pictures, colour in shades.items()
+            ]
+            for place, (name, label, colour, marker) in enumerate([*lines, *MEANS]):
+                every_gain = {x: pooled(every["doses/gains"], f"note.gain.{name}{x}.{task}") for x in range(1, 6)}
+                gains = {x + 0.06 * (place - 3): one for x, one in every_gain.items() if one}
+                ends = [(one.value - (one.low or 0), (one.high or 0) - one.value) for one in gains.values()]
+                axes.errorbar(
+                    [*gains], [100 * one.value for one in gains.values()], 100 * np.array(ends).T, label=label,
+                    color=colour, marker=marker, markersize=3, linewidth=1, elinewidth=0.6,
+                )  # fmt: skip
+            axes.set_title(title, fontsize=9)
+        figure.supylabel("points of 100 r gained by right pictures", fontsize=9)
+        last = figure.axes[-1]
+        for pictures, colour in shades.items():
+            rows = {x: every[f"doses/{pictures}-{x}"] for found, x in doses if found == pictures}
+            means = [sum(score.value for key in RECALL if (score := pooled(row, key))) / 2 for row in rows.values()]
+            last.plot([*rows], means, color=colour, marker="o", markersize=3)
+        last.set_title("R@10 on dev, percent", fontsize=9)
+        last.set_xticks(range(1, 6))
+        for axes in figure.axes:
+            axes.tick_params(labelsize=8)
         figure.supxlabel("captions a picture", fontsize=9)
-        figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9)
-    return Drawing("doses", "STS Benchmark, SICK and R@10 over captions a picture; the tables have the numbers", figure)
-
-
-def _dose(key: str) -> tuple[str, str]:
-    """Return the pictures and the captions a picture in the key of a row; empty for a row of no dose."""
-    found = re.match(r"doses/(\d+)-(\d+)", key)
-    return (found[1], found[2]) if found else ("", "")
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8)
+    return Drawing("doses", "What right pictures gain over captions a picture; the tables have the numbers", figure)
 
 
 if __name__ == "__main__":

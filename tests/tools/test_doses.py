@@ -95,13 +95,19 @@ def test_mean_over_doses_has_the_seeds_of_all_doses() -> None:
 def test_thirds_are_told_by_the_mean_rating_of_a_pair() -> None:
     first = ["a dog", "an idea", "the dog", "my idea", "it", "one dog of an idea"]
     pairs = ScoredPairs(first, ["dog", "idea", "dog", "idea", "is", "dog idea"], *2 * [np.zeros(6)], None, None)
-    found = thirds(pairs, {"dog": 4.9, "idea": 1.6})
+    every = np.ones(6, bool)
+    found = thirds(pairs, {"dog": 4.9, "idea": 1.6}, every)
     assert {name: [*np.flatnonzero(chosen)] for name, chosen in found.items()} == {
         "abstract": [1, 3],
         "middle": [5],
         "concrete": [0, 2],
     }
-    assert thirds(pairs, {}) == {}
+    assert thirds(pairs, {}, every) == {}
+    among = thirds(pairs, {"dog": 4.9, "idea": 1.6}, np.arange(6) < 2)
+    assert {name: [*np.flatnonzero(chosen)] for name, chosen in among.items() if chosen.any()} == {
+        "abstract": [1],
+        "concrete": [0],
+    }
 
 
 def test_rise_is_the_gain_of_the_third_with_concrete_words_above_that_of_abstract_ones() -> None:
@@ -117,6 +123,30 @@ def test_rise_is_the_gain_of_the_third_with_concrete_words_above_that_of_abstrac
         assert found[f"note.gain.none.500-1.STSBenchmark.{name}"].value == pytest.approx(ends[name], abs=1e-6)
     rise = found["note.gain.none.500-1.STSBenchmark.rise"]
     assert rise.value == pytest.approx(ends["concrete"] - ends["abstract"], abs=2e-6)
+
+
+def test_gain_of_a_genre_has_its_pairs_and_thirds_are_of_captions() -> None:
+    tables = {("500-1", 0): table(10, 0.5), ("500-1-captions-only", 0): table(20, 0.9)}
+    genres = np.array(["captions"] * 210 + ["news"] * 90)
+    found = scores_of(tables, {"dog": 5.0, "way": 3.0, "idea": 1.0}, genres.tolist())
+    ours, theirs = (tables[name, 0].subtasks[KEYS[2]] for name in ("500-1", "500-1-captions-only"))
+    words = np.array(ours.first)
+    chosen = {"captions": genres == "captions", "news": genres == "news"}
+    chosen["concrete"] = chosen["captions"] & (words == "dog")
+    for name, part in chosen.items():
+        a, b = (float(np.corrcoef(one.gold[part], one.score[part])[0, 1]) for one in (ours, theirs))
+        assert found[f"note.gain.none.500-1.STSBenchmark.{name}"].value == pytest.approx(a - b, abs=1e-6)
+
+
+def test_equivalence_of_means_over_doses_is_corrected_for_their_number() -> None:
+    tables = {(f"500-{captions}", 0): table(10, 0.5) for captions in (1, 2, 5)}
+    tables |= {(f"500-{captions}-captions-only", 0): table(20 + captions, 0.5) for captions in (1, 2, 5)}
+    found = scores_of(tables, {})
+    names = [name for name in found if name.endswith(".equivalence.corrected")]
+    places = {f"note.gain.none.{captions}.{task}" for captions in (2, 5) for task in ("STSBenchmark", "sts")}
+    assert {name.removesuffix(".equivalence.corrected") for name in names} == places
+    least = min(names, key=lambda name: found[name].value)
+    assert found[least].value == pytest.approx(min(1.0, 4 * found[least.removesuffix(".corrected")].value))
 
 
 def test_sweeps_of_other_networks_or_steps_have_rows_of_their_own() -> None:
