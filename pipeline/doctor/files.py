@@ -1,4 +1,4 @@
-"""Checks of the files that parameters name, for the systems' own checks."""
+"""Checks of the files that parameters name, for the systems' own checks; and of the encoders that systems declare."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipeline import systems
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
-from sightword.errors import SemanticsError
+from sightword.encoder.pretrained import ENCODER, require_encoder
+from sightword.errors import EncoderError, SemanticsError
 from sightword.messages import and_more
 
 README = "data/raw/README.md describes where it belongs; `sightword fetch --help` lists what can be downloaded."
@@ -26,6 +28,32 @@ def exist(context: Context, named: Mapping[str, str]) -> Iterator[Finding]:
             yield good(f"{parameter}: {file} exists")
         else:
             yield problem(f"{parameter}: {file} does not exist", "Put it there, or fix the name.")
+
+
+def check_encoders(context: Context) -> Iterator[Finding]:
+    """Check the saved encoders that parameters name as the stages read them, but for weights and vocabulary."""
+    named = {}
+    for system, sections in context.sections.items():
+        values = {name: settings.model_dump() for name, settings in sections.items()}
+        named |= {path: system.full_name(parameter) for parameter, path in systems.encoders(system, values)}
+    for path, parameter in named.items():
+        yield _check_encoder(context, parameter, path)
+    if not named:
+        yield good("no parameter names an encoder of another run")
+
+
+def _check_encoder(context: Context, parameter: str, path: str) -> Finding:
+    place = context.root / path
+    if not place.exists():
+        return problem(f"{parameter}: {path} does not exist", advice(context, path))
+    try:
+        require_encoder(place)
+        if not context.quick:  # large files are read whole
+            ENCODER.read(place)
+    except EncoderError as error:
+        found = failure(error, advice(context, path))
+        return replace(found, what=f"{parameter}: {found.what}")
+    return good(f"{parameter}: {path} holds an encoder")
 
 
 def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]) -> Iterator[Finding]:

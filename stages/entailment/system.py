@@ -33,15 +33,19 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
     return ["pairs.undecided = not_entailed: with evaluate.classifier.classes = 3, set it to drop"]
 
 
+def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the encoder from which training starts."""
+    train = values.get("train", {})
+    return [("train.start", f"{train['encoders']}/{train['start']}")] if train.get("start") else []
+
+
 def check(context: Context) -> Iterator[Finding]:
-    """Check the files of the sentence pairs, and of the encoder from which training starts."""
-    pairs, train = (context.section(f"{PARAMS}:{stage}") for stage in ("pairs", "train"))
-    if pairs is None or train is None:
+    """Check the files of the sentence pairs."""
+    pairs = context.section(f"{PARAMS}:pairs")
+    if pairs is None:
         return
     sources = {"train": pairs.train, "dev": pairs.dev, "test": pairs.test}
     named = {f"pairs.{name}[{place}]": one.path for name in sources for place, one in enumerate(sources[name])}
-    if train.start:
-        named["train.start"] = f"{train.encoders}/{train.start}"
     yield from exist(context, {f"{PARAMS}:{parameter}": path for parameter, path in named.items()})
 
 
