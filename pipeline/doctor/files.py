@@ -32,7 +32,7 @@ def exist(context: Context, named: Mapping[str, str]) -> Iterator[Finding]:
 
 def check_encoders(context: Context) -> Iterator[Finding]:
     """Check the saved encoders that parameters name as the stages read them, but for weights and vocabulary."""
-    named = {}
+    named: dict[str, str] = {}
     for system, sections in context.sections.items():
         values = {name: settings.model_dump() for name, settings in sections.items()}
         named |= {path: system.full_name(parameter) for parameter, path in systems.encoders(system, values)}
