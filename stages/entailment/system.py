@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.doctor.context import Context
-from pipeline.doctor.files import exist
+from pipeline.doctor.files import tried
 from pipeline.doctor.findings import Check, Finding
 from pipeline.systems import Compared
 
@@ -40,13 +41,17 @@ def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Check the files of the sentence pairs."""
+    """Check the sources of the sentence pairs, each by its first pair."""
+    from sightword.entailment.data.sources import check_source
+
     pairs = context.section(f"{PARAMS}:pairs")
     if pairs is None:
         return
     sources = {"train": pairs.train, "dev": pairs.dev, "test": pairs.test}
-    named = {f"pairs.{name}[{place}]": one.path for name in sources for place, one in enumerate(sources[name])}
-    yield from exist(context, {f"{PARAMS}:{parameter}": path for parameter, path in named.items()})
+    every = [(f"pairs.{name}[{at}]", one) for name, some in sources.items() for at, one in enumerate(some)]
+    for parameter, one in every:
+        there = one.model_copy(update={"path": str(context.root / one.path)})
+        yield tried(context, f"{PARAMS}:{parameter}", one.path, partial(check_source, there))
 
 
 def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:

@@ -200,6 +200,13 @@ def test_the_inputs_of_entailment(project, repository: Path) -> None:
     assert project.check(check_entailment) == []  # the pipeline is not there
     shutil.copytree(repository / "entailment", project.folder / "entailment")
     assert states(project.check(check_entailment)) == {"ok"}
+    source = "{format: sample, path: data/raw/sample, part: dev, count: 500}"
+    project.edit("entailment/params.yaml", source, "{format: snli, path: data/raw/entailment/SNLI, part: dev}")
+    (project.folder / "data/raw/entailment/SNLI").mkdir()
+    found = only(project.check(check_entailment), "problem")
+    assert found.what.startswith("entailment/params.yaml:pairs.dev[0]: ")
+    assert found.what.endswith("SNLI: dev of SNLI is absent (labels.dev, s1.dev, s2.dev)")
+    assert found.todo == "Run `sightword fetch snli`."
 
 
 NAMED = (
@@ -232,7 +239,7 @@ def test_a_named_encoder_that_is_not_whole_is_a_problem_with_what_is_missing(
     missing = f"{parameter}{place}: holds no encoder (encoder.json is missing)"
     assert only(project.check(check_encoders), "problem").what == missing
     write_encoder(place)
-    assert only(project.check(check_encoders), "ok").what == f"{parameter}{path} holds an encoder"
+    assert only(project.check(check_encoders), "ok").what == f"{parameter}{path} can be read"
     (place / "vocabulary.json").unlink()
     found = only(project.check(check_encoders), "problem")
     assert found.what == f"{parameter}{place / 'vocabulary.json'}: is missing"
