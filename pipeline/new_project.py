@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class Changes(NamedTuple):
     deleted: list[str]
 
 
-def create(folder: Path, source: Path | None = None) -> tuple[Path, list[str]]:
+def create(folder: Path, source: Path | None = None, columns: Sequence[str] = ()) -> tuple[Path, list[str]]:
     """Make a project in a new or empty folder, and return its absolute path and what ``source`` holds, in sentences.
 
     Git and DVC are initialised where they are not there yet. After an error nothing is left.
@@ -62,6 +62,7 @@ def create(folder: Path, source: Path | None = None) -> tuple[Path, list[str]]:
         folder: the project.
         source: a folder with pictures and captions, or a file of it, to which :data:`OWN` becomes a link; the
             parameters are then those of the recipe ``own`` for it. None: the sample.
+        columns: the columns of its tables that have no usual name, each as ``ROLE=NAME``.
 
     Raises:
         SetupError: the folder is not empty, cannot be made, or git or DVC fails.
@@ -89,7 +90,7 @@ def create(folder: Path, source: Path | None = None) -> tuple[Path, list[str]]:
         _write(folder, files)
         _begin(folder, FIRST)
         write_text(folder / README, read_text(Path(__file__).with_suffix(".md")))
-        words = [] if source is None else _link(folder, source)
+        words = [] if source is None else _link(folder, source, columns)
     except BaseException:
         with contextlib.suppress(LineageError, OSError):
             git(folder, "reset", "--quiet", "--", ".")  # DVC has added files to the repository around the project
@@ -102,7 +103,7 @@ def create(folder: Path, source: Path | None = None) -> tuple[Path, list[str]]:
     return folder, words
 
 
-def _link(folder: Path, source: Path) -> list[str]:
+def _link(folder: Path, source: Path, columns: Sequence[str]) -> list[str]:
     """Link a corpus into a new project, write the parameters for it, and return what was found."""
     link, source = folder / OWN, source.resolve()
     above = source if source.is_dir() else source.parent
@@ -112,7 +113,8 @@ def _link(folder: Path, source: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as temporary:
         inner = link / source.relative_to(above)
         try:
-            recipe, words = of_corpus(recipes.find("own", folder), inner, folder, Path(temporary) / "own.yaml")
+            base, to = recipes.find("own", folder), Path(temporary) / "own.yaml"
+            recipe, words = of_corpus(base, inner, folder, to, columns)
         except SightwordError as error:
             error.args = (str(error).replace(OWN, str(above)),)  # the link goes with the project
             raise

@@ -4,6 +4,7 @@ A system is a pipeline with its modules: ``stages/`` for the first pipeline, ``s
 ``system.py`` has plain values and small functions for the programs around the stages. All are optional:
 
 - ``conflicts(values)`` returns the conflicts between sections of the parameters, a line each.
+- ``encoders(values)`` returns the parameters that name saved encoders of other runs, each with the encoder's folder.
 - ``CHECKS`` are the doctor's checks of the system's inputs (:class:`pipeline.doctor.findings.Check`).
 - ``COMPARED`` are the results that `sightword compare` tests (:class:`Compared`).
 - ``USED_WITH`` has parameters that are used with some values of another parameter only: that one's name, the values.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +66,17 @@ def load(pipeline: Pipeline, name: str) -> ModuleType | None:
 def declared(pipeline: Pipeline, name: str, default: Any) -> Any:
     """Return what a system declares under a name; ``default`` where it declares no such thing."""
     return getattr(load(pipeline, SYSTEM), name, default)
+
+
+def encoders(pipeline: Pipeline, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the parameters of a pipeline that name saved encoders of other runs, each with the encoder's folder.
+
+    Args:
+        pipeline: the pipeline.
+        values: its parameters as plain values, by section; sections may be missing.
+    """
+    found: list[tuple[str, str]] = declared(pipeline, "encoders", lambda _: [])(values)
+    return found
 
 
 def compared() -> list[Compared]:

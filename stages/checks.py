@@ -1,4 +1,4 @@
-"""The doctor's checks of the first pipeline's inputs: corpus, evaluation sets, weights, other encoders."""
+"""The doctor's checks of the first pipeline's inputs: corpus, evaluation sets, weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pipeline.doctor.context import Context
 from pipeline.doctor.files import README, advice, exist, tasks
 from pipeline.doctor.findings import Check, Finding, failure, good, problem, warning
 from pipeline.doctor.project import git_output
-from pipeline.experiments.baseline import BESIDE
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
@@ -79,15 +78,7 @@ def check_semantics(context: Context) -> Iterator[Finding]:
 
 
 def check_weights(context: Context) -> Iterator[Finding]:
-    """Check the weights of the image network, or the precomputed features; and the encoders of other training runs."""
-    select = context.section("select")
-    if select is not None:
-        yield from exist(
-            context, {f"select.beside ({name})": f"{BESIDE}/{name}/encoder.json" for name in select.beside}
-        )
-    train = context.section("train")
-    if train is not None and train.start:
-        yield from exist(context, {"train.start": f"{train.encoders}/{train.start}"})
+    """Check the weights of the image network, or the precomputed features."""
     settings = context.section("features")
     if settings is None:
         return

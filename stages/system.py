@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stages.checks import CHECKS
+from stages.select import BESIDE
 
-__all__ = ["CHECKS", "SEED", "USED_WITH", "conflicts"]
+__all__ = ["CHECKS", "SEED", "USED_WITH", "conflicts", "encoders"]
 
 SEED = "train.seed"
 _RECURRENT, _HASHED = ("train.cell", ("gru", "lstm")), ("train.cell", ("ngrams", "tfidf"))
@@ -60,3 +61,10 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
         if crop is not None and crop > side:
             problems.append(f"features.crop = {crop}: the resized pictures' smaller side is {side} (resize.side)")
     return problems
+
+
+def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the encoders beside the chosen snapshots, and the one from which training starts."""
+    train, beside = values.get("train", {}), values.get("select", {}).get("beside", ())
+    start = [("train.start", f"{train['encoders']}/{train['start']}")] if train.get("start") else []
+    return [*(("select.beside", f"{BESIDE}/{name}") for name in beside), *start]

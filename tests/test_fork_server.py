@@ -25,3 +25,11 @@ def test_process_of_tests_is_pythons_own_where_none_can_be_copied(tmp_path) -> N
     code = "import sys; print(sys.executable)"
     command = [tmp_path / "a folder/bin" / fork_server.WORKER, "-u", "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == sys.executable
+
+
+def test_command_of_a_program_runs_as_a_copy(tmp_path) -> None:
+    (tmp_path / "names.py").write_text("import sys\nprint(sys.executable)\n")
+    done = subprocess.run(
+        [fork_server.python(), "-m", "names"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == fork_server.python(), "the server has ended: commands load all packages themselves"

@@ -156,7 +156,7 @@ def test_a_new_repository_gets_its_first_commit_where_git_knows_the_user(tmp_pat
 
 
 def test_the_next_step_is_printed_and_results_stay_out_of_git(tmp_path, monkeypatch, capsys, made):
-    monkeypatch.setattr(new_project, "create", lambda folder, source: (tmp_path / folder, []))
+    monkeypatch.setattr(new_project, "create", lambda folder, source, columns: (tmp_path / folder, []))
     monkeypatch.setattr(new_project, "first_commit", lambda folder: True)
     monkeypatch.chdir(tmp_path)
     assert main(["init", "demo"]) == 0
@@ -253,11 +253,25 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
         ("nowhere", "nowhere: does not exist; expected a folder with pictures and captions"),
         ("s3://bucket/photos", "`sightword list` makes a listing"),
         (".", f"{tmp_path}: holds the new project"),
+        (
+            "photos/notes.csv",
+            r"no column image .*such as \{image: a\}\. Here --column ROLE=NAME sets corpus\.columns\.",
+        ),
     ):
         assert main(["init", "other", "--from", source]) == 1
         assert re.search(what, capsys.readouterr().err)
         assert "other" not in git(tmp_path, "status", "--short")
+    (photos / "notes.csv").write_text("pic,alt text,split\n" + "\n".join(rows))
+    named = ["init", "other", "--from", "photos/notes.csv", "--column", "image=pic"]
+    assert main([*named, "--column", "captions=alt text"]) == 1
+    assert "--column captions=alt text: names no column; expected ROLE=NAME" in capsys.readouterr().err
     assert not Path("other").exists()
+    assert main([*named, "--column", "caption=alt text"]) == 0
+    found = params_file.load(Path("other/params.yaml"))["corpus"].model_dump()
+    assert found["columns"] == {"image": "pic", "caption": "alt text"}
+    with pytest.raises(SystemExit):
+        main(["init", "third", "--column", "caption=alt text"])
+    assert "--column goes with --from" in capsys.readouterr().err
     assert len(list(photos.rglob("*"))) == 6
 
 

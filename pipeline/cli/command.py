@@ -55,6 +55,12 @@ def refuse(arguments: argparse.Namespace, *cases: tuple[object, str]) -> None:
             arguments.parser.error(message)
 
 
+def add_column(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--column``, which goes with ``--from``."""
+    what = "with --from: a column of the table that has no usual name, such as caption=alt; may be given again"
+    parser.add_argument("--column", metavar="ROLE=NAME", action="append", default=[], help=what)
+
+
 def add_layout(parser: argparse.ArgumentParser, csv: str) -> None:
     """Add the options ``--md`` and ``--csv``, which exclude each other."""
     layout = parser.add_mutually_exclusive_group()

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from pipeline.cli.command import Commands, add_command, refuse
+from pipeline.cli.command import Commands, add_column, add_command, refuse
 
 INIT = """\
 Make a project in a new folder, of the sample or of your own pictures
@@ -29,6 +29,7 @@ def add(commands: Commands) -> None:
     init.add_argument("folder", metavar="FOLDER", nargs="?", help="a new or an empty folder; else a project")
     source = "a folder with pictures and captions, or its file with captions; data/raw/own becomes a link to it"
     init.add_argument("--from", metavar="PATH", dest="source", type=Path, help=source)
+    add_column(init)
     init.add_argument("--add", metavar="PIPELINE", help="add hypernyms, entailment or grounded to a project")
     init.add_argument("--renew", action="store_true", help="take over the program as it is installed now")
 
@@ -37,13 +38,16 @@ def _init(arguments: argparse.Namespace) -> int:
     other = arguments.renew or arguments.add is not None
     both = (arguments.renew and arguments.add is not None, "--add and --renew cannot be combined")
     late = (other and arguments.source is not None, "--from goes with a new FOLDER")
-    refuse(arguments, (arguments.folder is None and not other, "which FOLDER? `.` is the current one"), both, late)
+    alone = (arguments.column and arguments.source is None, "--column goes with --from")
+    refuse(
+        arguments, (arguments.folder is None and not other, "which FOLDER? `.` is the current one"), both, late, alone
+    )
     from pipeline import new_project
     from pipeline.pipelines import find_project
     from sightword import __version__
 
     if not other:
-        folder, words = new_project.create(Path(arguments.folder), arguments.source)
+        folder, words = new_project.create(Path(arguments.folder), arguments.source, arguments.column)
         here = os.path.relpath(folder)
         what = "the sample corpus" if arguments.source is None else f"{new_project.OWN}, a link to {arguments.source}"
         print("\n".join(words), end="\n" * bool(words))

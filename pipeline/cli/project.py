@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out, refuse
+from pipeline.cli.command import Commands, add_column, add_command, add_layout, laid_out, refuse
 
 if TYPE_CHECKING:
     from pipeline.experiments.results import Group
@@ -51,6 +51,7 @@ def add(commands: Commands) -> None:
 
     own = "what to train on, in the project: a folder or a file with captions, such as data/raw/own"
     recipe.add_argument("--from", metavar="PATH", dest="source", type=Path, help=own)
+    add_column(recipe)
 
     params = add_command(commands, "params", PARAMS, _params)
     params.add_argument("--check", action="store_true", help="only check")
@@ -86,7 +87,11 @@ def _recipe(arguments: argparse.Namespace) -> int:
 
     if arguments.name is None and not arguments.list:
         arguments.parser.error("which recipe? Give its NAME, or see them with --list")
-    refuse(arguments, (arguments.list and arguments.source is not None, "--list and --from cannot be combined"))
+    refuse(
+        arguments,
+        (arguments.list and arguments.source is not None, "--list and --from cannot be combined"),
+        (arguments.column and arguments.source is None, "--column goes with --from"),
+    )
     elsewhere = arguments.list or arguments.params is not None
     project = (project_of if elsewhere else find_project)(Path.cwd())
     if arguments.list:
@@ -100,7 +105,8 @@ def _recipe(arguments: argparse.Namespace) -> int:
     path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)
     with tempfile.TemporaryDirectory() as folder:
         if arguments.source:
-            recipe, words = own.of_corpus(recipe, arguments.source, project, Path(folder) / "own.yaml")
+            to = Path(folder) / "own.yaml"
+            recipe, words = own.of_corpus(recipe, arguments.source, project, to, arguments.column)
             print("\n".join(words))
         changed = writing.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline import systems
-from pipeline.doctor import disk, hardware, packages, project, remote, store
+from pipeline.doctor import disk, files, hardware, packages, project, remote, store
 from pipeline.doctor.findings import Check
 from pipeline.pipelines import pipelines, project_of
 
@@ -19,6 +19,7 @@ _BEFORE = (
     Check("git", project.check_git, needs_project=True),
 )
 _AFTER = (
+    Check("encoders", files.check_encoders, needs_project=True),
     Check("cache", remote.check_cache, needs_project=True),
     Check("remote", remote.check_remote, needs_project=True),
     Check("store", store.check_store, slow=True),

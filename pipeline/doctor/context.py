@@ -18,7 +18,7 @@ from typing import Any
 from pipeline.doctor.probes import mask_address
 from pipeline.lineage.locks import lock_here
 from pipeline.params import params_file
-from pipeline.pipelines import PARAMS, pipelines
+from pipeline.pipelines import PARAMS, Pipeline, pipelines
 from sightword.errors import SightwordError
 from sightword.messages import flat, last_line
 from sightword.settings import Settings
@@ -110,13 +110,17 @@ class Context:
         return self.project
 
     @functools.cached_property
-    def _settings(self) -> Mapping[str, Settings]:
-        found: dict[str, Settings] = {}
+    def sections(self) -> Mapping[Pipeline, Mapping[str, Settings]]:
+        """The sections of each pipeline of the project, by name; without pipelines whose parameters are wrong."""
+        found = {}
         for pipeline in pipelines(self.project) if self.project else []:
             with contextlib.suppress(SightwordError):  # the check of files reports the error
-                loaded = params_file.load(pipeline.project / pipeline.params)
-                found |= {pipeline.full_name(name): settings for name, settings in loaded.items()}
+                found[pipeline] = params_file.load(pipeline.project / pipeline.params)
         return found
+
+    @functools.cached_property
+    def _settings(self) -> Mapping[str, Settings]:
+        return {one.full_name(name): own for one, found in self.sections.items() for name, own in found.items()}
 
     def section(self, name: str) -> Any:
         """Return a section, such as ``train`` or ``hypernyms/params.yaml:train``; None where there is none."""

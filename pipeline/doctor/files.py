@@ -1,14 +1,18 @@
-"""Checks of the files that parameters name, for the systems' own checks."""
+"""Checks of the files that parameters name, for the systems' own checks; and of the encoders that systems declare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from pipeline import systems
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
-from sightword.errors import SemanticsError
+from sightword.encoder.pretrained import ENCODER, require_encoder
+from sightword.errors import SemanticsError, SightwordError
 from sightword.messages import and_more
 
 README = "data/raw/README.md describes where it belongs; `sightword fetch --help` lists what can be downloaded."
@@ -26,6 +30,38 @@ def exist(context: Context, named: Mapping[str, str]) -> Iterator[Finding]:
             yield good(f"{parameter}: {file} exists")
         else:
             yield problem(f"{parameter}: {file} does not exist", "Put it there, or fix the name.")
+
+
+def tried(context: Context, parameter: str, path: str, read: Callable[[], object]) -> Finding:
+    """Return whether what a parameter names can be read: what the error of ``read`` says, if there is one."""
+    try:
+        read()
+    except SightwordError as error:
+        found = failure(error, advice(context, path))
+        return replace(found, what=f"{parameter}: {found.what}")
+    return good(f"{parameter}: {path} can be read")
+
+
+def check_encoders(context: Context) -> Iterator[Finding]:
+    """Check the saved encoders that parameters name as the stages read them, but for weights and vocabulary."""
+    named: dict[str, str] = {}
+    for system, sections in context.sections.items():
+        values = {name: settings.model_dump() for name, settings in sections.items()}
+        named |= {path: system.full_name(parameter) for parameter, path in systems.encoders(system, values)}
+    for path, parameter in named.items():
+        place = context.root / path
+        if place.exists():
+            yield tried(context, parameter, path, partial(_read_encoder, place, quick=context.quick))
+        else:
+            yield problem(f"{parameter}: {path} does not exist", advice(context, path))
+    if not named:
+        yield good("no parameter names an encoder of another run")
+
+
+def _read_encoder(place: Path, *, quick: bool) -> None:
+    require_encoder(place)
+    if not quick:  # large files are read whole
+        ENCODER.read(place)
 
 
 def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]) -> Iterator[Finding]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from pipeline import systems
 from pipeline.experiments import plan
 from pipeline.experiments.plan import Trial
 from pipeline.lineage import documents, repository
@@ -19,8 +20,6 @@ from pipeline.pipelines import DVC_YAML, IGNORE, LEDGER, Pipeline, expanded, pip
 from sightword.errors import LineageError, ParamsError, SweepError
 from sightword.messages import and_more, flat
 
-BESIDE = "data/raw/beside"
-"""The folder of the encoders of ``select.beside``."""
 SHOWN = 20
 """Changed files that a message names."""
 
@@ -118,7 +117,8 @@ class Baseline:
         """
         inputs, tracked = self.inputs(runs), self._tracked()
         self._check_tracked(inputs, tracked)
-        self._check_encoders({path: key for run in runs for path, key in _encoders(run.params)}, tracked)
+        named = {path: key for run in runs for key, path in systems.encoders(self.pipeline, run.params)}
+        self._check_encoders(named, tracked)
         if not committed:
             self.check_committed(inputs, todo="Commit them, or leave them out with --committed.")
 
@@ -224,15 +224,6 @@ def find_baseline(project: Path, folder: str = "") -> Baseline:
         what = f"has no commit that experiments could start from ({error.what})"
         raise SweepError(what, where=project, todo="Run `git init`, if not done, `git add` and `git commit`.") from None
     return Baseline(root, project.resolve(), commit, folder)
-
-
-def _encoders(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the path of each encoder of another training run, and the parameter that names it."""
-    for name in params.get("select", {}).get("beside", []):
-        yield f"{BESIDE}/{name}", "select.beside"
-    train = params.get("train", {})
-    if train.get("start"):
-        yield f"{train['encoders']}/{train['start']}", "train.start"
 
 
 def _matters(path: str, inputs: Collection[str]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightword.corpus.columns import NAMES
+from sightword.corpus.columns import NAMES, Role
 from sightword.corpus.drawing import NoSplitError
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
@@ -43,11 +43,12 @@ class Found(NamedTuple):
     """What is there, in sentences: pictures, captions, splits, scripts."""
 
 
-def look(path: Path) -> Found:
+def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
     """Look at the corpus in a folder, or in a file, and read it.
 
     Args:
         path: the folder, or one file of it, relative to the project's folder.
+        columns: the columns of tables that have no usual name, as ``corpus.columns``.
 
     Raises:
         SightwordError: there is no corpus, or it cannot be read; the message is that of the format's reader.
@@ -56,12 +57,17 @@ def look(path: Path) -> Found:
     if not path.exists():
         raise CorpusError("does not exist", where=path, expected=_EXPECTED)
     values: dict[str, Any] = {"path": str(folder), "pictures": str(folder), **_format(path, folder)}
+    if columns and values["format"] != "table":
+        what = f"has the format {values['format']}, whose columns have no other names"
+        raise CorpusError(what, where=path, todo="Leave the names of columns out.")
+    if columns:
+        values["columns"] = {**columns}
     if values["format"] == "shards":
         values["pictures"] = str(path)
         values["caption"] = _caption(Shards(**values))
     elif pictures := _pictures(folder):
         values["pictures"] = pictures
-    elif not _hold_pictures(CorpusSettings(**values)):
+    elif not _hold_pictures(CorpusSettings(**values), columns):
         values |= {"pictures": str(folder / "images"), "require_pictures": False}
     try:
         corpus = read_corpus(CorpusSettings(**values))
@@ -127,10 +133,10 @@ def _pictures(folder: Path) -> str | None:
     return str(folder / tars[0]) if len(tars) == 1 else None
 
 
-def _hold_pictures(settings: CorpusSettings) -> bool:
+def _hold_pictures(settings: CorpusSettings, columns: Mapping[Role, str]) -> bool:
     """Return whether the tables of a corpus have the bytes of pictures."""
     first = settings.folder / settings.files()[0]
-    return BINARY.fullmatch(first.name) is not None and layout(first, {}).data is not None
+    return BINARY.fullmatch(first.name) is not None and layout(first, columns).data is not None
 
 
 def _words(corpus: Corpus) -> list[str]:

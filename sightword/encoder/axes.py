@@ -33,7 +33,7 @@ def keep_axes(encoder: SentenceEncoder, axes: int, sentences: Sequence[str]) -> 
     trained = [part for part in encoder.leaves if not isinstance(part.shape, TfidfShape)]
     if len(trained) != 1 or type(trained[0].shape) is not NgramShape or encoder.similarity_name != "cosine":
         what = f"{encoder.reads}, {encoder.similarity_name}: axes can be kept of one network of n-grams and the cosine"
-        raise EncoderError(what, todo="Leave --axes out, or train with train.cell: ngrams and select.members: 1.")
+        raise EncoderError(what, todo="Keep all axes, or train with train.cell: ngrams and select.members: 1.")
     part = trained[0]
     if axes >= part.shape.width:
         raise EncoderError(f"has {part.shape.width} trained numbers a vector", expected=f"more than the {axes} to keep")

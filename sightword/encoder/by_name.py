@@ -57,7 +57,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     """
     path = Path(name)
     if lower_case and not name.endswith(WORD_VECTORS):
-        raise EncoderError("does not look words up: --lower-case is for word vectors", where=name)
+        raise EncoderError("does not look words up: lower case is for word vectors", where=name)
     if name.endswith(WORD_VECTORS) and "://" not in name and not path.is_dir():
         from sightword.encoder.word_vectors import BagOfWords
 
@@ -188,5 +188,5 @@ def _options(encode: Callable[..., Any], batch_size: int | None) -> dict[str, An
         return {}
     names = _parameters(encode)
     if "batch_size" not in names and not any(one.kind is one.VAR_KEYWORD for one in names.values()):
-        raise EncoderError("the encoder takes no batch_size", todo="Remove --batch-size.")
+        raise EncoderError("the encoder takes no batch_size", todo="Leave the batch size out.")
     return {"batch_size": batch_size}

@@ -45,7 +45,7 @@ def parse_part(text: str) -> CorpusPart:
     index, _, count = text.partition("/")
     if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
         return CorpusPart(int(index), int(count))
-    raise FeaturesError("is not a part", where=f"--part {text}", expected="I/N with I from 1 to N, such as 3/8")
+    raise FeaturesError("is not a part", where=f"part {text}", expected="I/N with I from 1 to N, such as 3/8")
 
 
 @dataclass(frozen=True)

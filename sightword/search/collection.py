@@ -223,11 +223,11 @@ class PictureFolder:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Name the option in the error of missing weights."""
+    """Name the argument in the error of missing weights."""
     try:
         yield
     except WeightsError as error:
-        todo = f"{error.todo or ''} Or give the file with --weights.".lstrip()
+        todo = f"{error.todo or ''} Or give the file as weights.".lstrip()
         raise WeightsError(error.what, where=error.where, expected=error.expected, todo=todo) from None
 
 

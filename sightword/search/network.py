@@ -41,7 +41,7 @@ class NamedNetwork:
             return "the features do not say how their pictures were cropped and normalised"
         name = str(self.attributes.get("weights", ""))
         if is_weights_file(name) and self.file is None:
-            return f"the network's weights are a file of their own ({name}): give it with --weights"
+            return f"the network's weights are a file of their own ({name}): give it as weights"
         return ""
 
     @property

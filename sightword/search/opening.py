@@ -142,10 +142,10 @@ def _read(
     from sightword.features.tables.table import read_features, without
 
     if captions is None and (split or language):
-        what, todo = "splits" if split else "languages", "Give --captions data/captions/captions.parquet."
+        what, todo = "splits" if split else "languages", "Give the captions, such as data/captions/captions.parquet."
         raise SearchError(f"without captions the {what} are not known", todo=todo)
     if not features.exists():
-        todo = "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project."
+        todo = "Name a folder of pictures as the collection, or run `dvc repro` in a project."
         raise SearchError("there are no features of pictures to search", where=features, todo=todo)
     table = read_features(features)
     if captions is None:

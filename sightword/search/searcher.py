@@ -326,7 +326,9 @@ class Searcher:
         """
         texts = self.catalogue.captions
         if not texts:
-            raise SearchError("there are no captions to find", todo="Give --captions data/captions/captions.parquet.")
+            raise SearchError(
+                "there are no captions to find", todo="Give the captions, such as data/captions/captions.parquet."
+            )
         among = None if language is None else self.catalogue.captions_in(language)
         with self._turn, devices.threads(self._threads):
             found = _best(self._captions, vector, top, among)

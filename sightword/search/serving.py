@@ -40,9 +40,9 @@ def listen(host: str, port: int) -> socket.socket:
             found.close()
         number, reason = (error.errno, error.strerror) if isinstance(error, OSError) else (0, "not a host's name")
         what, todo = {
-            errno.EADDRINUSE: ("the port is in use", "Give another --port, or --port 0 for any free port."),
-            errno.EACCES: ("the port is reserved for the system", "Give a --port of 1024 or above."),
-        }.get(number or 0, (f"cannot listen there ({reason})", "Remove --host."))
+            errno.EADDRINUSE: ("the port is in use", "Give another port, or port 0 for any free one."),
+            errno.EACCES: ("the port is reserved for the system", "Give a port of 1024 or above."),
+        }.get(number or 0, (f"cannot listen there ({reason})", "Give an address of this machine, such as 127.0.0.1."))
         raise SetupError(what, where=f"{host}:{port}", todo=todo) from None
     return found
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.doctor.context import Context
-from pipeline.doctor.files import exist
+from pipeline.doctor.files import tried
 from pipeline.doctor.findings import Check, Finding
 from pipeline.systems import Compared
 
@@ -33,16 +34,24 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
     return ["pairs.undecided = not_entailed: with evaluate.classifier.classes = 3, set it to drop"]
 
 
+def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the encoder from which training starts."""
+    train = values.get("train", {})
+    return [("train.start", f"{train['encoders']}/{train['start']}")] if train.get("start") else []
+
+
 def check(context: Context) -> Iterator[Finding]:
-    """Check the files of the sentence pairs, and of the encoder from which training starts."""
-    pairs, train = (context.section(f"{PARAMS}:{stage}") for stage in ("pairs", "train"))
-    if pairs is None or train is None:
+    """Check the sources of the sentence pairs, each by its first pair."""
+    from sightword.entailment.data.sources import check_source
+
+    pairs = context.section(f"{PARAMS}:pairs")
+    if pairs is None:
         return
     sources = {"train": pairs.train, "dev": pairs.dev, "test": pairs.test}
-    named = {f"pairs.{name}[{place}]": one.path for name in sources for place, one in enumerate(sources[name])}
-    if train.start:
-        named["train.start"] = f"{train.encoders}/{train.start}"
-    yield from exist(context, {f"{PARAMS}:{parameter}": path for parameter, path in named.items()})
+    every = [(f"pairs.{name}[{at}]", one) for name, some in sources.items() for at, one in enumerate(some)]
+    for parameter, one in every:
+        there = one.model_copy(update={"path": str(context.root / one.path)})
+        yield tried(context, f"{PARAMS}:{parameter}", one.path, partial(check_source, there))
 
 
 def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:

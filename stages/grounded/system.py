@@ -12,6 +12,7 @@ from pipeline.doctor.files import exist, tasks
 from pipeline.doctor.findings import Check, Finding, failure, good
 from pipeline.systems import Compared
 from sightword.errors import CorpusError, FileFormatError, ScoringError
+from sightword.grounded.training.settings import OWN_STARTS
 from sightword.messages import guess
 
 if TYPE_CHECKING:
@@ -32,10 +33,20 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
     return [f"report.baseline = {baseline}: no such scenario{near}; known: {', '.join(known)}"]
 
 
+def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the encoders from which the scenarios that run start."""
+    train = values.get("train", {"run": ()})
+    starts = {name: (train["common"] | train["scenarios"][name])["start"] for name in train["run"]}
+    return [
+        (f"train.scenarios.{name}.start", f"{train['encoders']}/{start}")
+        for name, start in starts.items()
+        if start not in OWN_STARTS
+    ]
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Check the ordered text, the evaluation sets, and the files that scenarios and scores name."""
     from sightword.corpus.sample.world import load_world
-    from sightword.grounded.training.settings import OWN_STARTS
     from sightword.text.reading import Sentences
 
     text, train, evaluate = (context.section(f"{PARAMS}:{stage}") for stage in ("text", "train", "evaluate"))
@@ -54,11 +65,9 @@ def check(context: Context) -> Iterator[Finding]:
     yield from tasks(context, f"{PARAMS}:evaluate.data", evaluate, [*evaluate.tasks, *evaluate.transfer])
     named = {"evaluate.ratings": f"data/raw/ratings/{evaluate.ratings}"} if evaluate.ratings else {}
     for name in train.run:
-        scenario, place = train.scenario(name), f"train.scenarios.{name}"
-        if scenario.start not in OWN_STARTS:
-            named[f"{place}.start"] = f"{train.encoders}/{scenario.start}"
+        scenario = train.scenario(name)
         if scenario.expansion:
-            named[f"{place}.expansion"] = f"data/raw/word_vectors/{scenario.expansion}"
+            named[f"train.scenarios.{name}.expansion"] = f"data/raw/word_vectors/{scenario.expansion}"
     yield from exist(context, {f"{PARAMS}:{parameter}": file for parameter, file in named.items()})
 
 

@@ -107,6 +107,20 @@ def test_other_formats_are_known_by_the_names_of_their_files(folder: Path) -> No
     assert look(folder).values["format"] == "karpathy"
 
 
+def test_columns_without_usual_names_are_read_where_they_are_named(folder: Path) -> None:
+    bytes_of = [{"bytes": bytes([number]), "path": f"{number}.jpg"} for number in range(60)]
+    captions = [f"Caption {number}" for number in range(60)]
+    Path("bytes").mkdir()
+    write_table("bytes/all.parquet", pa.table({"scan": bytes_of, "alt": captions, "label": captions}))
+    with pytest.raises(CorpusError, match=r"has no column caption .*such as \{caption: alt\}"):
+        look(Path("bytes"))
+    values = look(Path("bytes"), {"caption": "alt"}).values
+    assert (values["columns"], values["pictures"]) == ({"caption": "alt"}, "bytes")
+    shutil.make_archive("shard/one", "tar", folder / "Images")
+    with pytest.raises(CorpusError, match=r"shard: has the format shards, whose columns have no other names"):
+        look(Path("shard"), {"caption": "alt"})
+
+
 def test_a_folder_without_captions_is_refused_with_what_it_has(folder: Path) -> None:
     with pytest.raises(
         CorpusError, match=r"raw/own: holds no captions that are known \(it has Images\); expected tables"

@@ -9,8 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from finished_run import write_encoder
 from looks import only, states
 
+from pipeline.doctor.files import check_encoders
 from pipeline.params import recipes, writing
 from sightword.features.packaged import SHA256, packaged_weights
 from stages.checks import check_corpus, check_semantics, check_weights
@@ -179,18 +181,6 @@ def test_precomputed_features(project) -> None:
     assert "f.npy exists" in only(project.check(check_weights), "ok").what
 
 
-def test_encoders_beside_the_chosen_snapshots(project) -> None:
-    project.edit("params.yaml", "beside: []", "beside: [gru, lstm]")
-    (project.folder / "data/raw/beside/lstm").mkdir()
-    (project.folder / "data/raw/beside/gru").mkdir()
-    (project.folder / "data/raw/beside/gru/encoder.json").write_text("{}")
-    found = [(one.state, one.what) for one in project.check(check_weights)]
-    assert found[:-1] == [
-        ("ok", "select.beside (gru): data/raw/beside/gru/encoder.json exists"),
-        ("problem", "select.beside (lstm): data/raw/beside/lstm/encoder.json does not exist"),
-    ]
-
-
 def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     assert project.check(check_grounded) == []  # the pipeline is not there
     shutil.copytree(repository / "grounded", project.folder / "grounded")
@@ -198,13 +188,11 @@ def test_the_inputs_of_the_grounded_space(project, repository: Path) -> None:
     assert "data/corpus/senteval: the stage corpus makes it" in project.check(check_grounded)[1].what
     text = writing.text(recipes.find("grounded-flickr8k", repository), repository)
     (project.folder / "grounded/params.yaml").write_text(text)
-    project.edit("grounded/params.yaml", "untrained: {start: scratch}", "untrained: {start: mine, text: 0.0}")
     found = [one.what for one in project.check(check_grounded) if one.state == "problem"]
     assert found[0].endswith("data/raw/text/books.txt.gz: does not exist")
     assert "data/raw/senteval: has no folder downstream" in found[1]
     assert found[2:] == [
         "grounded/params.yaml:evaluate.ratings: data/raw/ratings/brysbaert2014_concreteness.txt.gz does not exist",
-        "grounded/params.yaml:train.scenarios.untrained.start: data/raw/starts/mine does not exist",
     ]
 
 
@@ -212,13 +200,50 @@ def test_the_inputs_of_entailment(project, repository: Path) -> None:
     assert project.check(check_entailment) == []  # the pipeline is not there
     shutil.copytree(repository / "entailment", project.folder / "entailment")
     assert states(project.check(check_entailment)) == {"ok"}
-    project.edit("entailment/params.yaml", "start: null", "start: mine")
-    found = [one.what for one in project.check(check_entailment) if one.state == "problem"]
-    assert found == ["entailment/params.yaml:train.start: data/raw/starts/mine does not exist"]
+    source = "{format: sample, path: data/raw/sample, part: dev, count: 500}"
+    project.edit("entailment/params.yaml", source, "{format: snli, path: data/raw/entailment/SNLI, part: dev}")
+    (project.folder / "data/raw/entailment/SNLI").mkdir()
+    found = only(project.check(check_entailment), "problem")
+    assert found.what.startswith("entailment/params.yaml:pairs.dev[0]: ")
+    assert found.what.endswith("SNLI: dev of SNLI is absent (labels.dev, s1.dev, s2.dev)")
+    assert found.todo == "Run `sightword fetch snli`."
 
 
-def test_the_encoder_that_training_starts_from(project) -> None:
-    project.edit("params.yaml", "start: null", "start: mine")
-    assert only(project.check(check_weights), "problem").what == "train.start: data/raw/pretrained/mine does not exist"
-    (project.folder / "data/raw/pretrained/mine").mkdir()
-    assert states(project.check(check_weights)) == {"ok"}
+NAMED = (
+    ("params.yaml", "beside: []", "beside: [mine]", "select.beside: ", "data/raw/beside/mine"),
+    ("params.yaml", "start: null", "start: mine", "train.start: ", "data/raw/pretrained/mine"),
+    ("entailment/params.yaml", "start: null", "start: mine", "train.start: ", "data/raw/starts/mine"),
+    (
+        *("grounded/params.yaml", "scenarios:", "scenarios:\n    own: {start: mine, text: 0.0, judged: sentence}"),
+        *("train.scenarios.own.start: ", "data/raw/starts/mine"),
+    ),
+)
+"""A file, a change by which it names an encoder of another run, and the parameter and folder of the messages."""
+
+
+@pytest.mark.parametrize(("file", "old", "new", "parameter", "path"), NAMED)
+def test_a_named_encoder_that_is_not_whole_is_a_problem_with_what_is_missing(
+    project, repository: Path, file: str, old: str, new: str, parameter: str, path: str
+) -> None:
+    if "/" in file:
+        shutil.copytree(repository / Path(file).parent, (project.folder / file).parent)
+        parameter = f"{file}:{parameter}"
+    assert only(project.check(check_encoders), "ok").what == "no parameter names an encoder of another run"
+    project.edit(file, old, new)
+    if file.startswith("grounded"):
+        assert "does not exist" not in str(project.check(check_encoders))  # the scenario does not run
+        project.edit(file, "run: [t,", "run: [own, t,")
+    place = project.folder / path
+    assert only(project.check(check_encoders), "problem").what == f"{parameter}{path} does not exist"
+    place.mkdir()
+    missing = f"{parameter}{place}: holds no encoder (encoder.json is missing)"
+    assert only(project.check(check_encoders), "problem").what == missing
+    write_encoder(place)
+    assert only(project.check(check_encoders), "ok").what == f"{parameter}{path} can be read"
+    (place / "vocabulary.json").unlink()
+    found = only(project.check(check_encoders), "problem")
+    assert found.what == f"{parameter}{place / 'vocabulary.json'}: is missing"
+    assert "dvc checkout" in found.todo
+    (project.folder / f"{path}.dvc").write_text("outs: []\n")
+    shutil.rmtree(place)
+    assert only(project.check(check_encoders), "problem").todo == f"`dvc pull {path}.dvc`."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import replace
 
@@ -187,6 +188,32 @@ def test_encoders_of_other_training_runs_are_there(project):
         check_beside("empty")
     with pytest.raises(SweepError, match=r"^data/raw/beside/ignored: tracked by neither git nor DVC .* `dvc add"):
         check_beside("ignored")
+
+
+@pytest.mark.parametrize(
+    ("folder", "train", "key"),
+    [
+        ("entailment", {"start": "mine"}, "train.start"),
+        (
+            "grounded",
+            {"run": ["own"], "common": {"start": "scratch"}, "scenarios": {"own": {"start": "mine"}, "other": {}}},
+            "train.scenarios.own.start",
+        ),
+    ],
+)
+def test_the_encoders_that_a_further_pipeline_starts_from_are_there(project, folder, train, key):
+    (project.folder / folder).mkdir()
+    project.write(f"{folder}/dvc.yaml", "stages:\n  train: {wdir: .., cmd: none, deps: [code.py], params: [train]}\n")
+    project.write(f"{folder}/params.yaml", "train: {}\n")
+    project.commit()
+    run = plan.Trial("a", {}, {}, {"train": {"encoders": "data/raw/starts"} | train})
+    here = baseline.find_baseline(project.folder, folder)
+    with pytest.raises(SweepError, match=rf"^data/raw/starts/mine: does not exist \({re.escape(key)}\)\. Copy"):
+        here.check_inputs([run], committed=False)
+    (project.folder / "data/raw/starts/mine").mkdir(parents=True)
+    project.write("data/raw/starts/mine/encoder.json", "")
+    project.commit()
+    baseline.find_baseline(project.folder, folder).check_inputs([run], committed=False)
 
 
 def test_experiments_are_known_by_name_and_parameters(project):

@@ -298,6 +298,6 @@ def test_a_part_that_is_none(project, tmp_path, part) -> None:
     _, said = process.communicate()
     assert process.returncode == 1
     [line] = said.splitlines()
-    assert line == f"features: --part {part}: is not a part; expected I/N with I from 1 to N, such as 3/8"
+    assert line == f"features: part {part}: is not a part; expected I/N with I from 1 to N, such as 3/8"
     assert not (tmp_path / "store").exists()
     assert not list((one.folder / "data").glob("*features*"))

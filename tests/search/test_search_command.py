@@ -111,7 +111,7 @@ def test_weights_of_a_file_are_found_in_the_project(world, tmp_path, monkeypatch
     for one in ([*command, "--picture", "new.png"], of_folder):
         capsys.readouterr()
         assert main(one) == 1
-        assert "(net.safetensors): give it with --weights" in capsys.readouterr().err
+        assert "(net.safetensors): give it as weights" in capsys.readouterr().err
 
 
 def test_a_split_alone(searcher, capsys):
@@ -196,12 +196,12 @@ def test_a_grounded_encoder_before_its_run_names_that_run(tmp_path, monkeypatch,
     assert "models/grounded/cm-0: does not exist yet. `make grounded` makes it" in capsys.readouterr().err
 
 
-def test_an_empty_folder_without_a_collection_names_the_option(tmp_path, monkeypatch, capsys):
+def test_an_empty_folder_without_a_collection_says_what_to_name(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["search", "flickr8k", "a dog"]) == 1
     assert capsys.readouterr().err == (
         "sightword: data/features/features.h5: there are no features of pictures to search. "
-        "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project.\n"
+        "Name a folder of pictures as the collection, or run `dvc repro` in a project.\n"
     )
 
 

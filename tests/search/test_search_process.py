@@ -120,7 +120,7 @@ def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
     with socket.socket() as elsewhere, pytest.raises(ConnectionRefusedError):
         elsewhere.connect(("127.0.0.2", port))  # answered if it listened on more than 127.0.0.1
     assert main(["search", "models/encoder", "--serve", "--port", str(port)]) == 1
-    assert f"127.0.0.1:{port}: the port is in use. Give another --port" in capsys.readouterr().err
+    assert f"127.0.0.1:{port}: the port is in use. Give another port" in capsys.readouterr().err
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0

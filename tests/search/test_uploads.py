@@ -50,7 +50,7 @@ def test_a_picture_that_would_grow_too_large_is_refused(searcher):
         ({"backbone": "", "origin": "precomputed: mine.npy"}, r"uses precomputed features \(precomputed: mine.npy\)"),
         ({"transform": "{}"}, "do not say how"),
         ({"transform": "no JSON"}, "do not say how"),
-        ({"weights": "mine.pth"}, r"a file of their own \(mine.pth\): give it with --weights"),
+        ({"weights": "mine.pth"}, r"a file of their own \(mine.pth\): give it as weights"),
     ],
 )
 def test_features_that_cannot_be_computed_say_why(world, changed, why):

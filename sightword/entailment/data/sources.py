@@ -54,6 +54,11 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
     return found
 
 
+def check_source(source: Source) -> None:
+    """Read the first pair of a source; errors are those of :func:`read_source`."""
+    next(_rows(source), None)
+
+
 def _filled(text: str, which: str, where: str) -> str:
     """Return a sentence without white space around it; SemanticsError if nothing is left."""
     if not (found := text.strip()):
