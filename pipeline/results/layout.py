@@ -73,14 +73,20 @@ class Table(Settings):
     """The title of the first column."""
     columns: list[str | Column] = Field(min_length=1)
     """Columns, or names of shared ones."""
-    rows: list[Line] = Field(min_length=1)
+    rows: list[Line] = Field(default=[])
+    topics: bool = False
+    """Instead of rows a line for each topic of ``results/``, and their sum: how many encoders have a column's scores.
+    A name in the cell is the beginning of names of scores, by whole parts. Each seed, and each part that ``*`` stands
+    for, is an encoder; a score ``note.*`` is a count itself."""
     result: str | None = None
     """The row of ``results/`` of all lines that name none, whose marks stand at the head."""
     marks: bool = True
     """Mark the rows; false for an extract of another table, which has the marks."""
 
     @model_validator(mode="after")
-    def _has_a_source_a_column(self) -> Table:
+    def _has_rows_with_a_source_a_column(self) -> Table:
+        if self.topics == bool(self.rows):
+            raise ValueError("expected rows, or topics: true")
         for line in self.rows:
             if line.sources and len(line.sources) != len(self.columns):
                 raise ValueError(f"{line.label[:80]}: {len(line.sources)} sources for {len(self.columns)} columns")

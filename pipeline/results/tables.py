@@ -60,10 +60,40 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
         own_text = {name: value for name in ("cell", "factor") if (value := getattr(line, name)) is not None}
         cells = [one.model_copy(update=own_text) for one in columns]
         body.append([label, *(_cell(one, source, item) for one, source in zip(cells, sources, strict=True))])
+    if table.topics:
+        body = _counted([_PLACE.findall(one.cell) for one in columns], rows)
     _refuse_empty([[head, *titles], *body], where)
     lines = [f"| {' | '.join(cells)} |" for cells in [[head, *titles], *body]]
     rule = "|" + "---|" * (len(columns) + 1)
     return "\n".join([lines[0], rule, *lines[1:], *legend.lines()])
+
+
+def _counted(columns: Sequence[Sequence[str]], rows: Mapping[str, Row]) -> list[list[str]]:
+    """Return a line for each topic with a counted score, and one of the sums, from the names in the columns' cells."""
+    found: dict[str, list[int]] = {}
+    for row in rows.values():
+        own = [sum(_encoders(run, names) for run in row.runs for names in places) for places in columns]
+        found[row.topic] = [*map(sum, zip(found.get(row.topic, [0] * len(own)), own, strict=True))]
+    lines = [(f"`{topic}`", counts) for topic, counts in found.items() if any(counts)]
+    sums = [sum(counts) for counts in zip(*found.values(), strict=True)]
+    return [
+        [label, *(f"{count:,}" if count else NOTHING for count in counts)]
+        for label, counts in [*lines, ("together", sums)]
+    ]
+
+
+def _encoders(run: Run, names: str) -> int:
+    """Return how many encoders of a run have a score, by the first of several names that begins any."""
+    for key in names.split("|"):
+        if key.startswith("note."):
+            count = round(run.scores[key].value) if key in run.scores else 0
+        else:
+            parts = key.count(".") + 1
+            begun = {".".join(name.split(".")[:parts]) for name in run.scores}
+            count = sum(fnmatchcase(name, key) for name in begun) * len(run.seeds)
+        if count:
+            return count
+    return 0
 
 
 def _source(one: Source, item: str, rows: Mapping[str, Row], where: str) -> Row | PublishedScores | None:

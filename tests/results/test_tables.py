@@ -126,6 +126,34 @@ def test_name_with_a_star_is_the_mean_of_the_scores_that_it_matches():
     assert line[1] == f"2.5 ± {statistics.stdev([1.5, 3.5]):.1f}"
 
 
+def test_table_of_topics_counts_the_encoders_that_were_scored():
+    rows = {
+        "a/seeds": row({"test.r1": 1.0, "test.r10": 2.0, "dev.r1": 1.0}, {"test.r5": 1.0}, seeds=[[0, 1], [2]]),
+        "a/dev": row({"dev.r1": 1.0, "testing.r1": 2.0}),
+        "b/models": row({"sts-en": 0.5, "sts-de": 0.5, "model.x.sts": 0.5, "model.y.sts": 0.5, "model.y.sick": 0.1}),
+        "c/none": row({"dev.r1": 1.0}),
+        "d/by-hand": row({"note.test": 1000.0}, recipe=None, note="counted"),
+    }
+    rows = {key: one.model_copy(update={"topic": key[0]}) for key, one in rows.items()}
+    columns = ({"title": "R", "cell": "{test} {note.test}"}, {"title": "STS", "cell": "{sts|sts-en} {model.*.sts}"})
+    table = layout(columns=columns, topics=True, result="d/by-hand")
+    text = markdown("t", table, rows)
+    assert text.splitlines()[0] == "| system ¹ | R | STS |"
+    assert cells(text) == [["`a`", "3", "–"], ["`b`", "–", "3"], ["`d`", "1,000", "–"], ["together", "1,003", "3"]]
+    assert explanations(text) == ["¹ No recipe makes the row. Counted."]
+    rows["e/new"] = row({"test.language_de.r1": 1.0}).model_copy(update={"topic": "e"})
+    assert cells(markdown("t", table, rows))[-2:] == [["`e`", "1", "–"], ["together", "1,004", "3"]]
+    with pytest.raises(ParamsError, match="the column 'misspelt' has no score"):
+        markdown("t", layout(columns=(*columns, {"title": "misspelt", "cell": "{tset}"}), topics=True), rows)
+
+
+def test_table_has_rows_or_topics():
+    for more in ({}, {"topics": True}):
+        lines = [{"label": "a"}] if more else []
+        with pytest.raises(ValidationError, match="expected rows, or topics: true"):
+            layout(*lines, **more)
+
+
 def test_published_line_has_the_scores_of_the_file():
     (published_row,) = [one for one in published("retrieval") if (one.system, one.setting) == ("char-GRU", "Flickr8k")]
     columns = (
