@@ -121,6 +121,8 @@ def test_table_outside_of_markers_is_a_fault_in_each_of_its_spellings(project):
 
 
 def test_pages_written_anew_undo_an_edited_number_and_keep_the_text(project, monkeypatch, capsys):
+    faults = provenance.faults  # the origins of the other rows, most of the time, are as in the repository
+    monkeypatch.setattr(provenance, "faults", lambda _, every: faults(project, {"ngrams/base": every["ngrams/base"]}))
     page = project / "docs/results/ngrams.md"
     text = page.read_text()
     page.write_text(text.replace("| 74.2", "| 99.9"))
