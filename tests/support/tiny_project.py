@@ -169,9 +169,7 @@ class TinyProject:
         self.folder = folder
         self.environment = {
             **os.environ,
-            "PATH": os.pathsep.join(
-                [str(self.programs()), str(Path(sys.executable).parent), os.environ["PATH"]]
-            ),
+            "PATH": os.pathsep.join([str(self.programs()), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONDONTWRITEBYTECODE": "1",  # Python takes what was edited twice in a second for the same
             "DVC_NO_ANALYTICS": "1",
             "SIGHTWORD_STORE": str(folder.parent / "unused-store"),
