@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import fork_server
 import pytest
@@ -33,3 +34,31 @@ def test_command_of_a_program_runs_as_a_copy(tmp_path) -> None:
         [fork_server.python(), "-m", "names"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == fork_server.python(), "the server has ended: commands load all packages themselves"
+
+
+def write_packages(folder: Path, *names: str, code: str) -> None:
+    for name in names:
+        package = folder / name.replace(".", "/")
+        package.mkdir(parents=True)
+        for file, text in (("__init__.py", ""), ("__main__.py", code)):
+            (package / file).write_text(text)
+
+
+def said(folder: Path, module: str) -> str:
+    command = [fork_server.python(), "-m", module]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("module", ["pipeline.cli", "stages"])
+def test_command_where_a_clone_lies_runs_the_code_of_the_clone(tmp_path, module) -> None:
+    code = "import sightword; print(sightword.__file__)"
+    write_packages(tmp_path, "pipeline", "pipeline.cli", "sightword", "stages", code=code)
+    assert said(tmp_path, module) == f"{tmp_path}/sightword/__init__.py\n"
+
+
+def test_command_elsewhere_finds_the_modules_of_this_project_loaded(tmp_path, monkeypatch) -> None:
+    code = "import sys; print(*{'pipeline.lineage.chain', 'stages.train'} & sys.modules.keys())"
+    write_packages(tmp_path, "stages", code=code)
+    assert said(tmp_path, "stages") == "pipeline.lineage.chain\n"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))  # which may have other modules
+    assert said(tmp_path, "stages") == "\n"

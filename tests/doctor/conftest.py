@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import pytest
 
 from pipeline.doctor.context import Context
@@ -40,7 +42,8 @@ class Project:
 
 
 @pytest.fixture
-def project(repository: Path, tmp_path: Path) -> Project:
+def project(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setattr(sys, "executable", fork_server.python())  # which starts the programs that the doctor asks
     folder = tmp_path / "project"
     folder.mkdir()
     shutil.copy(repository / "params.yaml", folder / "params.yaml")

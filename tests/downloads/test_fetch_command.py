@@ -13,6 +13,7 @@ import sys
 import termios
 from pathlib import Path
 
+import fork_server
 import pytest
 import torch
 
@@ -257,7 +258,7 @@ def test_the_weights_are_those_of_the_parameters(project, repository, mirror, ca
 
 def run(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", "fetch", *arguments],
+        [fork_server.python(), "-m", "pipeline.cli", "fetch", *arguments],
         env={**os.environ, **extra},
         capture_output=True,
         text=True,

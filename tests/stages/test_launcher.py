@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import fork_server
 import pytest
 from stage_here import run_here
 
@@ -15,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def start(repository, folder, name, *arguments, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "stages", name, *arguments],
+        [fork_server.python(), "-m", "stages", name, *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(repository), **environment},
         capture_output=True,

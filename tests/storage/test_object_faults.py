@@ -11,6 +11,7 @@ import threading
 import time
 
 import boto3
+import fork_server
 import pytest
 import servers
 from kept_features import KIND, as_bytes, read, some, write
@@ -255,7 +256,7 @@ def test_a_process_has_one_message_and_no_traceback(people, address) -> None:
     people("AKIATHEKEYOFATEST", "thesecretofatest")
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", "store", "stats", "--store", address],
+        [fork_server.python(), "-m", "pipeline.cli", "store", "stats", "--store", address],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fork_server
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -83,7 +84,8 @@ def stage(repository: Path, project: Path, store: object, *arguments: str) -> su
         "SIGHTWORD_STORE": str(store),
         "SIGHTWORD_WORKERS": "0",
     }
-    command = [sys.executable, "-m", "stages", "features", *arguments]
+    python = sys.executable if environment.get("SIGHTWORD_ENGINE") == "ray" else fork_server.python()
+    command = [python, "-m", "stages", "features", *arguments]
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
 
 

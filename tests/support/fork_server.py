@@ -1,8 +1,9 @@
 """Starts `python -m`, `dvc` and `sightword` in copies of one process that has loaded the large packages already.
 
-A stage on a few pictures takes half a second, and Python takes three to load torch and pandas before. The process here
-loads no module of this project. A command forks a copy, which has the caller's user, arguments, variables, working
-folder and open files, and ends when the caller does. What the copy starts as `sys.executable -m` is a copy again.
+A stage on a few pictures takes half a second, and Python takes three to load torch and pandas before. A command forks a
+copy, which has the caller's user, arguments, variables, working folder and open files, and ends when the caller does.
+What the copy starts as `sys.executable -m` is a copy again. The process loads no module of this project; a second one,
+forked from the process, has loaded the modules too, for commands that would load these and not those of a clone.
 The processes of the tests are copies too, whose `sys.executable` is Python.
 """
 
@@ -14,6 +15,7 @@ import contextlib
 import gc
 import importlib
 import os
+import pkgutil
 import runpy
 import select
 import shutil
@@ -43,6 +45,11 @@ PACKAGES = (
     *("pydantic.validate_call_decorator", "ruamel.yaml", "safetensors.torch", "scipy.stats"),
     *("scmrepo.git.backend.pygit2.filter", "simplejpeg", "sklearn.linear_model", "torch._dynamo", "tqdm"),
 )
+REPOSITORY = Path(__file__).parents[2]
+ROOMS = ("pipeline", "sightword")
+"""Packages of this project that the second process loads."""
+APART = ("sightword.export", "sightword.search")
+"""Rooms that need the packages of an extra, which no other command loads."""
 FIXED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED")
 """Variables that packages or Python read as they start: a command with other values gets a Python of its own."""
 
@@ -51,6 +58,9 @@ WORKER = "pytest-worker"
 
 SHARED = "SIGHTWORD_TEST_PROGRAMS"
 """Variable that names the folder of programs to a process of the tests, which keeps it from others."""
+
+COPIED = str(Path(__file__).with_name("bin") / "python")
+"""The Python whose commands run in copies of a process with this code."""
 
 PEER_GROUPS = 59
 """``SO_PEERGROUPS`` of Linux."""
@@ -65,11 +75,14 @@ plain = name in ("python", {worker!r})
 safe, own = False, [{python!r}, *arguments] if plain else [os.path.join({programs!r}, name), *arguments]
 while arguments[:1] in (["-u"], ["-P"]):
     safe, arguments = safe or arguments[0] == "-P", arguments[1:]
+ours = arguments[1:2] and arguments[1].partition(".")[0] in ("stages", "pipeline") and name == "python"
+ours = name == "sightword" or ours and (safe or not any(map(os.path.exists, {rooms!r})))
+ours = ours and {known!r}.issuperset(os.environ.get("PYTHONPATH", "").split(":"))
 server = _socket.socket(_socket.AF_UNIX)
 try:
     if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
         raise OSError("needs a Python of its own")
-    server.connect({place!r})
+    server.connect({ours!r} if ours else {place!r})
 except OSError:
     os.execv(own[0], own)
 umask = os.umask(0)
@@ -125,7 +138,9 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
         each.chmod(mode)
     real = Path(sys.executable).parent
     fixed = [(name, os.environ.get(name)) for name in FIXED]
-    text = CLIENT.format(python=sys.executable, programs=str(real), place=place, fixed=fixed, worker=WORKER)
+    known = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep), str(REPOSITORY), str(Path(__file__).parent)}
+    places = {"place": place, "ours": f"{place}-ours", "known": known, "rooms": ROOMS}
+    text = CLIENT.format(python=sys.executable, programs=str(real), fixed=fixed, worker=WORKER, **places)
     for name in ("python", "dvc", "sightword", WORKER):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
@@ -135,7 +150,7 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
     code = shutil.copy(__file__, top / "server.py")
     Path(code).chmod(0o644)
     server = subprocess.Popen([*before, sys.executable, code, place, str(owner)], cwd=top)
-    while not Path(place).exists() and server.poll() is None:
+    while not Path(f"{place}-ours").exists() and server.poll() is None:
         time.sleep(0.01)
     return server
 
@@ -152,18 +167,55 @@ def python() -> str:
 
 
 def main() -> None:
-    """Load the packages, then fork a copy for each command, until the owner has ended."""
+    """Load the packages, and serve; a second process loads this project's modules, and serves too."""
     place, owner = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the owner, who hears Ctrl-C too
     owned = os.pidfd_open(int(owner))
+    listening, ours = listen(place), listen(f"{place}-ours")
+    for name in PACKAGES:
+        importlib.import_module(name)
+    prepare()
+    first = os.getpid()
+    if os.fork():
+        ours.close()
+        serve(listening, owned)
+        shutil.rmtree(Path(place).parents[1], ignore_errors=True)
+    else:
+        listening.close()
+        load_rooms()
+        serve(ours, os.pidfd_open(first))
+
+
+def listen(place: str) -> socket.socket:
+    """Return a socket on which commands that come early wait."""
     listening = socket.socket(socket.AF_UNIX)
     umask = os.umask(0)  # for other users
     listening.bind(place)
     os.umask(umask)
-    listening.listen(64)  # commands that come early wait
-    for name in PACKAGES:
-        importlib.import_module(name)
+    listening.listen(64)
+    return listening
+
+
+def prepare() -> None:
+    """Do once what each command of DVC would do at its start, and drop what each copy would do at its end."""
+    from dvc.cli.parser import get_main_parser
+
+    get_main_parser()  # DVC keeps it
     end_without()
+
+
+def load_rooms() -> None:
+    """Load this project's modules, as a copy would that may start further copies."""
+    executable, sys.executable = sys.executable, COPIED
+    for room in ROOMS:
+        for module in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}."):
+            if not module.name.startswith(APART) and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    sys.executable = executable
+
+
+def serve(listening: socket.socket, owned: int) -> None:
+    """Fork a copy for each command, until the owner has ended."""
     gc.freeze()  # a copy's collections leave the shared memory alone
     running: dict[int, tuple[int, socket.socket]] = {}  # file of the copy: its number, and its caller
     while True:
@@ -185,7 +237,6 @@ def main() -> None:
                 running[os.pidfd_open(child)] = child, caller
     for child, _ in running.values():
         end_group(child)
-    shutil.rmtree(Path(place).parents[1], ignore_errors=True)
 
 
 def end_without() -> None:
@@ -278,7 +329,7 @@ def run(name: str, arguments: list[str], folder: str, variables: dict[str, str],
         sys.modules["__main__"] = main = types.ModuleType("__main__")
         exec(arguments[1], vars(main))
         return
-    sys.executable = str(Path(__file__).with_name("bin") / "python")
+    sys.executable = COPIED
     if name == "python":
         sys.path[:1], sys.argv = [folder] * (not safe), arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

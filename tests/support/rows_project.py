@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fork_server
 from tiny_project import TinyProject
 
 LAUNCHER = Path(__file__).parents[2] / "stages/__main__.py"
@@ -84,6 +85,10 @@ class RowsProject(TinyProject):
             self.commit("code")
             self.do("dvc", "repro", "-q")
             self.commit("first run")
+
+    def programs(self) -> Path:
+        """The folder of programs: the launcher of the stages loads more than a copy takes."""
+        return fork_server.programs()
 
     def copy(self, folder: Path) -> RowsProject:
         super().copy(folder)
