@@ -40,7 +40,7 @@ SIDES = {
 """What gains, and above what, by the name of the dose. A paraphrase is a second caption of each picture, without the
 pictures; ``second`` is what it gains."""
 OF_ONE_CAPTION = ("paraphrase", "second")
-IN_PARTS = ("none", "second")
+IN_PARTS = ("none", "wrong", "second")
 """The sides whose gains are divided by genre and concreteness."""
 IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 """The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
@@ -93,8 +93,9 @@ def scores_of(
 
     The tasks are STSBenchmark, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12 to STS16. Of some sides
     STSBenchmark is divided by genre, the captions of STSBenchmark and SICK by how concrete the words of a pair are
-    (:func:`thirds`), and ``sts.captions`` is the mean of :data:`IMAGE_CAPTIONS`. The mean over doses has the seeds that
-    all the doses have.
+    (:func:`thirds`); ``sts.captions`` is the mean of :data:`IMAGE_CAPTIONS`, ``sts.others`` that of the other subtasks.
+    The mean over doses has the seeds that all the doses have, and leaves out numbers of pictures that no dose has with
+    two captions, where other numbers have these: so the means of one and two captions are of the same pictures.
 
     Args:
         tables: the scores of pairs, by the name of the row and the seed.
@@ -104,12 +105,15 @@ def scores_of(
     found: dict[str, Score] = {}
     together: list[str] = []
     of_tasks = _correlations(tables, ratings, genres)
+    names = [name for name in dict.fromkeys(name for name, _ in tables) if DOSE.fullmatch(name)]
+    paired = {name.removesuffix("-2") for name in names if name.endswith("-2")}
     for side, (ours, theirs) in SIDES.items():
         of_captions: dict[tuple[str, str], list[tuple[list[int], Gain]]] = {}
-        for name in dict.fromkeys(name for name, _ in tables):
+        for name in names:
             dose = DOSE.fullmatch(name)
             if not dose or (side in OF_ONE_CAPTION and dose[3] != "1"):
                 continue
+            counted = not paired or name.rpartition("-")[0] in paired
             a, b = dose.expand(ours), dose.expand(theirs)
             pairs = {seed: (b, 0 if b.endswith(FLOOR) else seed) for row, seed in tables if row == a}
             seeds = [seed for seed, other in pairs.items() if other in tables]
@@ -118,7 +122,8 @@ def scores_of(
                     continue
                 gain = _stacked([known[a, seed] - known[pairs[seed]] for seed in seeds])
                 found |= _named(f"{side}.{name}.{task}", gain)
-                of_captions.setdefault((f"{dose[1]}{dose[3]}", task), []).append((seeds, gain))
+                if counted:
+                    of_captions.setdefault((f"{dose[1]}{dose[3]}", task), []).append((seeds, gain))
         for (captions, task), doses in of_captions.items():
             common = [seed for seed in doses[0][0] if all(seed in seeds for seeds, _ in doses)]
             if common:
@@ -156,7 +161,12 @@ def _correlations(
         found |= {f"{key[0]}.{name}": part for name, part in parts.items()}
         if "concrete" in parts:
             found[f"{key[0]}.rise"] = {one: parts["concrete"][one] - parts["abstract"][one] for one in tables}
-    for name, keys in (("sts", list(in_sts)), ("sts.captions", [key for key in IMAGE_CAPTIONS if key in in_sts])):
+    parts_of_sts = {
+        "sts": list(in_sts),
+        "sts.captions": [key for key in in_sts if key in IMAGE_CAPTIONS],
+        "sts.others": [key for key in in_sts if key not in IMAGE_CAPTIONS],
+    }
+    for name, keys in parts_of_sts.items():
         if keys:
             found[name] = {one: _mean([in_sts[key][one] for key in keys]) for one in tables}
     return found

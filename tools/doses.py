@@ -28,7 +28,7 @@ from pipeline.results.records import Row, Run, path_of, read_row, write_row
 from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
 from sightword.evaluation.semantics.settings import SemanticsSettings
 from sightword.grounded.judging.concreteness import read_ratings
-from sightword.grounded.judging.relatedness import BENCHMARK, read_parts
+from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, read_parts
 from tools.dose_gains import FLOOR, scores_of
 from tools.partition import PRIVATE
 
@@ -56,6 +56,8 @@ def main() -> None:
     tables: dict[tuple[str, int], PairTable] = {}
     for project in projects:
         tables |= _rows(project)
+    if next(iter(tables.values())).subtasks[BENCHMARK, WHOLE].first != benchmark.pairs.first:
+        raise SystemExit(f"{projects[0]}: its pairs of {BENCHMARK} are not those of the runs, whose genres it has")
     scores = scores_of(tables, ratings, benchmark.genres or ())
     row = Row(
         topic="doses", name="gains", recipe="flickr8k-ngrams", private=PRIVATE,

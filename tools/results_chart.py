@@ -54,7 +54,7 @@ GAINS = {"STSBenchmark": "STS Benchmark", "SICKRelatedness": "SICK", "sts": "STS
 MEANS = [
     ("wrong.", "above wrong pictures, mean", ORANGE, "v"),
     ("second.", "a second caption instead, mean", GREEN, "D"),
-    ("none.gru-", "GRU, mean", GREY, "^"),
+    ("none.gru-", "GRU, mean, one seed", GREY, "^"),
 ]
 """Gains that are means over numbers of pictures: what begins the names of the scores, and the look."""
 RECALL = [f"retrieval.dev.full.{way}.r10" for way in ("caption_to_image", "image_to_caption")]
@@ -126,7 +126,8 @@ def draw_doses(every: Mapping[str, Row]) -> Drawing:
         for axes, (task, title) in zip(panels, GAINS.items(), strict=False):
             axes.axhline(0, color=INK, linewidth=0.6)
             lines = [
-                (f"none.{pictures}-", f"{pictures:,} pictures", colour, "o") for pictures, colour in shades.items()
+                (f"none.{pictures}-", f"{pictures:,} right pictures", colour, "o")
+                for pictures, colour in shades.items()
             ]
             for place, (name, label, colour, marker) in enumerate([*lines, *MEANS]):
                 every_gain = {x: pooled(every["doses/gains"], f"note.gain.{name}{x}.{task}") for x in range(1, 6)}
@@ -137,7 +138,7 @@ def draw_doses(every: Mapping[str, Row]) -> Drawing:
                     color=colour, marker=marker, markersize=3, linewidth=1, elinewidth=0.6,
                 )  # fmt: skip
             axes.set_title(title, fontsize=9)
-        figure.supylabel("points of 100 r gained by right pictures", fontsize=9)
+        figure.supylabel("points of 100 r gained", fontsize=9)
         last = figure.axes[-1]
         for pictures, colour in shades.items():
             rows = {x: every[f"doses/{pictures}-{x}"] for found, x in doses if found == pictures}

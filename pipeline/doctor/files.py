@@ -44,11 +44,13 @@ def tried(context: Context, parameter: str, path: str, read: Callable[[], object
 
 def check_encoders(context: Context) -> Iterator[Finding]:
     """Check the saved encoders that parameters name as the stages read them, but for weights and vocabulary."""
-    named: dict[str, str] = {}
+    named: dict[str, list[str]] = {}
     for system, sections in context.sections.items():
         values = {name: settings.model_dump() for name, settings in sections.items()}
-        named |= {path: system.full_name(parameter) for parameter, path in systems.encoders(system, values)}
-    for path, parameter in named.items():
+        for parameter, path in systems.encoders(system, values):
+            named.setdefault(path, []).append(system.full_name(parameter))
+    for path, parameters in named.items():
+        parameter = ", ".join(parameters)
         place = context.root / path
         if place.exists():
             yield tried(context, parameter, path, partial(_read_encoder, place, quick=context.quick))

@@ -42,7 +42,10 @@ def of_corpus(
     if inner == "." or Path(inner).parts[0] == "..":
         expected = "a folder or a file below it, such as data/raw/own"
         raise ParamsError(f"is not in the project {project}", where=source, expected=expected, todo="Move it there.")
-    named = dict(map(_column, columns))
+    pairs = [*map(_column, columns)]
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise ParamsError("a role has two columns", where=f"--column {' '.join(columns)}", expected="one for each role")
     with contextlib.chdir(project):
         try:
             found = look(Path(inner), named)

@@ -79,18 +79,18 @@ ours = arguments[1:2] and arguments[1].partition(".")[0] in ("stages", "pipeline
 ours = name == "sightword" or ours and (safe or not any(map(os.path.exists, {rooms!r})))
 ours = ours and {known!r}.issuperset(os.environ.get("PYTHONPATH", "").split(":"))
 server = _socket.socket(_socket.AF_UNIX)
-try:
-    if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
-        raise OSError("needs a Python of its own")
-    server.connect({ours!r} if ours else {place!r})
-except OSError:
-    os.execv(own[0], own)
 umask = os.umask(0)
 os.umask(umask)
 job = repr([name, arguments, os.getcwd(), dict(os.environ), umask, safe]).encode()
 files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
-server.sendmsg([len(job).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
-server.sendall(job)
+try:
+    if (name == "python" and arguments[:1] != ["-m"]) or any(os.environ.get(key) != value for key, value in {fixed!r}):
+        raise OSError("needs a Python of its own")
+    server.connect({ours!r} if ours else {place!r})
+    server.sendmsg([len(job).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+    server.sendall(job)
+except OSError:
+    os.execv(own[0], own)
 def told():
     return int.from_bytes(server.recv(4) or sys.exit("the fork server has ended"), "big")
 child = told()
@@ -139,7 +139,12 @@ def begin(top: Path, owner: int, before: tuple[str, ...]) -> subprocess.Popen[by
     real = Path(sys.executable).parent
     fixed = [(name, os.environ.get(name)) for name in FIXED]
     known = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep), str(REPOSITORY), str(Path(__file__).parent)}
-    places = {"place": place, "ours": f"{place}-ours", "known": known, "rooms": ROOMS}
+    places = {
+        "place": place,
+        "ours": f"{place}-ours",
+        "known": known,
+        "rooms": [name + end for name in ROOMS for end in ("", ".py")],
+    }
     text = CLIENT.format(python=sys.executable, programs=str(real), fixed=fixed, worker=WORKER, **places)
     for name in ("python", "dvc", "sightword", WORKER):
         (folder / name).write_text(text)

@@ -55,8 +55,13 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
 
 
 def check_source(source: Source) -> None:
-    """Read the first pair of a source; errors are those of :func:`read_source`."""
-    next(_rows(source), None)
+    """Read the first pair of a source, but for its label.
+
+    Raises:
+        SemanticsError: the file is missing, damaged, or has no pair.
+    """
+    if next(_rows(source), None) is None:
+        raise SemanticsError(f"has no pairs ({source.name})", where=source.path)
 
 
 def _filled(text: str, which: str, where: str) -> str:
