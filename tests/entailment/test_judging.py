@@ -65,7 +65,7 @@ def test_a_confusion_by_hand():
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=25))
 def test_the_threshold_is_the_best_cut_of_dev(rows):
     dev, labels = np.array([row[0] / 4 for row in rows]), np.array([row[1] for row in rows])
-    found = System.chosen("x", dev, np.zeros(0), labels)
+    found = System.chosen("x", [dev, np.zeros(0), np.zeros(0)], labels)
     cuts = [dev.min() - 1, *dev]
     assert ((dev <= found.threshold) == labels).sum() == max(((dev <= cut) == labels).sum() for cut in cuts)
 
@@ -88,9 +88,9 @@ def test_systems_are_compared_by_mcnemars_test_over_premises_with_holms_correcti
 def test_three_classes_by_hand():
     pairs = pairs_of(("a", "b", E), ("a", "c", E), ("d", "b", N), ("e", "f", C))
     systems = [
-        System("energy", np.zeros(0), np.zeros(4), 0.0),
-        System("one", np.zeros(0), np.zeros(4), 0.0, np.array([2, 0, 0, 1])),
-        System("other", np.zeros(0), np.zeros(4), 0.0, np.full(4, 2)),
+        System("energy", np.zeros(0), np.zeros(4), np.zeros(4), 0.0),
+        System("one", np.zeros(0), np.zeros(4), np.zeros(4), 0.0, np.array([2, 0, 0, 1])),
+        System("other", np.zeros(0), np.zeros(4), np.zeros(4), 0.0, np.full(4, 2)),
     ]
     found = three_classes(systems, pairs, premise_numbers(pairs.premises))
     assert {name: one["accuracy"] for name, one in found["systems"].items()} == {"one": 75.0, "other": 50.0}
@@ -134,7 +134,7 @@ def test_majority_and_new_words_on_snli(real_data):
     dev, test = snli(real_data, "dev"), snli(real_data, "test")
     assert (len(dev), len(test)) == (9842, 9824)
     for baseline, expected in ((baselines.majority, 65.7), (baselines.new_words, 72.2)):
-        system = System.chosen("x", baseline(dev), baseline(test), dev.entailed)
+        system = System.chosen("x", [baseline(part) for part in (dev, test, test)], dev.entailed)
         assert 100 * system.right(test.entailed).mean() == pytest.approx(expected, abs=0.1)
 
 
@@ -160,7 +160,7 @@ def biased(number, seed):
 def test_the_hypothesis_alone_reveals_a_bias_and_never_sees_the_premise():
     train, dev, test = biased(400, 0), biased(100, 1), biased(200, 2)
     found = baselines.hypothesis_only(train, dev, [dev, test], features=50, classes=2, seed=0)
-    system = System.chosen("x", *map(energies_of, found), dev.entailed)
+    system = System.chosen("x", [energies_of(found[place]) for place in (0, 1, 1)], dev.entailed)
     word = np.array(["outdoors" in text for text in test.hypotheses])
     assert ((test.entailed == word) == system.right(test.entailed)).all()
     for one in (train, dev, test):
@@ -209,7 +209,7 @@ def test_the_classifier_learns_a_direction_with_the_same_bytes():
     assert [one.tobytes() for one in found[0]] == [one.tobytes() for one in found[1]]
     labels = [part.labels.astype(bool) for part in (dev, test)]
     energies = [energies_of(one) for one in found[0]]
-    system = System.chosen("x", *energies[:2], labels[0])
+    system = System.chosen("x", energies, labels[0])
     assert system.right(labels[1]).mean() > 0.9
     assert ((energies[1] < energies[2]) == labels[1]).mean() > 0.9  # lower in the direction that is entailed
     other = classify(train, dev, [test], settings, seed=4, device=torch.device("cpu"))

@@ -134,6 +134,21 @@ def test_the_metrics_of_all_systems(done):
     assert summary["seeing_untrained"] == found["test"]["seeing_untrained"]["accuracy"]
 
 
+def test_exchanged_sides_give_the_scores_of_exchanged_pairs_at_the_same_thresholds(done):
+    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
+    exchanged = replace(splits["test"], premises=splits["test"].hypotheses, hypotheses=splits["test"].premises)
+    others, settings = read_others(done / "others", TAKEN, CPU), EntailmentSettings(**SETTINGS)
+    given, found = (
+        metrics_of(done),
+        measure({**splits, "test": exchanged}, encoder_of(0), DECISION, others, settings, device=CPU).metrics,
+    )
+    for name, one in given["swapped"].items():
+        for score in ("accuracy", "auc", "threshold"):
+            assert one[score] == pytest.approx(found["test"][name][score], abs=1e-6), (name, score)
+    same = [name for name, one in given["swapped"].items() if one["auc"] == given["test"][name]["auc"]]
+    assert same == ["majority", "seeing", "seeing_untrained"]  # these do not see the order
+
+
 def test_premises_that_are_training_captions_are_left_out(done):
     unseen, test = metrics_of(done)["unseen"]["seeing"], read_split(done / "data/entailment/pairs", "test")
     rest = np.array([premise not in test.premises[:6] for premise in test.premises])

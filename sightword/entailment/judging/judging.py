@@ -34,6 +34,8 @@ class System:
     """(M,) energies of the pairs of dev."""
     energies: Array
     """(N,) energies of the pairs that are scored."""
+    swapped: Array
+    """(N,) their energies with premise and hypothesis exchanged."""
     threshold: float
     classes: Array | None = None
     """(N,) the judged class of each pair, its place among three; None for a system that does not tell them apart."""
@@ -41,9 +43,12 @@ class System:
     """The other system that this one is, under a second name: it is compared under that one's."""
 
     @classmethod
-    def chosen(cls, name: str, dev: Array, energies: Array, entailed: Array, criterion: str = "accuracy") -> System:
-        """Return a system with the best threshold on dev, whose (M,) pairs are entailed or not."""
-        return cls(name, dev, energies, best_threshold(dev, entailed, criterion)[0])
+    def chosen(cls, name: str, energies: Sequence[Array], entailed: Array, criterion: str = "accuracy") -> System:
+        """Return a system with the best threshold on dev, whose (M,) pairs are entailed or not; energies are of dev, of
+        the pairs that are scored, and of these with premise and hypothesis exchanged.
+        """
+        dev, found, swapped = energies
+        return cls(name, dev, found, swapped, best_threshold(dev, entailed, criterion)[0])
 
     def right(self, entailed: Array) -> Array:
         """Return which (N,) pairs are judged as labelled."""

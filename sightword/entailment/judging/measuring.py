@@ -72,8 +72,8 @@ def measure(
     energy, criterion = str(chosen["energy"]), str(chosen["criterion"])
     judges = _Judges(splits, settings, criterion, device)
     vectors = judges.vectors(encoder)
-    own = [pair_energies(energy, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in (dev, pairs)]
-    systems = [System(energy, own[0], own[1], float(chosen["threshold"])), *judges.classifier(energy, vectors)]
+    own = [pair_energies(energy, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in judges.judged]
+    systems = [System(energy, own[0], own[1], own[2], float(chosen["threshold"])), *judges.classifier(energy, vectors)]
     del vectors
     systems += judges.baselines()
     for other in others:
@@ -88,6 +88,7 @@ def measure(
         )
         for one in systems
     }
+    metrics["swapped"] = {one.name: judge(one.swapped, pairs.entailed, few, one.threshold, clusters) for one in systems}
     if settings.classifier.classes == 3:
         metrics["three_classes"] = three_classes(systems, pairs, clusters)
     metrics["leak"] = {"premises_in_training": _percent(in_training(pairs, splits["train"]))}
@@ -128,13 +129,14 @@ class _Judges:
     """Encoders whose networks with random weights are judged."""
 
     @property
-    def _judged(self) -> tuple[SentencePairs, SentencePairs]:
-        return self.splits["dev"], self.splits[self.settings.split]
+    def judged(self) -> tuple[SentencePairs, SentencePairs, SentencePairs]:
+        """The pairs of dev, those that are scored, and these with premise and hypothesis exchanged."""
+        asked = self.splits[self.settings.split]
+        return self.splits["dev"], asked, replace(asked, premises=asked.hypotheses, hypotheses=asked.premises)
 
     def _system(self, name: str, energies: Sequence[Array]) -> System:
-        dev, found = energies
         log.info("evaluate: %s is judged", name)
-        return System.chosen(name, dev, found, self.splits["dev"].entailed, self.criterion)
+        return System.chosen(name, energies, self.splits["dev"].entailed, self.criterion)
 
     def _by_logits(self, name: str, logits: Sequence[Array]) -> System:
         found = self._system(name, [energies_of(part) for part in logits])
@@ -142,18 +144,18 @@ class _Judges:
 
     def baselines(self) -> list[System]:
         """Return the baselines in the order of :data:`BASELINES`."""
-        (dev, asked), classes = self._judged, self.settings.classifier.classes
+        (dev, asked, _), classes = self.judged, self.settings.classifier.classes
         alone = baselines.hypothesis_only(
-            *(self.splits["train"], dev, self._judged),
+            *(self.splits["train"], dev, self.judged),
             features=self.settings.words,
             classes=classes,
             seed=self.settings.seed,
         )
-        most = self._system(BASELINES[0], [baselines.majority(part) for part in self._judged])
+        most = self._system(BASELINES[0], [baselines.majority(part) for part in self.judged])
         if classes == 3:
             most = replace(most, classes=np.full(len(asked), np.bincount(dev.classes(3)).argmax()))
         regression = self._by_logits(BASELINES[1], alone)
-        return [most, regression, self._system(BASELINES[2], [baselines.new_words(part) for part in self._judged])]
+        return [most, regression, self._system(BASELINES[2], [baselines.new_words(part) for part in self.judged])]
 
     def vectors(self, encoder: SentenceEncoder) -> Embeddings:
         """Return the vectors of all sentences; those of training only for the classifier."""
@@ -165,7 +167,7 @@ class _Judges:
     def of_encoder(self, name: str, encoder: SentenceEncoder) -> list[System]:
         """Judge an encoder by the energy of its similarity, and by the classifier on its vectors."""
         vectors = self.vectors(encoder)
-        found = [energies_by(encoder, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in self._judged]
+        found = [energies_by(encoder, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in self.judged]
         return [self._system(name, found), *self.classifier(name, vectors)]
 
     def untrained(self, name: str, encoder: SentenceEncoder) -> list[System]:
@@ -188,7 +190,7 @@ class _Judges:
             inputs_of(vectors, "directed", part.premises, part.hypotheses, part.classes(settings.classes))
             if settings.sides == "both"
             else inputs_of(vectors, "vector", part.hypotheses, None, part.classes(settings.classes))
-            for part in (self.splits["train"], *self._judged)
+            for part in (self.splits["train"], *self.judged)
         )
         found = classify(train, judged[0], judged, settings, seed=self.settings.seed, device=self.device)
         return [self._by_logits(f"{name}_classifier", found)]

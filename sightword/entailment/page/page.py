@@ -40,7 +40,8 @@ _SCORES = (
     "A premise counts as entailing a hypothesis if the energy of the pair is at most a threshold, which is chosen on "
     "dev for each system. Accuracy: percent of pairs that are classified correctly in two classes, entailed or not, "
     "with the 95&nbsp;% interval over premises. The columns by class have the percent of that class that is "
-    "classified correctly."
+    "classified correctly. Exchanged: the accuracy with premise and hypothesis exchanged, at the same threshold and "
+    "labels; a system that does not see the order keeps its accuracy."
 )
 _ENCODERS = (
     "Other encoders judge the same pairs by the energy of their similarity, beside the same network with random "
@@ -86,10 +87,10 @@ def render(
     drawn = {one.name: one for one in drawings}
     others = {name: value["energy"] for name, value in metrics.get("encoders", {}).items()}
     gaps = differences(counts, settings.split)
-    beside_ours = _rows(scores, energy, others) + (
+    beside_ours = _rows(scores, metrics["swapped"], energy, others) + (
         _published_beside(scores[energy]) if settings.published and not gaps else []
     )
-    columns = ("system", "accuracy", *_classes(scores[energy]), "F1", "AUC", "average precision")
+    columns = ("system", "accuracy", *_classes(scores[energy]), "exchanged", "F1", "AUC", "average precision")
     caption = f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}"
     command = f"sightword audit metrics/entailment/evaluate.json:{settings.split}.{energy}.accuracy"
     shown = [
@@ -236,12 +237,13 @@ def _classes(scores: Mapping[str, Any]) -> list[str]:
     return [name for name in LABELS if name in scores["class"]]
 
 
-def _rows(scores: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
+def _rows(scores: Scores, swapped: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
     found = []
     for name, own in scores.items():
         shown, detail = system(name, energy, others)
         cells = [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in _classes(own))]
-        cells += [percent(own["f1"]), f"{own['auc']:.4f}", f"{own['average_precision']:.4f}"]
+        cells += [percent(swapped[name]["accuracy"]), percent(own["f1"])]
+        cells += [f"{own['auc']:.4f}", f"{own['average_precision']:.4f}"]
         found.append(Row(shown, cells, "ours" if name == energy else "chance" if name == "majority" else "", detail))
     return found
 
@@ -260,7 +262,7 @@ def _three(scores: Scores, energy: str, others: Mapping[str, str]) -> Table:
 
 def _published_beside(own: Mapping[str, Any]) -> list[Row]:
     """Return the published rows of the table of scores, whose pairs they share."""
-    blank = [NONE] * (len(_classes(own)) + 3)
+    blank = [NONE] * (len(_classes(own)) + 4)
     return [
         Row(row.system, [percent(row.scores["accuracy"]), *blank], "published", f"{row.cited}, published")
         for row in published("entailment")
