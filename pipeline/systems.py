@@ -79,6 +79,12 @@ def encoders(pipeline: Pipeline, values: Mapping[str, Any]) -> list[tuple[str, s
     return found
 
 
+def start(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return ``train.start`` with the encoder's folder, where training starts from a saved encoder."""
+    train = values.get("train", {})
+    return [("train.start", f"{train['encoders']}/{train['start']}")] if train.get("start") else []
+
+
 def compared() -> list[Compared]:
     """Return what the systems of the current folder's project compare."""
     return [one for system in pipelines(project_of(Path.cwd())) for one in declared(system, "COMPARED", ())]

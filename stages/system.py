@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline.systems import start
 from stages.checks import CHECKS
 from stages.select import BESIDE
 
@@ -65,6 +66,5 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
 
 def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the encoders beside the chosen snapshots, and the one from which training starts."""
-    train, beside = values.get("train", {}), values.get("select", {}).get("beside", ())
-    start = [("train.start", f"{train['encoders']}/{train['start']}")] if train.get("start") else []
-    return [*(("select.beside", f"{BESIDE}/{name}") for name in beside), *start]
+    beside = values.get("select", {}).get("beside", ())
+    return [*(("select.beside", f"{BESIDE}/{name}") for name in beside), *start(values)]

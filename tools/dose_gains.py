@@ -155,7 +155,8 @@ def _correlations(
             continue
         found[key[0]] = whole
         kinds = np.array(genres) if key[0] == "STSBenchmark" and genres else np.full(len(pairs), "captions")
-        chosen = {genre: kinds == genre for genre in sorted({*kinds.tolist()})} if len({*kinds.tolist()}) > 1 else {}
+        names = np.unique(kinds).tolist()
+        chosen = {genre: kinds == genre for genre in names if len(names) > 1}
         chosen |= thirds(pairs, ratings, kinds == "captions")
         parts = {name: _of_part(tables, key, part, name) for name, part in chosen.items()}
         found |= {f"{key[0]}.{name}": part for name, part in parts.items()}

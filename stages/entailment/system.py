@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.doctor.context import Context
 from pipeline.doctor.files import tried
 from pipeline.doctor.findings import Check, Finding
-from pipeline.systems import Compared
+from pipeline.systems import Compared, start
 
 if TYPE_CHECKING:
     from pipeline.comparison.parts import Accuracy
@@ -36,8 +36,7 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
 
 def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the encoder from which training starts."""
-    train = values.get("train", {})
-    return [("train.start", f"{train['encoders']}/{train['start']}")] if train.get("start") else []
+    return start(values)
 
 
 def check(context: Context) -> Iterator[Finding]:
