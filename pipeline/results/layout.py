@@ -64,6 +64,8 @@ class Line(Source):
     """What the line's scores are multiplied by, instead of the factor of the columns."""
     sources: list[Source] = Field(default=[])
     """One source for each column, for a line that shows one score of several rows."""
+    why: str = ""
+    """The line's words in the last column of a table with ``why``."""
 
 
 class Table(Settings):
@@ -82,6 +84,8 @@ class Table(Settings):
     """The row of ``results/`` of all lines that name none, whose marks stand at the head."""
     marks: bool = True
     """Mark the rows; false for an extract of another table, which has the marks."""
+    why: str = ""
+    """The title of a last column of words; without a title there is no such column."""
 
     @model_validator(mode="after")
     def _has_rows_with_a_source_a_column(self) -> Table:

@@ -63,8 +63,11 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
     if table.topics:
         body = _counted([_PLACE.findall(one.cell) for one in columns], rows)
     _refuse_empty([[head, *titles], *body], where)
+    if table.why:
+        titles.append(table.why)
+        body = [[*cells, line.why] for cells, (line, _) in zip(body, places, strict=True)]
     lines = [f"| {' | '.join(cells)} |" for cells in [[head, *titles], *body]]
-    rule = "|" + "---|" * (len(columns) + 1)
+    rule = "|" + "---|" * (len(titles) + 1)
     return "\n".join([lines[0], rule, *lines[1:], *legend.lines()])
 
 
