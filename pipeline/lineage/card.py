@@ -104,13 +104,13 @@ def _semantics(metrics: Any) -> str:
                 most = max(seen, key=seen.__getitem__) if name == "mean" and seen else name
                 share = f"{100 * seen[most]:.1f}" if most in seen else ""
                 rows.append([task, words, *cells, f"{share} ({most})" if share and most != name else share])
-    head = ["task", "", "100 r (Pearson)", "100 rho (Spearman)", "tf-idf, 100 r", "untrained, 100 r", "% read in training"]
+    head = ["task", "", "100 r (Pearson)", "100 rho (Spearman)", "tf-idf, 100 r", "untrained, 100 r", "% seen"]
     return f"""
 ## Semantic scores
 
 {_table(head, rows)}
 
-Tf-idf of character n-grams learns nothing, and *untrained* is this encoder with random weights. The last column is the
+Tf-idf of character n-grams learns nothing, and *untrained* is this encoder with random weights. *Seen* is the
 share of the test sentences that equal a training caption, of several subtasks the highest.
 """
 
