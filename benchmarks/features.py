@@ -43,11 +43,11 @@ from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.utilisation import flops_a_picture, skeleton
 from sightword.features.vision import models, torchvision
 from sightword.features.weights import Weights
-from sightword.images.resized import Source, resize_to_array
+from sightword.images.resized import Source, resize_file
 from sightword.images.settings import ResizeSettings
 
 BACKBONE = "resnet152"
-TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
+TRANSFORM = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
 SIDES = ("published", "fp32", "bf16")
 
 
@@ -68,8 +68,8 @@ def published(network: torch.nn.Module, paths: list[Path]) -> np.ndarray:
 
 def ours(extractor: Extractor, paths: list[Path]) -> np.ndarray:
     """As the stage does; float32 (N, D)."""
-    settings = ResizeSettings()
-    pictures = (resize_to_array(Source(path.name, str(path)), settings)[2] for path in paths)
+    settings = ResizeSettings(encoding="raw")
+    pictures = (resize_file(Source(path.name, str(path)), settings).array() for path in paths)
     return np.stack(list(extractor.run(pictures)))
 
 

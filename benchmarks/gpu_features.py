@@ -44,7 +44,7 @@ SECONDS = 90
 
 
 def transform(crop: int) -> Transform:
-    return Transform(crop, "lanczos", False, "ten", crop, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
+    return Transform("ten", crop, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, crop, "lanczos", False)
 
 
 def draw(count: int, height: int, width: int) -> list[np.ndarray]:

@@ -47,7 +47,7 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
         _store(image_ids, settings, mine)
         return None
     with atomic_folder(FEATURES) as folder:
-        path = folder / "features.h5"
+        path, notes = folder / "features.h5", dict[str, str]()
         if settings.source == "precomputed":
             ordered = table.sort_by("position")
             _convert(
@@ -57,9 +57,9 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
                 list(zip(ordered["image_id"].to_pylist(), ordered["split"].to_pylist(), strict=True)),
             )
         else:
-            _extract(path, image_ids, settings)
+            notes = _extract(path, image_ids, settings)
         with h5py.File(path) as file:
-            return {name: str(file.attrs[name]) for name in ("backbone", "weights", "weights_sha256")}
+            return notes | {name: str(file.attrs[name]) for name in ("backbone", "weights", "weights_sha256")}
 
 
 def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order: list[tuple[str, str]]) -> None:
@@ -72,10 +72,12 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order
     log.info("features: %d pictures, precomputed in %s%s", len(image_ids), names, left_out)
 
 
-def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> None:
+def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> dict[str, str]:
+    """Write the features, and return a note for the facts of the run."""
     summary = _open(image_ids, settings).write(path)
     _log_speed(summary.clock, settings)
     log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
+    return {"stored": f"{summary.stored} of {summary.stored + summary.computed} features from the store"}
 
 
 def _store(image_ids: list[str], settings: FeaturesSettings, part: CorpusPart) -> None:
@@ -91,8 +93,8 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: CorpusPart) -
 def _counts(summary: Summary) -> str:
     from sightword.messages import counts
 
-    found = {"computed": summary.computed, "from store": summary.stored, "rejected": summary.rejected}
-    return counts(found) or "nothing to do"
+    found = {"computed": summary.computed, "from store": summary.stored, "copies": summary.copies}
+    return counts({**found, "rejected": summary.rejected}) or "nothing to do"
 
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:

@@ -135,16 +135,17 @@ def _print_kind(kind: Kind) -> None:
     import datetime as dt
 
     identity = kind.identity
-    transform = identity.get("transform", {})
     used = dt.datetime.fromtimestamp(kind.used).astimezone()
     print(f"\n{kind.name}")
     if "embeddings" in identity:
         print("  embeddings for search, by the encoder {encoder:.12}, on {device}".format(**identity))
+    elif "cropping" in identity:
+        network = "{backbone} {feature_point}, weights {weights_sha256:.12}, {precision}, {kernel}, code {code:.12}"
+        after = [f", {name}" for name in ("ReLU", "L2") if identity["cropping"][name.lower()]]
+        print(f"  {network.format(**identity)}")
+        print("  {crops} crop(s) of {crop}".format(**identity["cropping"]) + "".join(after))
     elif identity:
-        network = "{backbone} {feature_point}, weights {weights_sha256:.12}, {precision}, {kernel}"
-        pixels = "size {resize} ({interpolation}), {crops} crop(s) of {crop}"
-        after = [f", {name}" for name in ("ReLU", "L2") if transform[name.lower()]]
-        print(f"  {network.format(**identity)}\n  {pixels.format(**transform)}{''.join(after)}")
+        print("  of another version of sightword, which computes other keys")
     noun = "embeddings" if "embeddings" in identity else "features"
     print(f"  {kind.features} {noun} in {kind.segments} segments, {size(kind.bytes)}, last used {used:%Y-%m-%d}")
     if kind.damaged:

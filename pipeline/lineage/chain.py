@@ -12,6 +12,7 @@ from typing import Any
 from pipeline.lineage import code_lists, metric_keys
 from pipeline.lineage.evidence import FETCH, SAVED, Evidence, Records, Verdict
 from pipeline.lineage.history import SHALLOW
+from pipeline.lineage.known_facts import STORED
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, within
 from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
 from pipeline.lineage.repository import Commit, Repository
@@ -187,7 +188,7 @@ def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repositor
     extracted = link.weights.get("origin") == "extracted"  # of features made elsewhere the network may be elsewhere too
     if then and extracted and here.project and network_sha256(name, here.project) != then:
         again = f"`dvc repro --force --single-item {entry.name}`"
-        link.reasons.append(f"the file of the network {name}, which DVC does not see, is another one now: {again}")
+        link.reasons.append(f"the files of the network {name}, which DVC does not see, are others now: {again}")
     return link
 
 
@@ -228,7 +229,7 @@ def _weights(link: Link, here: Workspace) -> dict[str, str]:
                 )
                 return {name: str(features.attrs[name]) for name in named if name in features.attrs}
     if link.run and link.run.get("notes"):
-        return dict(link.run["notes"])
+        return {name: value for name, value in link.run["notes"].items() if name != STORED}
     wanted = link.entry.flat_params()
     chosen = ("backbone", "weights", "weights_sha256", "weights_seed")
     return {name: str(value) for name in chosen if (value := wanted.get(f"features.{name}")) not in (None, "")}

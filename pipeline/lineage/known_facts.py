@@ -24,6 +24,9 @@ SCHEMA = 4
 SCORINGS = "scorings"
 """The entries of the ledger that a run made; empty where it scored no test split, absent where its stage never does."""
 
+STORED = "stored"
+"""The note of a run of the stage features: how many features came from the store."""
+
 
 class KnownFacts:
     """The facts in some folders. Each file is read once; one line of the log names the unreliable files."""

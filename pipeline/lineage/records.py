@@ -11,7 +11,7 @@ from pipeline.lineage.chain import Audit, Link, Traced
 from pipeline.lineage.difference import Difference
 from pipeline.lineage.evidence import in_words
 from pipeline.lineage.history import History
-from pipeline.lineage.known_facts import started
+from pipeline.lineage.known_facts import STORED, started
 from pipeline.lineage.repository import Commit
 from pipeline.lineage.verification import Verification
 from sightword.evaluation.ledger import Count
@@ -86,6 +86,8 @@ def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
 def run_line(run: Mapping[str, Any], *, brief: bool = False) -> str:
     """Return the facts of a run on one line, without those of its machine."""
     when, loose = f"{started(run)} on {run['host']}, {run['seconds']} s", run.get("uncommitted") or []
+    if stored := run.get("notes", {}).get(STORED):
+        when += f", {stored}"
     if brief:
         return when
     return f"{when}, {run['peak_memory_mb']} MB" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")

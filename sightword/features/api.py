@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import torch
 from pydantic import ValidationError
+from tqdm import tqdm
 
 from sightword import machine
 from sightword.cluster.processes import ordered_map
 from sightword.compute import devices
 from sightword.errors import FeaturesError, PictureError
-from sightword.features.extraction import Extraction, rows_of
+from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, Crops, FeaturesSettings, Precision
 from sightword.features.tables.table import Array
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
-from sightword.images.resized import Source, hash_file, resize_to_array
+from sightword.images.resized import Source, resize_file
 from sightword.images.settings import Fit, Interpolation, ResizeSettings
+from sightword.images.shards import ResizedPicture
 from sightword.io.files import Pathish
 from sightword.settings import Settings
 from sightword.storage.store import Store
 
-Result = TypeVar("Result")
 Section = TypeVar("Section", bound=Settings)
 
 
@@ -62,7 +64,7 @@ def extract(
     ResNet-152 with its first ImageNet weights, the 2048 values of the average pool, mean of the ten crops.
 
     Args:
-        pictures: N paths; copies of a file are computed once.
+        pictures: N paths; pictures with the same pixels are computed once.
         backbone: a network by its name, as :func:`sightword.features.backbones.find_backbone` takes it.
         weights: a name of torchvision's weights enum, ``package``, ``hub``, a path, or ``random``.
         precision: ``fp32``, or ``bf16`` for bfloat16.
@@ -110,7 +112,13 @@ def extract(
         if not fits:
             raise FeaturesError(f"{name} is {value!r}", expected=expected)
     resizing = _checked(
-        ResizeSettings, side=resize, fit=fit, interpolation=interpolation, exif=exif, max_pixels=max_pixels
+        ResizeSettings,
+        side=resize,
+        fit=fit,
+        interpolation=interpolation,
+        exif=exif,
+        max_pixels=max_pixels,
+        encoding="raw",
     )
     settings = _checked(
         FeaturesSettings,
@@ -134,26 +142,27 @@ def extract(
         store=None if store is None else Store(store),
     )
     # Other processes get only functions of rooms that do not load torch.
-    hasher = functools.partial(hash_file, settings=resizing)
-    reader = functools.partial(resize_to_array, settings=resizing)
-    sources = [Source(path, path) for path in paths]
-    hashes = ordered_map(hasher, sources, workers=workers, chunk=16)
-    keys = [extraction.identity.key(_usable(sha256)) for sha256 in hashes]
-    by_key = dict(zip(keys, sources, strict=True))
+    reader = functools.partial(resize_file, settings=resizing)
+    features = np.empty((len(paths), extraction.dimension), np.float32)
+    firsts, rows = dict[str, int](), list[int]()
 
-    def read(missing: Collection[bytes]) -> Iterator[tuple[bytes, Pixels]]:
-        found = ordered_map(reader, [by_key[key] for key in missing], workers=workers, chunk=4)
-        for key, result in zip(missing, found, strict=True):
-            path, sha256, pixels = _usable(result)
-            if extraction.identity.key(sha256) != key:
-                raise PictureError("changed while it was read", where=path)
-            yield key, pixels
+    def decoded() -> Generator[tuple[int, str, Pixels], None, None]:
+        found = ordered_map(reader, [Source(path, path) for path in paths], workers=workers, chunk=4)
+        for row, picture in enumerate(map(_usable, found)):
+            rows.append(firsts.setdefault(picture.pixels_sha256, row))
+            if rows[row] == row:
+                yield row, picture.pixels_sha256, picture.array()
 
-    rows = rows_of(keys)
-    features = np.empty((len(sources), extraction.dimension), np.float32)
-    for found, values in extraction.run(rows, read, progress=progress):
-        for key, value in zip(found, values, strict=True):
-            features[rows[key]] = value
+    with tqdm(total=len(paths), desc="features", unit="picture", disable=None if progress else True) as bar:
+
+        def keep(owners: list[int], values: Array) -> None:
+            features[owners] = values
+            bar.update(len(owners))
+
+        with contextlib.closing(decoded()) as found:
+            extraction.follow(found, keep)
+    copies = [row for row, first in enumerate(rows) if first != row]
+    features[copies] = features[[rows[row] for row in copies]]
     return features
 
 
@@ -185,7 +194,7 @@ def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray | torch.Tensor) else value
 
 
-def _usable(result: Result | Reject) -> Result:
+def _usable(result: ResizedPicture | Reject) -> ResizedPicture:
     if isinstance(result, Reject):
         todo = "Take it out of the list, or fix it: docs/features.md describes how."
         raise PictureError(f"cannot be used ({result.reason}: {result.detail})", where=result.image_id, todo=todo)

@@ -28,13 +28,13 @@ GROUPS_A_WORKER = 24
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """Part ``index`` (from 1) of ``count``; the bytes of a picture alone decide its part."""
+    """Part ``index`` (from 1) of ``count``; the pixels of a picture alone decide its part."""
 
     index: int
     count: int
 
-    def __contains__(self, sha256: str) -> bool:
-        return int(sha256[:16], 16) % self.count == self.index - 1
+    def __contains__(self, pixels_sha256: str) -> bool:
+        return int(pixels_sha256[:16], 16) % self.count == self.index - 1
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -55,6 +55,8 @@ class Summary:
     pictures: int
     """Pictures of the corpus, or of a part."""
     rejected: int
+    copies: int
+    """Pictures with the pixels of another picture."""
     clock: Clock
 
     @property
@@ -64,8 +66,8 @@ class Summary:
 
     @property
     def stored(self) -> int:
-        """Pictures whose feature was in the store, or that are copies of another picture."""
-        return self.pictures - self.computed - self.rejected
+        """Pictures whose feature was in the store."""
+        return self.pictures - self.rejected - self.copies - self.computed
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class ResizedCorpus:
         self._pictures, self._rejects = list_pictures(resized), [reject.image_id for reject in read_rejects(resized)]
         _check_ids(set(image_ids), {picture.image_id for picture in self._pictures}, self._rejects, resized)
         self._extraction = Extraction(settings, read_transform(resized), device=device, store=store, measure=True)
-        self._keys = [self._extraction.identity.key(picture.sha256) for picture in self._pictures]
+        self._keys = [self._extraction.identity.key(picture.pixels_sha256) for picture in self._pictures]
         self._workers, self._progress = workers, progress
         self._cluster = cluster
 
@@ -123,20 +125,20 @@ class ResizedCorpus:
 
     def write(self, path: Pathish) -> Summary:
         """Write ``features.h5``, whole or not at all, and compute the features that the store lacks."""
-        rows, (names, hashes, _) = rows_of(self._keys), zip(*self._pictures, strict=True)
+        rows, (names, hashes, *_) = rows_of(self._keys), zip(*self._pictures, strict=True)
         with contextlib.closing(self._features(zip(self._keys, self._pictures, strict=True))) as features:
             blocks = (_spread(rows, found, values) for found, values in features)
             origin = self._extraction.origin
             write_features(path, names, hashes, self._extraction.dimension, blocks, origin, self._rejects)
-        rejected = len(self._rejects)
-        return Summary(len(self._pictures) + rejected, rejected, self._extraction.clock)
+        rejected, copies = len(self._rejects), len(self._keys) - len(rows)
+        return Summary(len(self._pictures) + rejected, rejected, copies, self._extraction.clock)
 
     def store(self, part: CorpusPart) -> Summary:
         """Compute the features of a part that the store lacks, and write no file."""
-        mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].sha256 in part]
+        mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].pixels_sha256 in part]
         for _ in self._features(mine):
             pass
-        return Summary(len(mine), 0, self._extraction.clock)
+        return Summary(len(mine), 0, len(mine) - len(dict(mine)), self._extraction.clock)
 
     def _features(self, pictures: Iterable[tuple[bytes, Listed]]) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield the features of pictures with their keys, as :meth:`Extraction.run` does."""

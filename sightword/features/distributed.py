@@ -121,7 +121,9 @@ class Worker:
             names = [name for name in vars(own) if getattr(own, name) != getattr(identity, name)]
             found, expected = (", ".join(f"{name} {getattr(one, name)}" for name in names) for one in (own, identity))
             what = f"a worker computes another kind of feature ({found})"
-            raise FeaturesError(what, expected=expected, todo="Use nodes with the same kind of processor.")
+            raise FeaturesError(
+                what, expected=expected, todo="Use nodes with the same kind of processor, and the same code."
+            )
         self._extraction.load()
         # One for all pieces: after some minutes a piece is one segment, and many segments share a manifest.
         self._writer = Store(store).writer(identity)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from dataclasses import fields
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +22,7 @@ from sightword.features import openvino
 from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
-from sightword.features.identity import KERNELS, Identity, Transform, transform_of
+from sightword.features.identity import Cropping, Identity, Transform, code_sha256, transform_of
 from sightword.features.networks.files import network_sha256
 from sightword.features.networks.network import Backbone
 from sightword.features.settings import FeaturesSettings, Precision
@@ -40,6 +43,10 @@ Read = Callable[[Collection[bytes]], Iterable[tuple[bytes, Pixels]]]
 """Returns the pixels of pictures by their keys, each with its key, in any order."""
 Elsewhere = Callable[[Collection[bytes]], Iterable[int]]
 """Computes features by their keys into the store, in other processes; returns counts of computed features."""
+Owner = TypeVar("Owner")
+FIRST, MOST = 1 << 22, 1 << 26
+"""Bytes of decoded pictures that are looked up in the store together: few at first, so that the first features appear
+at once."""
 VISIBLE = (0.0, 1.0, 5.0, 20.0, 60.0)
 """Waits for features that were written elsewhere, in seconds: network file systems show new files late."""
 
@@ -92,10 +99,11 @@ class Extraction:
         self.identity = Identity(
             backbone=backbone.name,
             feature_point=backbone.feature_point,
-            transform=self._transform,
+            cropping=Cropping(**{field.name: getattr(self._transform, field.name) for field in fields(Cropping)}),
             weights_sha256=self._weights.identity,
             precision=settings.precision,
             kernel=_kernel(device, settings.precision, self._inference),
+            code=code_sha256(),
         )
 
     @property
@@ -172,6 +180,66 @@ class Extraction:
                 yield list(some), np.stack(list(some.values()))
         self.clock.write += writer.seconds - before if writer else 0.0
 
+    def follow(
+        self,
+        pictures: Iterable[tuple[Owner, str, Pixels]],
+        add: Callable[[list[Owner], Array], object],
+        *,
+        block: int = BLOCK,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Read or compute features of pictures whose keys are known only once they are decoded.
+
+        Args:
+            pictures: an owner of the feature, the hash of the pixels, and the pixels of each.
+            add: takes owners, and their features, float32 (n, D), as soon as they are there.
+            block: computed features that are added together.
+            stop: ends the work after the pictures that are being computed.
+
+        Raises:
+            StoreError, WeightsError, FeaturesError: as of :meth:`run`.
+        """
+        owners: dict[bytes, list[Owner]] = {}
+
+        def give(keys: Sequence[bytes], values: Array) -> None:
+            found = [(row, owner) for row, key in enumerate(keys) for owner in owners.pop(key)]
+            add([owner for _, owner in found], values[[row for row, _ in found]])
+
+        def missing() -> Generator[tuple[bytes, Pixels], None, None]:
+            new, ready = dict[bytes, Pixels](), deque[tuple[bytes, Pixels]]()
+
+            def look_up() -> None:
+                for found, values in self._store.read(self.identity, self.dimension, [*new]) if self._store else ():
+                    give(found, values)
+                    for key in found:
+                        del new[key]
+                ready.extend(new.items())
+                new.clear()
+
+            held, size = 0, FIRST if self._store else 0
+            for owner, pixels_sha256, pixels in pictures:
+                key = self.identity.key(pixels_sha256)
+                if key not in owners:  # copies wait for the first
+                    new[key] = pixels
+                owners.setdefault(key, []).append(owner)
+                held += pixels.nbytes
+                if held >= size:
+                    look_up()
+                    held, size = 0, min(2 * size, MOST)
+                if ready and not (stop and stop.is_set()):  # others are decoded while these are computed
+                    yield ready.popleft()
+            look_up()
+            while ready and not (stop and stop.is_set()):
+                yield ready.popleft()
+
+        with contextlib.closing(missing()) as rest:
+            if (first := next(rest, None)) is None:  # without the weights, which may not be here
+                return
+            computed = self.compute((), lambda _: itertools.chain([first], rest), block=block)
+            with contextlib.closing(computed):
+                for keys, values in computed:
+                    give(keys, values)
+
     def _written(self, missing: dict[bytes, None]) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield features that other processes wrote into the store."""
         for wait in VISIBLE:
@@ -234,14 +302,14 @@ def _tell(backbone: Backbone, transform: Transform) -> None:
 
 
 def _kernel(device: torch.device, precision: Precision, inference: str) -> str:
-    """Return the kernels of a device, as the keys of features name them."""
+    """Return the kind of kernels of a device, as the keys of features name it."""
     if device.type == "cpu" and inference == "openvino":
         openvino.check(precision)
-        return KERNELS["openvino"]
+        return "openvino"
     if device.type == "cuda" and not torch.cuda.is_available():
         todo = "Start the stage on a machine with a GPU of the same kind as the workers'."
         raise SetupError("this machine has no GPU, and keys of features name the kind of GPU", todo=todo)
-    kernel = KERNELS[device.type] if fuses(precision, device) else f"{KERNELS[device.type]}-plain"
+    kernel = device.type if fuses(precision, device) else f"{device.type}-plain"
     if device.type == "cpu":
         return kernel
     major, minor = torch.cuda.get_device_capability(device)

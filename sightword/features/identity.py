@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from sightword.errors import FeaturesError
@@ -12,23 +14,45 @@ from sightword.features.networks.network import OwnTransform
 from sightword.features.settings import Crops, FeaturesSettings
 from sightword.images.settings import Size
 from sightword.io.files import canonical_json
+from sightword.io.modules import hash_sources
 from sightword.messages import quote
 from sightword.storage.kinds import KindIdentity
 
-KERNELS = {"cpu": "cpu-2", "cuda": "cuda-3", "openvino": "openvino-1"}
-"""The version of the computation, by kind of device, and of OpenVINO on a CPU. Any change that moves even the last
-bits increases the number, so that old features are not mixed with new features. ``-plain`` follows without the fused
-kernels, and the name and the compute capability of a GPU: GPUs of another kind take other kernels."""
+CODE = (
+    "compute/devices.py",
+    "features/backbones.py",
+    "features/crops.py",
+    "features/extraction.py",
+    "features/extractor.py",
+    "features/fusion.py",
+    "features/identity.py",
+    "features/networks/efficientnet_lite.py",
+    "features/networks/files.py",
+    "features/networks/function.py",
+    "features/networks/network.py",
+    "features/networks/open_clip.py",
+    "features/networks/timm.py",
+    "features/networks/torchvision.py",
+    "features/networks/transformers.py",
+    "features/norms.py",
+    "features/openvino.py",
+    "features/vision.py",
+    "features/weights.py",
+    "images/encoding.py",
+)
+"""The files of sightword that can change a number between the pixels of a picture and the feature."""
+
+
+@functools.cache
+def code_sha256() -> str:
+    """Return the sha256 of the running program's :data:`CODE`, in hex."""
+    return hash_sources(Path(__file__).parents[1], CODE)
 
 
 @dataclass(frozen=True)
-class Transform:
-    """How a picture is resized, cropped and normalised, and how the network's output is processed."""
+class Cropping:
+    """How a resized picture is cropped and normalised, and how the network's output is processed."""
 
-    resize: Size
-    """The smaller side, in pixels; or height and width, where the proportions are not kept."""
-    interpolation: str
-    exif: bool
     crops: Crops
     crop: int
     """The side of a crop, in pixels."""
@@ -36,6 +60,16 @@ class Transform:
     std: Sequence[float]
     relu: bool
     l2: bool
+
+
+@dataclass(frozen=True)
+class Transform(Cropping):
+    """How a picture is resized before, too."""
+
+    resize: Size
+    """The smaller side, in pixels; or height and width, where the proportions are not kept."""
+    interpolation: str
+    exif: bool
 
     def __post_init__(self) -> None:
         sides = [self.resize] * 2 if isinstance(self.resize, int) else self.resize
@@ -64,17 +98,20 @@ def transform_of(settings: FeaturesSettings, resized: dict[str, Any], own: OwnTr
 
 @dataclass(frozen=True)
 class Identity(KindIdentity):
-    """A kind of feature: everything in the key except the picture."""
+    """A kind of feature: everything in the key except the pixels."""
 
     backbone: str
     feature_point: str
-    transform: Transform
+    cropping: Cropping
     weights_sha256: str
     """Of :attr:`sightword.features.weights.Weights.identity`."""
     precision: str
     kernel: str
-    """One of :data:`KERNELS`, and the kind of device: devices differ in the last bits."""
+    """``cpu``, ``cuda`` or ``openvino``, with ``-plain`` where there are no fused kernels, and the name and the compute
+    capability of a GPU: kinds of devices differ in the last bits."""
+    code: str
+    """Of :func:`code_sha256`."""
 
-    def key(self, picture_sha256: str) -> bytes:
-        """Return the key of a picture's feature: the sha256 (32 bytes) of canonical JSON of all that determines it."""
-        return hashlib.sha256(canonical_json({**asdict(self), "picture": picture_sha256}).encode()).digest()
+    def key(self, pixels_sha256: str) -> bytes:
+        """Return the key of a feature: the sha256 (32 bytes) of canonical JSON of this and of the pixels' hash."""
+        return hashlib.sha256(canonical_json({**asdict(self), "pixels": pixels_sha256}).encode()).digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 
 import numpy as np
@@ -15,6 +16,13 @@ WEBP_SIDE = 16383
 """The longest side that WebP can hold, in pixels."""
 
 Pixels = npt.NDArray[np.uint8]
+
+
+def hash_pixels(pixels: bytes | memoryview, width: int, height: int) -> str:
+    """Return the sha256 of pixels (height, width, 3) with their shape, in hex: part of the key of their features."""
+    digest = hashlib.sha256(f"RGB {width} x {height}\n".encode())
+    digest.update(pixels)
+    return digest.hexdigest()
 
 
 def encode(picture: Image.Image, encoding: Encoding) -> tuple[Encoding, bytes]:

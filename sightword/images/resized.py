@@ -11,20 +11,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from PIL import features
 from tqdm import tqdm
 
 from sightword.cluster.processes import OrderedMap, ordered_map
 from sightword.errors import PictureError
 from sightword.images.decode import Reject, RejectError, decode, read_picture
-from sightword.images.encoding import Pixels, encode
+from sightword.images.encoding import encode, hash_pixels
 from sightword.images.resize import resize
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.io.files import Pathish, atomic_folder, read_table, write_table
+from sightword.io.files import Pathish, atomic_folder, canonical_json, read_table, write_table
+from sightword.io.modules import hash_sources
 from sightword.machine import is_address
 from sightword.messages import and_more
 from sightword.places.place import PARTS, Part, Place
@@ -84,14 +87,17 @@ def _resized(source: Source, data: bytes | Reject, settings: ResizeSettings) -> 
         picture = resize(picture, size=settings.size, interpolation=kind, max_pixels=largest)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
-    sha256 = hashlib.sha256(data).hexdigest()
-    return ResizedPicture(source.image_id, sha256, *picture.size, *encode(picture, settings.encoding))
+    hashes = hashlib.sha256(data).hexdigest(), hash_pixels(picture.tobytes(), *picture.size)
+    return ResizedPicture(source.image_id, *hashes, *picture.size, *encode(picture, settings.encoding))
 
 
-def hash_file(source: Source, settings: ResizeSettings) -> str | Reject:
-    """Return the sha256 of a picture file, in hex, or the reason why it cannot be read."""
-    data = _fetched(source, settings)
-    return data if isinstance(data, Reject) else hashlib.sha256(data).hexdigest()
+@functools.cache
+def decoder() -> str:
+    """Return the sha256 of the code of this room and the versions of the libraries that make pixels of files."""
+    folder = Path(__file__).parent
+    own = hash_sources(folder, (path.name for path in folder.glob("*.py")))
+    codecs = {name: features.version(name) for name in ("pil", "jpg", "jpg_2000", "zlib", "libtiff", "webp", "avif")}
+    return hashlib.sha256(canonical_json([own, codecs, metadata.version("simplejpeg")]).encode()).hexdigest()
 
 
 def _fetched(source: Source, settings: ResizeSettings) -> bytes | Reject:
@@ -101,12 +107,6 @@ def _fetched(source: Source, settings: ResizeSettings) -> bytes | Reject:
         return read_picture(Place(source.path, source.part), max_pixels=settings.max_pixels)
     except RejectError as error:
         return Reject(source.image_id, error.reason, error.detail)
-
-
-def resize_to_array(source: Source, settings: ResizeSettings) -> tuple[str, str, Pixels] | Reject:
-    """Resize as :func:`resize_file` and decode: return id, sha256 of the file, uint8 (height, width, 3)."""
-    resized = resize_file(source, settings.model_copy(update={"encoding": "raw"}))
-    return resized if isinstance(resized, Reject) else (resized.image_id, resized.sha256, resized.array())
 
 
 def write_resized(

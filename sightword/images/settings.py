@@ -45,7 +45,7 @@ class ResizeSettings(Settings):
 
     @property
     def transform(self) -> dict[str, Any]:
-        """The record of the pixels' making, which shards keep, and which is part of a feature's identity."""
+        """The record of the pixels' making, which shards and ``features.h5`` keep."""
         return {"resize": self.size, "interpolation": self.interpolation, "exif": self.exif}
 
     @classmethod

@@ -25,8 +25,9 @@ GROUP = 32
 """Pictures in a row group, the unit that a reader holds in memory."""
 
 _KEY = b"sightword"
+_LISTED = ("image_id", "sha256", "pixels_sha256")
 _COLUMNS = {
-    **dict.fromkeys(("image_id", "sha256"), pa.string()),
+    **dict.fromkeys(_LISTED, pa.string()),
     **dict.fromkeys(("width", "height"), pa.int32()),
     "encoding": pa.string(),
     "pixels": pa.binary(),
@@ -43,6 +44,8 @@ class ResizedPicture:
     image_id: str
     sha256: str
     """The hash of the source file, in hex."""
+    pixels_sha256: str
+    """:func:`sightword.images.encoding.hash_pixels` of the pixels, in hex."""
     width: int
     height: int
     encoding: str
@@ -62,7 +65,7 @@ class Group:
     index: int
     rows: int
     content: str
-    """A hash of the pictures' ids, their source files' hashes and the resize settings."""
+    """A hash of the pictures' ids, the hashes of their files and pixels, and the resize settings."""
 
 
 class Listed(NamedTuple):
@@ -71,6 +74,8 @@ class Listed(NamedTuple):
     image_id: str
     sha256: str
     """The hash of the source file, in hex."""
+    pixels_sha256: str
+    """The hash of the pixels, in hex."""
     group: Group
 
 
@@ -197,10 +202,10 @@ def list_pictures(folder: Pathish) -> list[Listed]:
     for path in shard_paths(folder):
         with _opened(path) as file:
             for index in range(file.num_row_groups):
-                table = file.read_row_group(index, columns=["image_id", "sha256"])
+                table = file.read_row_group(index, columns=[*_LISTED])
                 group = Group(str(path), index, table.num_rows, _content(table))
-                columns = zip(table["image_id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
-                pictures += [Listed(*row, group) for row in columns]
+                columns = (table[name].to_pylist() for name in _LISTED)
+                pictures += map(Listed, *columns, itertools.repeat(group))
     pictures.sort(key=lambda picture: picture.image_id)
     for one, other in itertools.pairwise(pictures):
         if one.image_id == other.image_id:
@@ -209,7 +214,7 @@ def list_pictures(folder: Pathish) -> list[Listed]:
 
 
 def _content(table: pa.Table) -> str:
-    found = [table["image_id"].to_pylist(), table["sha256"].to_pylist()]
+    found = [table[name].to_pylist() for name in _LISTED]
     settings = (table.schema.metadata or {}).get(_KEY, b"")
     return hashlib.sha256(canonical_json(found).encode() + settings).hexdigest()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -24,19 +24,17 @@ from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, FeaturesSettings
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
-from sightword.images.resized import Source, resize_to_array
+from sightword.images.resized import Source, resize_file
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import Pathish
 from sightword.search.network import NamedNetwork
-from sightword.search.picture_files import FileDigests, list_pictures
+from sightword.search.picture_files import Digests, FileDigests, Stamp, list_pictures, stamp
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 PICTURES_A_WORKER = 50
 """Pictures that are worth the start of another reading process."""
-_FIRST, _MOST = 16, 256
-"""New files that are looked up in the store together: few at first, so that the first pictures appear at once."""
 _BLOCK = 4
 """Computed pictures that are added together."""
 _SAVED = 10.0
@@ -45,8 +43,8 @@ _NAMED = 10
 """Files that cannot be used and are named in the log."""
 
 Floats = npt.NDArray[np.float32]
-Files = list[tuple[Source, str]]
-"""Files, each with its sha256 in hex."""
+File = tuple[Source, Digests]
+Files = list[File]
 
 
 class Piece(NamedTuple):
@@ -100,6 +98,7 @@ class PictureFolder:
             raise SearchError(network.obstacle if known else what, where=folder, todo=None if known else todo)
         transform = replace(network.transform, exif=True)
         self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
+        self._resizing = self._resizing.model_copy(update={"encoding": "raw"})
         self._extraction = Extraction(_settings(network), self._resizing.transform, device=device, store=store)
         network.check(self._extraction.origin.weights_sha256)
         self.dimension = self._extraction.dimension
@@ -107,7 +106,7 @@ class PictureFolder:
         """The root attributes that ``features.h5`` would have."""
         self.rejected: dict[str, str] = {}
         """The files that cannot be used, by id, with the reason."""
-        self._digests, self._done = FileDigests(folder, store), set[str]()
+        self._digests, self._done = FileDigests(folder, store, self._resizing), set[str]()
         if any(self._digests.known(source) is None for source in self.sources):
             with store.writer(self._extraction.identity), _told():  # before anything is computed
                 self._extraction.load()
@@ -141,74 +140,68 @@ class PictureFolder:
     def _read(self, add: Callable[[Piece], object], *, progress: bool, stop: threading.Event) -> None:
         """Read as :meth:`read`, without a report of files that cannot be used."""
         left = [source for source in self.sources if source.image_id not in self._done | self.rejected.keys()]
-        known = [(source, found) for source in left if (found := self._digests.known(source)) is not None]
+        known = [(source, found) for source in left if (found := self._digests.known(source)) and found.pixels_sha256]
         try:
-            stored = {source.image_id for source, _ in known}
-            stored -= {source.image_id for source, _ in self._from_store(known, add)}
-            new = [source for source in left if source.image_id not in stored]
-            if new:
-                workers = min(self._workers, len(new) // PICTURES_A_WORKER)
-                self._compute(new, add, _Reading(self._resizing, workers, stop), progress)
+            self._from_store(known, add)
+            if new := [source for source in left if source.image_id not in self._done]:
+                self._compute(new, add, progress, stop)
         finally:
             self._save()
 
     def _compute(
-        self, new: Sequence[Source], add: Callable[[Piece], object], reading: _Reading, progress: bool
+        self, new: Sequence[Source], add: Callable[[Piece], object], progress: bool, stop: threading.Event
     ) -> None:
-        """Compute the features of new files, unless the store has the features of a copy."""
+        """Decode files, and compute the features that the store does not have for their pixels."""
         saved = time.monotonic()
         with tqdm(total=len(new), desc="pictures", unit="picture", disable=None if progress else True) as bar:
-            files = self._new_files(new, add, reading, bar)
-            pixels = reading.pixels(files, self._extraction.identity.key, functools.partial(self._reject, bar))
-            computed = self._extraction.compute((), lambda _: pixels, block=_BLOCK)
-            with contextlib.closing(computed), contextlib.closing(pixels), contextlib.closing(files):
-                for keys, values in computed:
-                    owners = [(row, one) for row, key in enumerate(keys) for one in reading.owners.pop(key)]
-                    self._add([one for _, one in owners], values[[row for row, _ in owners]], add)
-                    bar.update(len(owners))
-                    if time.monotonic() - saved > _SAVED:
-                        self._save()
-                        saved = time.monotonic()
 
-    def _new_files(
-        self, new: Sequence[Source], add: Callable[[Piece], object], reading: _Reading, bar: tqdm[NoReturn]
-    ) -> Generator[tuple[bytes, Source], None, None]:
-        """Yield the files whose features must be computed, each with its key; add those that the store has."""
-        waiting, size = iter(new), _FIRST
-        while not reading.stop.is_set() and (part := list(itertools.islice(waiting, size))):
-            size, files = min(2 * size, _MOST), []
-            for source, found in zip(part, self._digests.find(part, self._resizing), strict=True):
-                if isinstance(found, Reject):
-                    self._reject(bar, [source.image_id], found.detail)
-                else:
-                    files.append((source, found))
-            missing = self._from_store(files, add)
-            bar.update(len(files) - len(missing))
-            for source, sha256 in missing:
-                if reading.stop.is_set():
-                    return
-                key = self._extraction.identity.key(sha256)
-                reading.owners.setdefault(key, []).append((source, sha256))
-                if len(reading.owners[key]) == 1:  # copies wait for the first
-                    yield key, source
+            def take(files: Files, values: Floats) -> None:
+                nonlocal saved
+                self._add(files, values, add)
+                bar.update(len(files))
+                if time.monotonic() - saved > _SAVED:
+                    self._save()
+                    saved = time.monotonic()
 
-    def _from_store(self, files: Files, add: Callable[[Piece], object]) -> Files:
-        """Add the files whose features the store has; return the others."""
+            with contextlib.closing(self._decoded(new, bar, stop)) as pictures:
+                self._extraction.follow(pictures, take, block=_BLOCK, stop=stop)
+
+    def _decoded(
+        self, new: Sequence[Source], bar: tqdm[NoReturn], stop: threading.Event
+    ) -> Generator[tuple[File, str, Pixels], None, None]:
+        """Yield files with the hash of their pixels and the pixels; files that cannot be decoded are rejected."""
+        stamps: deque[Stamp | None] = deque()
+
+        def sources() -> Iterator[Source]:
+            for source in new:
+                stamps.append(stamp(source))  # before reading
+                yield source
+
+        reader = functools.partial(resize_file, settings=self._resizing)
+        workers = min(self._workers, len(new) // PICTURES_A_WORKER)
+        for source, found in zip(new, ordered_map(reader, sources(), workers=workers, chunk=4), strict=True):
+            if stop.is_set():  # dozens may be decoded, and each takes a second to compute
+                return
+            digests = Digests("", "") if isinstance(found, Reject) else Digests(found.sha256, found.pixels_sha256)
+            self._digests.add(source, stamps.popleft(), digests)
+            if isinstance(found, Reject):
+                self.rejected[source.image_id] = found.detail
+                bar.update()
+            else:
+                yield (source, digests), digests.pixels_sha256, found.array()
+
+    def _from_store(self, files: Files, add: Callable[[Piece], object]) -> None:
+        """Add the files whose features the store has."""
         by_key: dict[bytes, Files] = {}
-        for source, sha256 in files:
-            by_key.setdefault(self._extraction.identity.key(sha256), []).append((source, sha256))
-        for keys, values in self._store.read(self._extraction.identity, self.dimension, by_key.keys()):
-            owners = [(row, one) for row, key in enumerate(keys) for one in by_key.pop(key)]
+        for source, found in files:
+            by_key.setdefault(self._extraction.identity.key(found.pixels_sha256), []).append((source, found))
+        for keys, values in self._store.read(self._extraction.identity, self.dimension, by_key):
+            owners = [(row, one) for row, key in enumerate(keys) for one in by_key[key]]
             self._add([one for _, one in owners], values[[row for row, _ in owners]], add)
-        return [one for others in by_key.values() for one in others]
 
     def _add(self, files: Files, features: Floats, add: Callable[[Piece], object]) -> None:
-        add(Piece([source.image_id for source, _ in files], [sha256 for _, sha256 in files], features))
+        add(Piece([source.image_id for source, _ in files], [found.sha256 for _, found in files], features))
         self._done.update(source.image_id for source, _ in files)
-
-    def _reject(self, bar: tqdm[NoReturn], ids: Collection[str], why: str) -> None:
-        self.rejected.update(dict.fromkeys(ids, why))
-        bar.update(len(ids))
 
     def _save(self) -> None:
         self._digests.save({source.image_id for source in self.sources})
@@ -229,40 +222,6 @@ def _told() -> Iterator[None]:
     except WeightsError as error:
         todo = f"{error.todo or ''} Or give the file as weights.".lstrip()
         raise WeightsError(error.what, where=error.where, expected=error.expected, todo=todo) from None
-
-
-class _Reading:
-    """One reading of a folder: which files wait for which feature."""
-
-    def __init__(self, resizing: ResizeSettings, workers: int, stop: threading.Event) -> None:
-        self._resizing, self._workers, self.stop = resizing, workers, stop
-        self.owners: dict[bytes, Files] = {}
-        """The files that wait for a key's feature: copies of a picture share a key."""
-
-    def pixels(
-        self,
-        files: Iterator[tuple[bytes, Source]],
-        key_of: Callable[[str], bytes],
-        reject: Callable[[Collection[str], str], None],
-    ) -> Generator[tuple[bytes, Pixels], None, None]:
-        """Yield the pixels of files, each with its key, in order; files that cannot be decoded are rejected."""
-        keys: list[bytes] = []
-
-        def sources() -> Iterator[Source]:
-            for key, source in files:
-                keys.append(key)
-                yield source
-
-        reader = functools.partial(resize_to_array, settings=self._resizing)
-        for one in ordered_map(reader, sources(), workers=self._workers, chunk=4):
-            key = keys.pop(0)
-            if self.stop.is_set():  # dozens may be decoded, and each takes a second to compute
-                return
-            if not isinstance(one, Reject) and key_of(one[1]) == key:
-                yield key, one[2]
-                continue
-            why = one.detail if isinstance(one, Reject) else "the file, or a copy of it, changed while it was read"
-            reject([source.image_id for source, _ in self.owners.pop(key)], why)
 
 
 def _settings(network: NamedNetwork) -> FeaturesSettings:

@@ -56,9 +56,9 @@ class NamedNetwork:
 
         name = str(self.attributes["backbone"])
         if (wanted := self.attributes.get("network_sha256")) and (found := network_sha256(name)) != wanted:
-            what = f"has the sha256 {found}, and the features were made with another" if found else "is not here"
+            what = f"have the sha256 {found}, and the features were made with others" if found else "are not here"
             todo = "Run it in the project's folder; after a change, run the stage features and all after it again."
-            raise SearchError(f"the network's file {what}", where=name, expected=f"the sha256 {wanted}", todo=todo)
+            raise SearchError(f"the network's files {what}", where=name, expected=f"the sha256 {wanted}", todo=todo)
         return find_backbone(name, str(self.attributes["feature_point"]))
 
     @property

@@ -1,20 +1,17 @@
-"""The picture files of a folder, and their sha256, remembered by size and time of change: a file is read once."""
+"""The picture files of a folder, and their hashes, remembered by size and time of change: a file is read once."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sightword.cluster.processes import threaded_map
 from sightword.corpus.listing import PICTURE_SUFFIXES
 from sightword.errors import FileFormatError, SearchError
-from sightword.images.decode import Reject
-from sightword.images.resized import Source, hash_file
+from sightword.images.resized import Source, decoder
 from sightword.images.settings import ResizeSettings
 from sightword.io import group_files
 from sightword.io.files import Pathish, canonical_json, read_json
@@ -24,8 +21,6 @@ log = logging.getLogger(__name__)
 
 Stamp = list[int]
 """Size and time of the last change, in nanoseconds."""
-_THREADS = 4
-"""Files that are read at a time."""
 
 
 def existing_folder(folder: Pathish, expected: str) -> Path:
@@ -68,39 +63,38 @@ def _report(error: OSError) -> None:
     log.warning("folder %s left out: %s", error.filename, error.strerror)
 
 
-class FileDigests:
-    """The sha256 of the picture files of a folder; a file whose size and time did not change is not read again.
+class Digests(NamedTuple):
+    """The hashes of a picture, in hex; empty for a file that could not be used."""
 
-    The list is in the folder of the store. A damaged list is made again, with a warning.
+    sha256: str
+    """Of the file."""
+    pixels_sha256: str
+    """Of the resized pixels."""
+
+
+class FileDigests:
+    """The hashes of the picture files of a folder; a file whose size and time did not change is not read again.
+
+    The list is in the folder of the store: one for each way to resize, and for each version of the code and libraries
+    that decode, since another may give other pixels. A damaged list is made again, with a warning.
     """
 
-    def __init__(self, folder: Pathish, store: Store) -> None:
-        name = hashlib.sha256(os.fsencode(Path(folder).absolute())).hexdigest()[:32]
+    def __init__(self, folder: Pathish, store: Store, resizing: ResizeSettings) -> None:
+        made = [os.fsdecode(Path(folder).absolute()), resizing.model_dump(), decoder()]
+        name = hashlib.sha256(os.fsencode(canonical_json(made))).hexdigest()[:32]
         self._place = store.place.folder / "folders" / f"{name}.json"
-        self._saved = self._record = _read(self._place)
+        self._saved = _read(self._place)
+        self._record = {**self._saved}
 
-    def known(self, source: Source) -> str | None:
-        """Return the sha256 of a file, in hex, without reading the file; None for a file that is new or has changed."""
+    def known(self, source: Source) -> Digests | None:
+        """Return the hashes of a file without reading the file; None for a file that is new or has changed."""
         record = self._record.get(source.image_id)
-        return record[1] if record and record[0] == _stamp(source) else None
+        return Digests(*record[1:]) if record and record[0] == stamp(source) else None
 
-    def find(self, sources: Sequence[Source], settings: ResizeSettings) -> list[str | Reject]:
-        """Return the sha256 of each file, or the reason why the file cannot be read."""
-        missing = [
-            (source, _stamp(source)) for source in sources if self.known(source) is None
-        ]  # stamps before reading
-        read = functools.partial(hash_file, settings=settings)
-        found = dict(
-            zip(
-                (one.image_id for one, _ in missing),
-                threaded_map(read, [one for one, _ in missing], threads=_THREADS),
-                strict=True,
-            )
-        )
-        fresh = {one.image_id: [stamp, found[one.image_id]] for one, stamp in missing}
-        good = {image_id: value for image_id, value in fresh.items() if isinstance(value[1], str)}
-        self._record = {**self._record, **good} if good else self._record
-        return [found.get(source.image_id) or self._record[source.image_id][1] for source in sources]
+    def add(self, source: Source, stamped: Stamp | None, digests: Digests) -> None:
+        """Remember the hashes of a file by the stamp that the file had before it was read."""
+        if stamped:
+            self._record[source.image_id] = [stamped, *digests]
 
     def save(self, keep: Collection[str]) -> None:
         """Write the list of the pictures with these ids, if the list changed."""
@@ -114,7 +108,8 @@ class FileDigests:
             log.debug("%s: %s", self._place, error)
 
 
-def _stamp(source: Source) -> Stamp | None:
+def stamp(source: Source) -> Stamp | None:
+    """Return size and time of a file; None where it cannot be read."""
     try:
         status = Path(source.path or "").stat()
     except OSError:  # reading the file gives the reason
@@ -123,7 +118,7 @@ def _stamp(source: Source) -> Stamp | None:
 
 
 def _read(place: Path) -> dict[str, Any]:
-    """Return stamp and sha256 of each file of the last call; nothing without a sound list."""
+    """Return stamp and hashes of each file of the last call; nothing without a sound list."""
     if not place.is_file():
         return {}
     try:
@@ -140,8 +135,7 @@ def _read(place: Path) -> dict[str, Any]:
 def _sound(value: object) -> bool:
     return (
         isinstance(value, list)
-        and len(value) == 2
+        and len(value) == 3
         and isinstance(value[0], list)
-        and isinstance(value[1], str)
-        and len(value[1]) == 64
+        and all(isinstance(one, str) and len(one) in (0, 64) for one in value[1:])
     )

@@ -72,7 +72,7 @@ def resized(tmp_path):
     rng = np.random.default_rng(0)
     pictures = [
         ResizedPicture(
-            f"{n:02d}", hashlib.sha256(bytes([n])).hexdigest(), SIDE, SIDE, "raw", rng.bytes(SIDE * SIDE * 3)
+            f"{n:02d}", "", hashlib.sha256(bytes([n])).hexdigest(), SIDE, SIDE, "raw", rng.bytes(SIDE * SIDE * 3)
         )
         for n in range(40)
     ]
@@ -85,7 +85,7 @@ def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp
     here = Extraction(settings, read_transform(resized), device=torch.device("cpu"), store=None)
     groups: dict[Group, dict[str, bytes]] = {}
     for picture in list_pictures(resized):
-        groups.setdefault(picture.group, {})[picture.image_id] = here.identity.key(picture.sha256)
+        groups.setdefault(picture.group, {})[picture.image_id] = here.identity.key(picture.pixels_sha256)
     jobs = [Job(Selection(group, frozenset(keys)), keys) for group, keys in groups.items()]
     store = str(tmp_path / "store")
     machine = Machine("cpu", workers=0, threads=1, store=store, cache=tmp_path, scratch=tmp_path)
@@ -106,8 +106,8 @@ def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp
     assert stored == expected
     assert len(set(stored.values())) == 40
 
-    other = dataclasses.replace(here.identity, kernel="cpu-2-other")
+    other = dataclasses.replace(here.identity, kernel="cpu-other", code="0" * 64)
     with pytest.raises(
-        FeaturesError, match=r"another kind of feature \(kernel cpu-2\S*\); expected kernel cpu-2-other"
+        FeaturesError, match=r"another kind of feature \(kernel cpu, code \w+\); expected kernel cpu-other, code 0000"
     ):
         Worker(settings, resized, store, machine, other)

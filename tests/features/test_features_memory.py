@@ -20,7 +20,7 @@ def project(repository: Path, folder: Path, count: int, side: int, **settings: o
     rng = np.random.default_rng(0)
     names = [f"{number:06d}" for number in range(count)]
     pictures = (
-        ResizedPicture(name, hashlib.sha256(name.encode()).hexdigest(), side, side, "raw", rng.bytes(side * side * 3))
+        ResizedPicture(name, "", hashlib.sha256(name.encode()).hexdigest(), side, side, "raw", rng.bytes(side**2 * 3))
         for name in names
     )
     resized = folder / "data/resized"

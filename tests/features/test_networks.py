@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable
@@ -210,14 +209,16 @@ def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch)
     settings = FeaturesSettings(backbone="own_network_three:network", weights="package")
     resized = {"resize": 64, "interpolation": "lanczos", "exif": False}
     origin = Extraction(settings, resized, device=torch.device("cpu"), store=None).origin
-    assert origin.network_sha256 == hashlib.sha256(OWN.format(seed=1).encode()).hexdigest()
+    assert origin.network_sha256 == find_backbone("own_network_three:network").configuration
     write_features("f.h5", ["a"], [""], 4, [(np.arange(1), np.ones((1, 4), np.float32))], origin)
     attributes = read_features("f.h5").attributes
     assert NamedNetwork(attributes).backbone.feature_point == "four means"
     both = joined([read_features("f.h5")] * 2, ["f.h5", "f.h5"]).attributes
     assert [one["network_sha256"] for one in parts_of(both)] == [origin.network_sha256] * 2
     (tmp_path / "own_network_three.py").write_text(OWN.format(seed=2))
-    with pytest.raises(SearchError, match=r"own_network_three:network: the network's file has the sha256 \w+, and the"):
+    with pytest.raises(
+        SearchError, match=r"own_network_three:network: the network's files have the sha256 \w+, and the"
+    ):
         _ = NamedNetwork(attributes).backbone
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/config.json").write_text("{}")
@@ -225,6 +226,33 @@ def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch)
     (tmp_path / "folder/config.json").write_text("[]")
     assert len({before, network_sha256("transformers:folder"), ""}) == 3
     assert [network_sha256(name) for name in ("resnet18", "transformers:owner/name", "json:loads")] == [""] * 3
+
+
+@pytest.mark.parametrize(
+    ("module", "helper", "line"),
+    [
+        ("own_package_a.nets", "own_package_a/parts/blocks.py", "from .parts import blocks"),
+        ("own_module_b", "own_helper_b.py", "import own_helper_b as blocks"),
+    ],
+)
+def test_an_edit_of_what_a_network_imports_is_another_key(tmp_path, monkeypatch, module, helper, line) -> None:
+    """In the store, and by the same hash for an audit and a search."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    file = Path(module.replace(".", "/") + ".py")
+    for path in (file, Path(helper)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        f"{line}\n" + OWN.format(seed=1).replace("torch.nn.Flatten())", "torch.nn.Flatten(), blocks.last())")
+    )
+    settings = FeaturesSettings(backbone=f"{module}:network", weights="package")
+    resized, found = {"resize": 64, "interpolation": "lanczos", "exif": False}, []
+    for scale in (1, 2):
+        Path(helper).write_text(f"import torch\n\ndef last():\n    return torch.nn.Softplus({scale})\n")
+        made = Extraction(settings, resized, device=torch.device("cpu"), store=None)
+        found.append((made.identity.name, made.origin.network_sha256))
+    assert len({kind for kind, _ in found}) == len({sha256 for _, sha256 in found}) == 2
+    assert found[1][1] == network_sha256(settings.backbone, tmp_path) == find_backbone(settings.backbone).configuration
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ COMPARED = ["resnet152", "densenet169", "mobilenet_v2"]
 
 
 def transform(crops: Crops) -> Transform:
-    return Transform(256, "lanczos", False, crops, 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
+    return Transform(crops, 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
 
 
 @functools.cache

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from shard_pictures import read_pictures
 
 from sightword.errors import FileFormatError
 from sightword.images import shards
-from sightword.images.encoding import encode
+from sightword.images.encoding import encode, hash_pixels
 from sightword.images.shards import ResizedPicture
 
 TRANSFORM = {"resize": 8, "interpolation": "lanczos", "exif": False}
@@ -21,7 +23,8 @@ def picture(image_id: str, encoding: str = "webp") -> tuple[ResizedPicture, np.n
     rng = np.random.default_rng(len(image_id))
     values = rng.integers(0, 256, (8, 11, 3), np.uint8)
     used, data = encode(Image.fromarray(values), encoding)
-    return ResizedPicture(image_id, hashlib.sha256(image_id.encode()).hexdigest(), 11, 8, used, data), values
+    hashes = hashlib.sha256(image_id.encode()).hexdigest(), hash_pixels(values.data, 11, 8)
+    return ResizedPicture(image_id, *hashes, 11, 8, used, data), values
 
 
 @pytest.mark.parametrize("encoding", ["webp", "png", "raw"])
@@ -34,7 +37,7 @@ def test_every_encoding_is_lossless(encoding: str) -> None:
 def test_a_picture_too_long_for_webp_becomes_png() -> None:
     used, data = encode(Image.new("RGB", (16_384, 1), "red"), "webp")
     assert used == "png"
-    assert ResizedPicture("x", "", 16_384, 1, used, data).array().shape == (1, 16_384, 3)
+    assert ResizedPicture("x", "", "", 16_384, 1, used, data).array().shape == (1, 16_384, 3)
 
 
 def test_written_pictures_are_read_back(tmp_path) -> None:
@@ -43,7 +46,8 @@ def test_written_pictures_are_read_back(tmp_path) -> None:
     assert read_pictures(tmp_path) == rows
     assert [group.rows for group in dict.fromkeys(one.group for one in shards.list_pictures(tmp_path))] == [32, 32, 6]
     assert shards.read_transform(tmp_path) == TRANSFORM
-    assert [picture[:2] for picture in shards.list_pictures(tmp_path)] == [(row.image_id, row.sha256) for row in rows]
+    listed = [picture[:3] for picture in shards.list_pictures(tmp_path)]
+    assert listed == [(row.image_id, row.sha256, row.pixels_sha256) for row in rows]
 
 
 def test_an_empty_shard_keeps_the_resize_settings(tmp_path) -> None:
@@ -86,6 +90,34 @@ def test_a_truncated_shard_is_named(tmp_path) -> None:
 def test_a_folder_without_shards_is_named(tmp_path) -> None:
     with pytest.raises(FileFormatError, match="stage resize"):
         shards.read_transform(tmp_path)
+
+
+def test_a_copy_with_other_pixels_of_the_same_files_is_refused(tmp_path) -> None:
+    """As on a node with a copy of its own, which another Pillow resized."""
+    here, there = picture("a")[0], picture("bb")[0]
+    path = shards.shard_path(tmp_path, 0)
+    shards.write_shard(path, [here], TRANSFORM)
+    (listed,) = shards.list_pictures(tmp_path)
+    other = {name: getattr(there, name) for name in ("pixels", "pixels_sha256")}
+    shards.write_shard(path, [dataclasses.replace(here, **other)], TRANSFORM)
+    with pytest.raises(FileFormatError, match="is not the file that was listed"):
+        shards.read_arrays(shards.Selection(listed.group, frozenset("a")))
+
+
+def test_shards_without_the_hash_of_the_pixels_are_refused(tmp_path) -> None:
+    path = shards.shard_path(tmp_path, 0)
+    shards.write_shard(path, [picture("a")[0]], TRANSFORM)
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(["pixels_sha256"]), path)
+    with pytest.raises(FileFormatError, match=r"has no column pixels_sha256.*Run the stage resize again"):
+        shards.list_pictures(tmp_path)
+
+
+@pytest.mark.parametrize("other", [(11, 8, 1), (8, 11, 0)])
+def test_pixels_and_their_shape_are_in_the_hash(other: tuple[int, int, int]) -> None:
+    width, height, first = other
+    pixels = bytes(11 * 8 * 3)
+    assert hash_pixels(bytes([first]) + pixels[1:], width, height) != hash_pixels(pixels, 11, 8)
 
 
 def test_the_same_picture_twice_is_refused(tmp_path) -> None:

@@ -102,18 +102,19 @@ def test_each_change_in_the_workspace_is_seen_where_it_is(project):
 
 
 def test_an_edited_file_of_a_network_is_seen_by_what_its_features_say(project):
-    project.write("own_network.py", "def network(): ...\n")
+    project.write("own_network.py", "def network():\n    from own_helper import SIDE\n")
+    project.write("own_helper.py", "SIDE = 2\n")
     sha256 = network_sha256("own_network:network", project.folder)
     made = f"{{'backbone': 'own_network:network', 'network_sha256': '{sha256}', 'origin': 'extracted'}}"
     more = f"import h5py\nwith h5py.File('data/first/f.h5', 'w') as file:\n    file.attrs.update({made})\n"
     project.write("stages/first.py", (project.folder / "stages/first.py").read_text() + more)
     project.do("dvc", "repro", "-q")
     assert states(audited(project, KEY))["first"] == "ok"
-    project.write("own_network.py", "def network(): pass\n")
+    project.write("own_helper.py", "SIDE = 3\n")
     first = audited(project, KEY)["stages"][-1]
     assert first["state"] == "changed since"
     (reason,) = first["reasons"]
-    assert reason.startswith("the file of the network own_network:network, which DVC does not see, is another one now")
+    assert reason.startswith("the files of the network own_network:network, which DVC does not see, are others now")
 
 
 def test_a_metric_edited_by_hand_is_no_longer_what_the_stage_wrote(project):
@@ -226,6 +227,15 @@ def test_state_of_unreadable_parameters_is_not_known(project):
         project.write(name, before)
     (project.folder / "params.yaml").unlink()
     assert set(states(audited(project, KEY)).values()) == {"not known"}
+
+
+def test_the_line_of_a_run_says_what_came_from_the_store(project):
+    stored = "48 of 48 features from the store"
+    notes = {"backbone": "resnet152", "stored": stored}
+    project.keep_facts("first", project.folder / "runs", host="here", notes=notes)
+    (line,) = (line for line in project.audit(KEY).stdout.splitlines() if line.startswith("first "))
+    assert line.endswith(f" s, {stored}")
+    assert audited(project, KEY)["stages"][-1]["weights"] == {"backbone": "resnet152"}
 
 
 def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):

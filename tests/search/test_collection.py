@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
 from sightword import extract
 from sightword.errors import SearchError, StoreError
+from sightword.features import extraction
 from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.joined import parts_of
@@ -25,11 +26,11 @@ from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images import resized
-from sightword.search import collection
+from sightword.search import collection, picture_files
 from sightword.search.collection import PictureFolder
 from sightword.search.joined_folder import JoinedFolder
 from sightword.search.network import NamedNetwork
-from sightword.search.picture_files import FileDigests, list_pictures
+from sightword.search.picture_files import list_pictures
 from sightword.search.provenance import difference
 from sightword.search.searcher import Searcher
 from sightword.search.uploads import UploadedPictures
@@ -174,24 +175,47 @@ def test_files_that_cannot_be_used_are_left_out_and_reported(world, folder, tmp_
     assert "picture cut.png left out: " in caplog.text
 
 
-def test_files_that_change_while_they_are_read_are_named_and_a_whole_copy_is_read(
-    world, folder, tmp_path, caplog, monkeypatch
-):
-    shutil.copy(folder / "scene-003.png", folder / "copy.png")
-    real = FileDigests.find
+def test_files_that_change_after_they_are_listed_are_read_as_they_are(world, folder, tmp_path, caplog):
+    place = opened_for(world, folder, tmp_path / "store")
+    shutil.copy(world.files / "scene-009.png", folder / "scene-003.png")
+    (folder / "scene-004.png").unlink()
+    found, table = all_of(place), world.table()
+    assert found.rejected == {"scene-004.png"}
+    assert "picture scene-004.png left out: " in caplog.text
+    names = [f"scene-00{number}.png" for number in (7, 9, 5, 6)]
+    assert np.array_equal(found.features, table.features[table.rows(names)])
 
-    def change(*given):
-        found = real(*given)
-        shutil.copy(world.files / "scene-009.png", folder / "copy.png")
-        (folder / "scene-004.png").unlink()
-        return found
 
-    monkeypatch.setattr(FileDigests, "find", change)
-    found = read(world, folder, tmp_path / "store")
-    assert found.rejected == {"copy.png", "scene-004.png"}
-    for picture in found.rejected:
-        assert f"picture {picture} left out: " in caplog.text
-    assert found.image_ids == ["beach/A b.PNG", "scene-003.png", "scene-005.png", "scene-006.png"]
+def test_files_that_another_version_decoded_are_read_again(world, folder, tmp_path, monkeypatch):
+    first = read(world, folder, tmp_path / "store")
+    honest = resized.decode
+    with monkeypatch.context() as patch:
+        patch.setattr(picture_files, "decoder", lambda: "another version of Pillow")
+        patch.setattr(resized, "decode", lambda *given, **how: ImageOps.invert(honest(*given, **how)))
+        other = read(world, folder, tmp_path / "store")
+        assert np.array_equal(other.features, read(world, folder, tmp_path / "cold").features)
+    assert not np.any(np.all(other.features == first.features, axis=1))
+    assert np.array_equal(read(world, folder, tmp_path / "store").features, first.features)
+
+
+@pytest.mark.parametrize("module", ["code of its own", "pil", "simplejpeg"])
+def test_each_part_of_a_decoder_is_in_its_version(monkeypatch, module):
+    before = resized.decoder.__wrapped__()
+    real, codec, package = resized.hash_sources, resized.features.version, resized.metadata.version
+    monkeypatch.setattr(resized, "hash_sources", lambda *given: real(*given) + "x" * (module == "code of its own"))
+    monkeypatch.setattr(resized.features, "version", lambda name: f"{codec(name)}{'x' * (name == module)}")
+    monkeypatch.setattr(resized.metadata, "version", lambda name: "0" if name == module else package(name))
+    assert resized.decoder.__wrapped__() != before
+
+
+def test_code_that_changed_computes_a_collection_anew(world, folder, tmp_path, monkeypatch):
+    read(world, folder, tmp_path / "store")
+    monkeypatch.setattr(
+        Extractor, "run", lambda self, pictures: (np.zeros(self.dimension, np.float32) for _ in pictures)
+    )
+    assert read(world, folder, tmp_path / "store").features.any()
+    monkeypatch.setattr(extraction, "code_sha256", lambda: "0" * 64)
+    assert not read(world, folder, tmp_path / "store").features.any()
 
 
 def test_a_damaged_list_of_files_is_reported_and_made_again(world, folder, tmp_path, caplog):
@@ -264,12 +288,10 @@ def test_a_reading_that_is_stopped_keeps_what_it_read_and_the_next_one_computes_
     place.read(lambda piece: (pieces.append(piece), stop.set()), stop=stop)
     first = {picture for piece in pieces for picture in piece.ids}
     assert 0 < len(first) < 27
-    decoded, real = [], resized.resize_file
-    monkeypatch.setattr(
-        resized, "resize_file", lambda source, settings: decoded.append(source) or real(source, settings)
-    )
+    computed, ran = [], Extractor.run
+    monkeypatch.setattr(Extractor, "run", lambda self, seen: (computed.append(one) or one for one in ran(self, seen)))
     again = read(world, folder, tmp_path)
-    assert {source.image_id for source in decoded} == {*again.image_ids} - first
+    assert len(computed) == 27 - len(first)
     assert len(again.image_ids) == 27
     assert np.array_equal(again.features, read(world, folder, tmp_path / "other").features)
 
@@ -278,12 +300,13 @@ def test_a_stop_computes_no_picture_that_was_decoded_ahead(world, folder, tmp_pa
     for number in range(8, 30):
         shutil.copy(world.files / f"scene-{number:03d}.png", folder)
     place, stop, computed, real = opened_for(world, folder, tmp_path), threading.Event(), [], Extractor.run
-    decoded = [resized.resize_to_array(source, place._resizing) for source in place.sources]
+    decoded = [resized.resize_file(source, place._resizing) for source in place.sources]
 
     def ahead(function, sources, **options):
         assert len([*sources]) > 20
+        yield from decoded[:-1]
         stop.set()
-        yield from decoded
+        yield decoded[-1]
 
     monkeypatch.setattr(collection, "ordered_map", ahead)
     monkeypatch.setattr(Extractor, "run", lambda self, seen: (computed.append(one) or one for one in real(self, seen)))
@@ -326,5 +349,5 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is_computed(worl
 def test_a_folder_found_under_another_name_is_not_computed_again(world, folder, tmp_path, monkeypatch):
     first = read(world, folder, tmp_path / "store")
     folder.rename(tmp_path / "moved")
-    monkeypatch.setattr(resized, "resize_file", None)
+    monkeypatch.setattr(Extractor, "run", None)
     assert np.array_equal(read(world, tmp_path / "moved", tmp_path / "store").features, first.features)

@@ -205,8 +205,8 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
     fill(store, identity(), range(20), segments=2)
     code, shown = run("stats")
     assert code == 0
-    assert "resnet152 avgpool, weights 000000000000, fp32, cpu-1" in shown
-    assert "size 256 (lanczos), ten crop(s) of 224, L2" in shown
+    assert "resnet152 avgpool, weights 000000000000, fp32, cpu, code 111111111111" in shown
+    assert "ten crop(s) of 224, L2" in shown
     assert "20 features in 2 segments" in shown
     assert run("verify")[0] == 0
     damage(store, identity(), 7)

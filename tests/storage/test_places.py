@@ -130,7 +130,7 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
         write(store, some(part))
     code, shown = run("stats")
     assert code == 0
-    assert "resnet152 avgpool, weights 000000000000, fp32, cpu-1" in shown
+    assert "resnet152 avgpool, weights 000000000000, fp32, cpu, code 111111111111" in shown
     assert "30 features in 2 segments" in shown
     assert "30 features are sound, 0 places are damaged" in run("verify", "--store", str(store.place))[1]
     assert "would replace" in run("compact", "--dry-run")[1]

@@ -36,8 +36,8 @@ POINTS = FOLDERS + PROBES + NAMED + SEGMENTS
 
 
 def identity() -> Identity:
-    transform = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
-    return Identity("resnet152", "avgpool", transform, "0" * 64, "fp32", "cpu-1")
+    transform = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
+    return Identity("resnet152", "avgpool", transform, "0" * 64, "fp32", "cpu", "1" * 64)
 
 
 KIND = identity()

@@ -26,8 +26,8 @@ COUNT = 200
 
 
 def identity() -> Identity:
-    transform = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False)
-    return Identity("resnet152", "avgpool", transform, "0" * 64, "fp32", "cpu-1")
+    transform = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
+    return Identity("resnet152", "avgpool", transform, "0" * 64, "fp32", "cpu", "1" * 64)
 
 
 KIND = identity()

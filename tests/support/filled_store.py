@@ -14,8 +14,8 @@ DIMENSION = 8
 
 
 def identity(backbone: str = "resnet152") -> Identity:
-    transform = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
-    return Identity(backbone, "avgpool", transform, "0" * 64, "fp32", "cpu-1")
+    transform = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True, 256, "lanczos", False)
+    return Identity(backbone, "avgpool", transform, "0" * 64, "fp32", "cpu", "1" * 64)
 
 
 def fill(store: Store, kind: Identity, numbers: range, *, segments: int = 1) -> dict[bytes, np.ndarray]:

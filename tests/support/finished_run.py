@@ -63,7 +63,7 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
     table(folder / "data/captions/captions.parquet", ["image_id", "caption", "split", "text"], captions)
     for shard in range(SHARDS):
         rows = [
-            ResizedPicture(i, hashlib.sha256(made[i][0]).hexdigest(), *size(made[i][0]), "webp", made[i][0])
+            ResizedPicture(i, hashlib.sha256(made[i][0]).hexdigest(), "", *size(made[i][0]), "webp", made[i][0])
             for i in ids
             if with_shards and shard_of(i, SHARDS) == shard
         ]

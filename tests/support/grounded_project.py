@@ -49,7 +49,7 @@ def write_project(settings, summing_up, *, scenarios=SCENARIOS, seeds=(0, 1)):
     origin = Origin("resnet152", "", "w", "", "{}", "fp32", "extracted")
     write_features("data/features/features.h5", names, [""] * 36, 5, [(np.arange(36), values)], origin)
     drawn = [(name, encode(Picture.new("RGB", (9, 6), (7 * n, 90, 90)), "png")) for n, name in enumerate(names)]
-    rows = [shards.ResizedPicture(name, "", 9, 6, *one) for name, one in drawn]
+    rows = [shards.ResizedPicture(name, "", "", 9, 6, *one) for name, one in drawn]
     shards.write_shard(shards.shard_path("data/resized", 0), rows, {})
     write_text("grounded/params.yaml", f"train: {{run: [{', '.join(scenarios)}], seeds: {list(seeds)}}}\n")
     counts = {"format": "sample", "sentences": 5000, "captions": {"train": {"captions": 24}}}

@@ -11,8 +11,8 @@ from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.storage.store import Store
 
 DIMENSION = 8
-TRANSFORM = Transform(256, "lanczos", False, "ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True)
-KIND = Identity("resnet152", "avgpool", TRANSFORM, "0" * 64, "fp32", "cpu-1")
+TRANSFORM = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, True, 256, "lanczos", False)
+KIND = Identity("resnet152", "avgpool", TRANSFORM, "0" * 64, "fp32", "cpu", "1" * 64)
 OTHER = dataclasses.replace(KIND, backbone="vgg19")
 
 

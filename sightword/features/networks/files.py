@@ -6,16 +6,16 @@ import hashlib
 from pathlib import Path
 
 from sightword.io.files import canonical_json, sha256_file
+from sightword.io.modules import hash_sources, imported_files
 
 
 def network_sha256(backbone: str, root: Path = Path()) -> str:
     """Return the sha256 of a network's own files in a project, in hex; empty for a network that has none there.
 
     Args:
-        backbone: the network's name: of ``package.module:function`` the module's file is hashed, of
-            ``transformers:FOLDER`` the names and hashes of all files. Installed modules are not: their versions are
-            among the facts of a run.
-        root: the project's folder, from which both are found.
+        backbone: the network's name: of ``package.module:function`` the files of the module and of what it imports from
+            there are hashed, of ``transformers:FOLDER`` all files.
+        root: the project's folder, from which both are found; or the folder of an installed package.
     """
     library, colon, rest = backbone.partition(":")
     if not colon:
@@ -25,6 +25,5 @@ def network_sha256(backbone: str, root: Path = Path()) -> str:
         files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
         hashes = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
         return hashlib.sha256(canonical_json(hashes).encode()).hexdigest() if hashes else ""
-    module = root.joinpath(*library.split("."))
-    found = [path for path in (module.with_suffix(".py"), module / "__init__.py") if path.is_file()]
-    return sha256_file(found[0]) if found else ""
+    names = imported_files(library, root)
+    return hash_sources(root, names) if names else ""

@@ -7,14 +7,15 @@ import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from sightword.errors import FeaturesError
+from sightword.features.networks.files import network_sha256
 from sightword.features.networks.network import FeatureNetwork, Library, OwnTransform
 from sightword.features.settings import PACKAGE
-from sightword.io.files import sha256_file
 from sightword.io.modules import import_here
 from sightword.messages import did_you_mean, first_line, quote
 
@@ -27,13 +28,13 @@ class Function(Library):
 
     transform: OwnTransform
     network: nn.Module = field(repr=False)
-    source: str
-    """The file of the function's module."""
+    root: Path | None
+    """The folder of the function's top-level module or package."""
 
     @property
     def configuration(self) -> str:
-        """The sha256 of the function's module: another function may give the same weights another meaning."""
-        return sha256_file(self.source) if self.source else ""
+        """The sha256 of the function's files: another function may give the same weights another meaning."""
+        return network_sha256(self.name, self.root) if self.root else ""
 
     @property
     def own(self) -> OwnTransform:
@@ -101,10 +102,6 @@ def find(name: str, feature_point: str) -> Function:
         raise FeaturesError(
             f"the transform does not fit ({first_line(error)})", where=where, expected=expected
         ) from None
-    return Function(
-        name,
-        description,
-        replace(own, mean=mean, std=std),
-        network.eval(),
-        str(getattr(module, "__file__", None) or ""),
-    )
+    file = getattr(module, "__file__", None)
+    root = Path(file).parents[module_name.count(".") + (Path(file).stem == "__init__")] if file else None
+    return Function(name, description, replace(own, mean=mean, std=std), network.eval(), root)
