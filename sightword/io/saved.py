@@ -104,7 +104,7 @@ class Format:
             raise
         except SightwordError as error:
             raise self.error(error.what, where=error.where or where, expected=error.expected, todo=self.todo) from None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise self.error(f"is damaged ({first_line(error)})", where=where, todo=self.todo) from None
 
     def require(self, names: frozenset[str], *wanted: str, where: Path) -> None:

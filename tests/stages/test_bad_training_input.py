@@ -15,7 +15,7 @@ from small_project import PICTURES, begin, write_corpus, write_pictures
 from sums import renew
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.errors import CaptionsError, EncoderError, FeaturesError, SetupError, TrainingError
+from sightword.errors import CaptionsError, EncoderError, FeaturesError, FileFormatError, SetupError, TrainingError
 from sightword.io.files import write_table
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training import curves
@@ -69,6 +69,12 @@ def no_training():
     renew(Path("data/captions"))
 
 
+def other_caption():
+    path = Path("data/captions/captions.parquet")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
+
+
 def captions_without_features():
     write_pictures([number for number in range(PICTURES) if number not in (4, 7)])
 
@@ -83,6 +89,7 @@ def smaller_vocabulary():
     [
         (larger_batch, TrainingError, r"train\.batch = 9 is more than the 8 training pictures; .*smaller train\.batch"),
         (no_dev, CaptionsError, "the split 'dev' has no captions"),
+        (other_caption, FileFormatError, "captions.parquet: is damaged, was changed.*`dvc repro captions`"),
         (no_training, CaptionsError, "the split 'train' has no captions"),
         (captions_without_features, FeaturesError, r"2 of 8 pictures have no features: 04\.jpg, 07\.jpg"),
         (smaller_vocabulary, CaptionsError, r"expected ids below 5.*`dvc repro captions`"),
@@ -163,6 +170,14 @@ def other_run_s_snapshot():
     renew(path.parent)
 
 
+def exchanged_recalls():
+    path = Path("models/snapshots/snapshots.json")
+    index = json.loads(path.read_text())
+    first, second = index["snapshots"]
+    first["dev"], second["dev"] = second["dev"], first["dev"]
+    path.write_text(json.dumps(index))
+
+
 def no_captions_of_dev():
     write_corpus(without=("dev",))
 
@@ -173,6 +188,7 @@ def no_captions_of_dev():
         (other_network, EncoderError, "backbone is 'vgg19'; expected 'resnet152', as in training.*dvc repro train"),
         (other_width, EncoderError, "number of features of a picture is 5; expected 6, as in training"),
         (other_vocabulary, EncoderError, "vocabulary.json: is not the file that was saved"),
+        (exchanged_recalls, EncoderError, "snapshots.json: is not the file that was saved: .* `dvc repro train`"),
         (other_parameters, EncoderError, "belongs to another network: .* is .*, this network has"),
         (other_run_s_snapshot, EncoderError, "epoch-002.safetensors: belongs to another network"),
         (no_captions_of_dev, CaptionsError, "the split 'dev' has no captions"),
