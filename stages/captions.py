@@ -23,7 +23,7 @@ def work(settings: CaptionsSettings) -> None:
     from sightword.captions.encoding import build_vocabulary, with_ids
     from sightword.captions.subset import subset
     from sightword.captions.table import CaptionTable, Parts, write_parts
-    from sightword.captions.vocabulary import UNKNOWN
+    from sightword.captions.vocabulary import FOLDER, UNKNOWN
     from sightword.io.files import atomic_folder
     from sightword.messages import counts
     from sightword.settings import BESIDE, SPLITS
@@ -47,7 +47,7 @@ def work(settings: CaptionsSettings) -> None:
     vocabulary = build_vocabulary(map(keep, parts), settings)
     with atomic_folder("data/captions") as folder:
         write_parts(folder / "captions.parquet", encoded(), languages=parts.languages)
-        vocabulary.save(folder / "vocabulary.json")
+        FOLDER.write(folder, vocabulary.to_json(), ["captions.parquet"])
     log.info(
         "captions: %d captions, %d %ss in the vocabulary (of %d training captions)%s",
         *(captions.total(), len(vocabulary.tokens), vocabulary.unit, captions["train"]),

@@ -158,7 +158,7 @@ def _read(
     """Return both splits, the vocabulary, the start, what the features are, the number of rejected pictures, hashes."""
     from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
-    from sightword.captions.vocabulary import Vocabulary
+    from sightword.captions.vocabulary import FOLDER, Vocabulary
     from sightword.encoder.start import read_start
     from sightword.features.tables.pairs import pair, report_uncaptioned
     from sightword.features.tables.table import read_features
@@ -166,6 +166,7 @@ def _read(
     from sightword.io.saved import SUMS
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
+    FOLDER.read(Path(VOCABULARY).parent)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
     report_uncaptioned(features, captions, sealed_pictures(CAPTIONS))

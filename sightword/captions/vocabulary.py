@@ -18,6 +18,7 @@ from sightword.captions.normalise import Normalisation
 from sightword.captions.units import NOUN, UNITS, Unit, is_token, join, split
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.io.files import Pathish, read_json, write_json
+from sightword.io.saved import Format
 from sightword.messages import quote
 
 SCHEMA = 1
@@ -25,6 +26,8 @@ PAD = 0
 UNKNOWN = 1
 _FIRST = 2
 _TODO = "Run the stage captions again (`dvc repro captions`)."
+FOLDER = Format("vocabulary.json", SCHEMA, _TODO, CaptionsError)
+"""The format of ``data/captions/``."""
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,7 @@ def _beside(shard: Place, column: str) -> dict[str, list[str]]:
     if is_address(path):
         todo = "Use the texts within the shards: corpus.caption = txt, or json:KEY."
         raise CorpusError("a table beside a shard is read from a folder only", where=path, todo=todo)
-    table = read_table(path, ["key", column], todo="img2dataset writes it beside the shard; corpus.caption names it.")
+    todo = "img2dataset writes it beside the shard; corpus.caption names it."
+    table = read_table(path, ["key", column], todo=todo, foreign=True)
     rows = zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True)
     return {str(key): [] if text is None else [str(text)] for key, text in rows}

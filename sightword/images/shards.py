@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sightword.errors import FileFormatError
 from sightword.images.encoding import Pixels, decode_pixels
-from sightword.io.files import Pathish, atomic_file, canonical_json
+from sightword.io.files import Pathish, atomic_file, canonical_json, check_seal, seal
 from sightword.io.opening import reading
 from sightword.messages import first_line
 
@@ -108,20 +108,21 @@ def write_shard(path: Pathish, pictures: Iterable[ResizedPicture], transform: Ma
     plain = {"use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
     count = 0
     iterator = iter(pictures)
-    with (
-        atomic_file(path) as temporary,
-        pq.ParquetWriter(temporary, schema, compression=compression, **plain) as writer,
-        ThreadPoolExecutor(1) as executor,  # one group is written while the next is prepared
-    ):
-        writing: Future[None] | None = None
-        while rows := list(itertools.islice(iterator, GROUP)):
+    with atomic_file(path) as temporary:
+        with (
+            pq.ParquetWriter(temporary, schema, compression=compression, **plain) as writer,
+            ThreadPoolExecutor(1) as executor,  # one group is written while the next is prepared
+        ):
+            writing: Future[None] | None = None
+            while rows := list(itertools.islice(iterator, GROUP)):
+                if writing:
+                    writing.result()
+                table = pa.Table.from_pylist([*map(vars, rows)], schema)
+                writing = executor.submit(writer.write_table, table, row_group_size=GROUP)
+                count += len(rows)
             if writing:
                 writing.result()
-            table = pa.Table.from_pylist([*map(vars, rows)], schema)
-            writing = executor.submit(writer.write_table, table, row_group_size=GROUP)
-            count += len(rows)
-        if writing:
-            writing.result()
+        seal(temporary)
     return count
 
 
@@ -221,7 +222,8 @@ def _content(table: pa.Table) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Pathish) -> Iterator[pq.ParquetFile]:
-    """Yield a shard for reading, and report its damage as a FileFormatError."""
+    """Yield a shard for reading, and report its damage as a FileFormatError: of pages where they are read."""
+    check_seal(path, pages=False, todo=_AGAIN)
     try:
         with reading(path, todo=_AGAIN), pq.ParquetFile(path, page_checksum_verification=True) as file:
             missing = [name for name in _NAMES if name not in file.schema_arrow.names]

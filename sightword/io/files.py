@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sightword.errors import FileFormatError, SetupError, SightwordError
 from sightword.io.mapping import mapping
@@ -248,46 +248,111 @@ def sha256_file(path: Pathish) -> str:
 
 
 def write_table(path: Pathish, table: pa.Table) -> None:
-    """Write a Parquet file: the same table gives the same bytes, with one pyarrow version."""
-    import pyarrow.parquet as pq
-
-    with atomic_file(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", write_statistics=False)
+    """Write a sealed Parquet file: the same table gives the same bytes, with one pyarrow version."""
+    write_groups(path, table.schema, [table])
 
 
 def write_groups(path: Pathish, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
-    """Write a Parquet file whose rows come part by part; the bytes are those of :func:`write_table`."""
+    """Write a sealed Parquet file whose rows come part by part; the bytes depend on the rows alone."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with (
-        atomic_file(path) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=False) as writer,
-    ):
-        rest, written = schema.empty_table(), False
-        for part in parts:
-            rest = pa.concat_tables([rest, part])
-            while rest.num_rows >= GROUP:
-                group, rest, written = rest.slice(0, GROUP).combine_chunks(), rest.slice(GROUP), True
-                writer.write_table(group)
-        rest = rest.combine_chunks()  # the parts take no memory while they are written
-        if rest.num_rows or not written:
-            writer.write_table(rest)
+    with atomic_file(path) as temporary:
+        with pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=False) as writer:
+            rest, written = schema.empty_table(), False
+            for part in parts:
+                rest = pa.concat_tables([rest, part])
+                while rest.num_rows >= GROUP:
+                    group, rest, written = rest.slice(0, GROUP).combine_chunks(), rest.slice(GROUP), True
+                    writer.write_table(group)
+            rest = rest.combine_chunks()  # the parts take no memory while they are written
+            if rest.num_rows or not written:
+                writer.write_table(rest)
+        seal(temporary)
+
+
+_SEAL = b"\nSightword. SHA-256 of the bytes before, and of the bytes behind:\n"
+_SEALED = len(_SEAL) + 2 * 65
+
+
+def seal(path: Path) -> None:
+    """Write the sha256 of a Parquet file's pages and of its footer between the two, where readers look at nothing."""
+    with open(path, "r+b") as file:
+        start = _footer(file)
+        file.seek(start)
+        footer = file.read()
+        file.seek(start)
+        file.write(_seal(file, start, footer) + footer)
+
+
+def check_seal(path: Pathish, *, pages: bool = True, todo: str | None = None) -> None:
+    """Refuse a Parquet file whose bytes are not those that :func:`seal` saw.
+
+    Args:
+        path: the file.
+        pages: check the pages too, for which the whole file is read.
+        todo: the remedy, for messages.
+
+    Raises:
+        FileFormatError: the file is missing, was changed, or was written by another program.
+    """
+    with reading(path, todo=todo):
+        require_regular(path)
+        with open(path, "rb") as file:
+            start = max(0, _footer(file) - _SEALED)
+            file.seek(start)
+            found, footer = file.read(_SEALED), file.read()
+            expected = _seal(file, start if pages else None, footer)
+            if found[-65:] != expected[-65:] or (pages and found != expected):
+                what = "is damaged, was changed, or is no table that Sightword wrote"
+                raise FileFormatError(what, where=path, todo=todo)
+
+
+def _footer(file: BinaryIO) -> int:
+    """Return where the footer of a Parquet file starts, as its last bytes say; 0 if they are no Parquet file's."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - 8))
+    tail = file.read()
+    return max(0, end - 8 - int.from_bytes(tail[:4], "little")) if tail.endswith(b"PAR1") else 0
+
+
+def _seal(file: BinaryIO, size: int | None, footer: bytes) -> bytes:
+    """Return the seal of a footer and of the first bytes of a file (None: they are left out)."""
+    pages = hashlib.sha256()
+    file.seek(0)
+    while size and (part := file.read(min(size, 1 << 20))):
+        pages.update(part)
+        size -= len(part)
+    return b"%b%b\n%b\n" % (_SEAL, pages.hexdigest().encode(), hashlib.sha256(footer).hexdigest().encode())
 
 
 def read_table(
-    path: Pathish, columns: Iterable[str], *, optional: Sequence[str] = (), todo: str | None = None
+    path: Pathish,
+    columns: Iterable[str],
+    *,
+    optional: Sequence[str] = (),
+    todo: str | None = None,
+    foreign: bool = False,
 ) -> pa.Table:
     """Read the required columns of a Parquet file, in the given order, and the optional ones that it has; errors advise
     ``todo``.
 
+    Args:
+        path: the file.
+        columns: the required columns.
+        optional: columns that are read if the file has them.
+        todo: the remedy, for messages.
+        foreign: whether another program wrote the file, so that it has no seal.
+
     Raises:
-        FileFormatError: missing, not Parquet, without one of the columns or with two of its name, or with text that is
-            not UTF-8.
+        FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
+            its name, or with text that is not UTF-8.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if not foreign:
+        check_seal(path, todo=todo)
     names = list(columns)
     try:
         with reading(path, todo=todo):

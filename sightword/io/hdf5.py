@@ -129,8 +129,12 @@ def checked(path: Pathish, *, expected: str, first: str, again: str) -> str:
         with open(path, "rb") as file:
             head = file.read(HEAD)
             found = hashlib.file_digest(file, "sha256").hexdigest()
-            if head != _head(found) and _is_locked(file):
-                raise FileFormatError("is open for writing in another program", where=path, todo=_WAIT)
+            if head != _head(found):
+                if _is_locked(file):
+                    raise FileFormatError("is open for writing in another program", where=path, todo=_WAIT)
+                if _is_unclosed(file):
+                    what = "was opened for writing by a program that ended before it closed the file"
+                    raise FileFormatError(what, where=path, todo=f"`dvc checkout` brings the file back. {again}")
     if head == _head(found):
         return found
     what = "is damaged, or a file of another program or of an earlier Sightword"
@@ -148,6 +152,16 @@ def _is_locked(file: IO[bytes]) -> bool:
         return True
     except OSError:  # a file system without locks
         return False
+    return False
+
+
+def _is_unclosed(file: IO[bytes]) -> bool:
+    """Return whether HDF5's consistency flags, whose place depends on the superblock's version, say 'open'."""
+    for start in (HEAD, 0):
+        file.seek(start)
+        block = file.read(24)
+        if block.startswith(b"\x89HDF") and len(block) == 24:
+            return bool(block[20 if block[8] < 2 else 11] & 1)
     return False
 
 

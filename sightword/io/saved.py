@@ -1,12 +1,14 @@
 """The format of all saved folders: a description in JSON with its schema, files, and ``SHA256SUMS`` of all of them.
 
 ``SHA256SUMS`` has the format of the program ``sha256sum``. A folder is read only if every listed file is the one that
-was saved, and if each entry of the description has its type.
+was saved, if each entry of the description has its type, and if all numbers in it are finite.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import math
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sightword.errors import EncoderError, SightwordError
-from sightword.io.files import read_json, read_text, sha256_file, write_json, write_text
+from sightword.errors import EncoderError, FileFormatError, SightwordError
+from sightword.io.files import atomic_file, read_json, read_text, sha256_file, write_json, write_text
 from sightword.io.json_records import TYPES
+from sightword.io.mapping import mapping
 from sightword.messages import first_line, quote, short
 
 SUMS = "SHA256SUMS"
+TENSORS = ".safetensors"
+LONGEST = 255
+"""The most bytes of a file's name."""
 
 Kind = TypeVar("Kind")
 
@@ -34,6 +40,8 @@ class Format:
     """The version of the format."""
     todo: str
     """How to get a whole folder, for messages."""
+    error: type[SightwordError] = EncoderError
+    """The class of the errors."""
 
     def write(self, place: Path, about: Mapping[str, Any], names: Sequence[str]) -> None:
         """Write the description and the sums of a folder whose other files are written; the same files give the same
@@ -49,14 +57,16 @@ class Format:
         listed = sorted({*names, self.description})
         write_text(place / SUMS, "".join(f"{sha256_file(place / name)}  {name}\n" for name in listed))
         for name in earlier.keys() - set(listed):
-            if Path(name).name == name:
-                (place / name).unlink(missing_ok=True)
+            if "/" not in name:
+                with contextlib.suppress(FileFormatError):
+                    inside(place, name).unlink(missing_ok=True)
 
     def read(self, place: Path) -> tuple[dict[str, Any], frozenset[str]]:
-        """Return the description of a folder all of whose listed files were checked, and the names of these files.
+        """Return the entries of the description of a folder all of whose listed files were checked, and their names.
 
         Raises:
-            EncoderError: the folder is not whole, was changed, or has another version.
+            SightwordError: of the class :attr:`error`: the folder is not whole, was changed, has another version, or a
+                number in the description is not finite.
         """
         where = place / self.description
         with self.checked(place / SUMS):
@@ -71,13 +81,14 @@ class Format:
                 what, todo = ", from a newer Sightword", "Update Sightword."
             elif type(version) is int and version > 0:
                 what, todo = ", from an earlier Sightword", "Run `dvc repro` in its project, or take a newer copy."
-            raise EncoderError(
+            raise self.error(
                 f"has the format {quote(version)}{what}", where=where, expected=str(self.schema), todo=todo
             )
+        with self.checked(where):
+            check_finite(about)
         for name in sums:
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise EncoderError(f"lists {quote(name)}", where=place / SUMS, expected="files of the folder")
             self._check(place, name, sums)
+        del about["schema"]
         return about, frozenset(sums)
 
     @contextlib.contextmanager
@@ -85,40 +96,39 @@ class Format:
         """Turn errors about the content of a file into one message with the remedy.
 
         Raises:
-            EncoderError: the file is damaged, as the error says.
+            SightwordError: of the class :attr:`error`: the file is damaged.
         """
         try:
             yield
         except EncoderError:
             raise
         except SightwordError as error:
-            raise EncoderError(
-                error.what, where=error.where or where, expected=error.expected, todo=self.todo
-            ) from None
-        except (ValueError, TypeError, KeyError) as error:
-            raise EncoderError(f"is damaged ({first_line(error)})", where=where, todo=self.todo) from None
+            raise self.error(error.what, where=error.where or where, expected=error.expected, todo=self.todo) from None
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise self.error(f"is damaged ({first_line(error)})", where=where, todo=self.todo) from None
 
     def require(self, names: frozenset[str], *wanted: str, where: Path) -> None:
         """Refuse a folder whose sums lack a file that its description needs.
 
         Raises:
-            EncoderError: a file is not listed.
+            SightwordError: of the class :attr:`error`: a file is not listed.
         """
         for name in wanted:
             if name not in names:
-                raise EncoderError(f"does not list {quote(name)}", where=where / SUMS, todo=self.todo)
+                raise self.error(f"does not list {quote(name)}", where=where / SUMS, todo=self.todo)
 
     def _check(self, place: Path, name: str, sums: Mapping[str, str]) -> None:
-        where = place / name
+        with self.checked(place / SUMS):
+            where = inside(place, name)
         if name not in sums and where.is_file():
             self.require(frozenset(sums), name, where=place)
         if not where.is_file():
-            raise EncoderError("is missing", where=where, todo=self.todo)
+            raise self.error("is missing", where=where, todo=self.todo)
         with self.checked(where):
             found = sha256_file(where)
         if found != sums[name]:
             files = shlex.join(sorted(sums))
-            raise EncoderError(
+            raise self.error(
                 f"is not the file that was saved: its sha256 is {found}",
                 where=where,
                 expected=f"{quote(sums[name])[1:-1]}, as {SUMS} says",
@@ -126,25 +136,81 @@ class Format:
             )
 
 
+def write_summed(folder: Path, name: str, data: bytes) -> None:
+    """Write ``NAME-SHA256.safetensors``, whole or not at all, then delete earlier files of this name: a file that says
+    everything of a moment, no part of which can change alone.
+    """
+    path = folder / f"{name}-{hashlib.sha256(data).hexdigest()}{TENSORS}"
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(data)
+    for other in folder.glob(f"{name}-*{TENSORS}"):
+        if other != path:
+            other.unlink(missing_ok=True)
+
+
+def summed(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the files of a name that :func:`write_summed` wrote, two of them if the process was killed meanwhile.
+
+    Raises:
+        FileFormatError: a file has another sha256 than its name says.
+    """
+    for path in sorted(folder.glob(f"{name}-*{TENSORS}")):
+        if sha256_file(path) != path.stem.removeprefix(f"{name}-"):
+            todo = f"Delete {folder}, and run the stage again."
+            raise FileFormatError("is not the file that was saved: its sha256 is not its name's", where=path, todo=todo)
+        yield path
+
+
 def _sums(place: Path) -> dict[str, str]:
     """Return the listed sha256 of each file."""
     lines = [line.split(maxsplit=1) for line in read_text(place / SUMS).split("\n")]
-    return {line[1].lstrip("*"): line[0] for line in lines if len(line) == 2}
+    listed = [(line[1].lstrip("*"), line[0], place / SUMS) for line in lines if len(line) == 2]
+    return mapping(listed, "the file", "sha256", FileFormatError, todo="Delete one of the two.")
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of a file that ``SHA256SUMS`` of a folder lists, before the file system is asked anything.
+
+    Raises:
+        FileFormatError: the name leads out of the folder, or no file can have it.
+    """
+    if not name.isprintable() or len(name.encode()) > LONGEST or {"", ".", ".."} & {*name.split("/")}:
+        expected = f"files of the folder, in names of at most {LONGEST} bytes"
+        raise FileFormatError(f"lists {quote(name)}", where=folder / SUMS, expected=expected)
+    return folder / name
+
+
+def check_finite(value: Any, name: str = "") -> None:
+    """Refuse NaN and infinity anywhere in the value of a JSON text.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} is {value}; expected a finite number")
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        check_finite(one, f"{name}.{key}" if name else str(key))
 
 
 def entry(about: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     """Return an entry of a description, which must have this type; a whole number counts as a number.
 
     Raises:
-        ValueError: the entry is missing or has another type.
+        ValueError: the entry is missing, has another type, or is a number that is not finite.
     """
     if name not in about:
         raise ValueError(f"it has no {name}")
-    value = about[name]
-    if kind is float and type(value) is int:
+    return typed(about[name], name, kind)
+
+
+def typed(value: Any, name: str, kind: type[Kind]) -> Kind:
+    """Return a value that must have this type, as :func:`entry` does."""
+    if kind is float and type(value) is int and abs(value) < 1 << 1000:
         value = float(value)
     if type(value) is not kind:
         raise ValueError(f"{name} is {quote(value)}; expected {TYPES[kind]}")
+    check_finite(value, name)
     return value
 
 

@@ -29,9 +29,13 @@ def write_tensors(path: Pathish, tensors: Mapping[str, torch.Tensor]) -> None:
     Raises:
         OSError: the file system's error.
     """
-    data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
     with atomic_file(path) as temporary:  # save_file makes files that only their owner can read
-        temporary.write_bytes(data)
+        temporary.write_bytes(tensor_bytes(tensors))
+
+
+def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    """Return the content of a safetensors file."""
+    return safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
 
 
 def load_encoders(path: Pathish, tokens: int, features: int, shape: Shape) -> Encoders:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import logging
 import os
 from collections.abc import Collection
@@ -14,7 +16,7 @@ from sightword.errors import FileFormatError, SearchError
 from sightword.images.resized import Source, decoder
 from sightword.images.settings import ResizeSettings
 from sightword.io import group_files
-from sightword.io.files import Pathish, canonical_json, read_json
+from sightword.io.files import Pathish, canonical_json, read_text
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -102,7 +104,8 @@ class FileDigests:
         if record == self._saved:
             return
         try:
-            group_files.write_open(self._place, canonical_json(record).encode())
+            text = canonical_json(record)
+            group_files.write_open(self._place, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
             self._saved = record
         except OSError as error:
             log.debug("%s: %s", self._place, error)
@@ -118,24 +121,12 @@ def stamp(source: Source) -> Stamp | None:
 
 
 def _read(place: Path) -> dict[str, Any]:
-    """Return stamp and hashes of each file of the last call; nothing without a sound list."""
+    """Return stamp and hashes of each file of the last call; nothing without the list as it was saved."""
     if not place.is_file():
         return {}
-    try:
-        record = read_json(place)
-    except FileFormatError as error:
-        log.warning("%s: %s; the files are read again", place, error.what)
-        return {}
-    if isinstance(record, dict) and all(_sound(value) for value in record.values()):
-        return record
-    log.warning("%s: is not a list of files; the files are read again", place)
+    with contextlib.suppress(FileFormatError, ValueError):
+        sha256, _, text = read_text(place).partition("\n")
+        if hashlib.sha256(text.encode()).hexdigest() == sha256:
+            return dict(json.loads(text))
+    log.warning("%s: is not the list of files that was saved; the files are read again", place)
     return {}
-
-
-def _sound(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 3
-        and isinstance(value[0], list)
-        and all(isinstance(one, str) and len(one) in (0, 64) for one in value[1:])
-    )

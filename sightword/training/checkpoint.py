@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 import math
 import os
@@ -23,15 +24,16 @@ import safetensors.torch
 import torch
 
 from sightword.errors import FileFormatError, TrainingError
-from sightword.io.files import atomic_file, canonical_json, read_json, sha256_file, write_json
+from sightword.io.files import canonical_json
+from sightword.io.saved import entry, summed, typed, write_summed
 from sightword.machine import threads
 from sightword.training.scratch import DAMAGED, take_folder
 
 log = logging.getLogger(__name__)
 
-SCHEMA = 2
+SCHEMA = 3
 
-_INDEX = "checkpoint.json"
+_STATE, _PROGRESS = "state", "progress"
 _DAMAGE = (
     *(safetensors.SafetensorError, FileFormatError, OSError, AttributeError),
     *(KeyError, TypeError, ValueError, RuntimeError),
@@ -75,13 +77,23 @@ class Progress:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Progress:
-        """Return the progress that :meth:`to_json` described."""
+        """Return the progress that :meth:`to_json` described.
+
+        Raises:
+            ValueError: an entry has another type, or a number is not finite.
+        """
         curves = {
-            table: {name: [(int(done), float(value)) for done, value in points] for name, points in columns.items()}
-            for table, columns in values["curves"].items()
+            table: {
+                name: [(typed(done, name, int), typed(value, name, float)) for done, value in points]
+                for name, points in columns.items()
+            }
+            for table, columns in entry(values, "curves", dict).items()
         }
-        best = -math.inf if values["best"] is None else float(values["best"])
-        return cls(values["steps"], curves, best, values["best_step"], values["notes"])
+        best = -math.inf if values["best"] is None else entry(values, "best", float)
+        notes = entry(values, "notes", dict)
+        for name in notes:
+            entry(notes, name, float)
+        return cls(entry(values, "steps", int), curves, best, entry(values, "best_step", int), notes)
 
 
 class Checkpoint:
@@ -97,27 +109,15 @@ class Checkpoint:
         Raises:
             OSError: the file system's error.
         """
-        path = self.folder / f"state-{progress.steps:09d}.safetensors"
-        data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
-        with atomic_file(path) as temporary:
-            temporary.write_bytes(data)
-        sha256 = hashlib.sha256(data).hexdigest()
-        index = {"schema": SCHEMA, "file": path.name, "sha256": sha256, **progress.to_json()}
-        write_json(self.folder / _INDEX, index)
-        for other in self.folder.glob("state-*.safetensors"):
-            if other != path:
-                other.unlink(missing_ok=True)
+        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        about = json.dumps({"schema": SCHEMA, **progress.to_json()}, allow_nan=False)
+        write_summed(self.folder, _STATE, safetensors.torch.save(plain, {_PROGRESS: about}))
 
     def load(self) -> tuple[Progress, dict[str, torch.Tensor]] | None:
         """Return the last complete state, or None at the start; a damaged checkpoint is reported and set aside."""
-        if not (self.folder / _INDEX).exists():
-            return None
         try:
-            index = read_json(self.folder / _INDEX)
-            path = self.folder / index["file"]
-            if index["schema"] != SCHEMA or sha256_file(path) != index["sha256"]:
-                raise ValueError("its sha256 is not the one that was written")
-            return Progress.from_json(index), safetensors.torch.load_file(path)
+            states = [_read(path) for path in summed(self.folder, _STATE)]
+            return max(states, key=lambda state: state[0].steps, default=None)
         except _DAMAGE as error:
             aside = self.folder.with_name(self.folder.name + DAMAGED)
             shutil.rmtree(aside, ignore_errors=True)
@@ -135,6 +135,14 @@ class Checkpoint:
         """Return a function that deletes the folder; until it is called, no other process takes the folder."""
         self._held.callback(self.done)
         return self._held.pop_all().close
+
+
+def _read(path: Path) -> tuple[Progress, dict[str, torch.Tensor]]:
+    with safetensors.safe_open(path, "pt") as file:
+        about = json.loads(file.metadata()[_PROGRESS])
+    if about["schema"] != SCHEMA:
+        raise ValueError(f"has the format {about['schema']}")
+    return Progress.from_json(about), safetensors.torch.load_file(path)
 
 
 def part(tensors: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:

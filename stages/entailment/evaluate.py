@@ -27,18 +27,19 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
     from sightword import machine
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.entailment.data.pairs import COUNTS, read_split
+    from sightword.entailment.data.pairs import FOLDER, read_split
     from sightword.entailment.judging.encoders import read_others
     from sightword.entailment.judging.measuring import IN_PARTS, TAKEN, measure
     from sightword.entailment.page.drawings import lengths
     from sightword.entailment.page.page import render
+    from sightword.entailment.training.energies import read_decision
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.report.binary import curve, energies
     from sightword.statistics.inference import interval_ends, with_interval
 
     device = devices.use(machine.current())
     splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}
-    counts, chosen, training = (read_json(path) for path in (PAIRS / COUNTS, MODELS / "decision.json", TRAINING))
+    counts, chosen, training = FOLDER.read(PAIRS)[0], read_decision(MODELS), read_json(TRAINING)
     encoder = SentenceEncoder.load(MODELS / "encoder", device=device)
     others = read_others(settings.encoders, TAKEN, device)
     found = measure(splits, encoder, chosen, others, settings, device=device)

@@ -33,8 +33,10 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.encoder.start import read_start, report_unknown
     from sightword.entailment.data.pairs import read_split
     from sightword.entailment.training.batches import EncodedPairs
+    from sightword.entailment.training.energies import DECISION
     from sightword.entailment.training.task import shape_of, train
     from sightword.io.files import atomic_folder, write_json
+    from sightword.io.saved import SUMS
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import write_curves
 
@@ -71,7 +73,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
         decision = {"energy": settings.energy, "threshold": threshold, "criterion": "accuracy", "dev": now.best}
         with atomic_folder(MODELS) as folder:
             encoder.save(folder / "encoder")
-            write_json(folder / "decision.json", decision)
+            DECISION.write(folder, decision, [f"encoder/{SUMS}"])
         with atomic_folder("plots/entailment/train") as folder:
             write_curves(folder, now)
         write_json(

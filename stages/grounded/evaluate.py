@@ -37,7 +37,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
     from sightword.evaluation.semantics.tested import Rows, rated, tested
     from sightword.features.tables.pairs import Pairs, pair
     from sightword.features.tables.table import read_features
-    from sightword.grounded.judging.measuring import METRICS, measure, read
+    from sightword.grounded.judging.measuring import FORMAT, measure, read
     from sightword.io.files import atomic_folder, write_json, write_table
     from sightword.statistics.inference import rounded
 
@@ -67,11 +67,11 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
     metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
     with atomic_folder(Path("data/grounded") / run) as folder:
-        write_json(folder / METRICS, metrics)  # the stage report reads one folder
         write_pairs(folder / "pairs.parquet", found.judged)
         for name, table in found.tables.items():
             write_table(folder / f"{name}.parquet", table)
-    write_json(Path("metrics/grounded") / run / METRICS, metrics)
+        FORMAT.write(folder, metrics, [f"{name}.parquet" for name in ("pairs", *found.tables)])
+    write_json(Path("metrics/grounded") / run / FORMAT.description, metrics)
     own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
     log.info(
         "evaluate %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",

@@ -23,6 +23,7 @@ from pipeline.comparison.correlations import unseen_pairs
 from pipeline.comparison.disagreements import pairs
 from pipeline.comparison.page import render
 from pipeline.comparison.runs import opened
+from sightword.io.files import write_table
 
 
 class Words(HTMLParser):
@@ -257,7 +258,7 @@ def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
     path = project.folder / "data/retrieval/top.parquet"
     table = pq.read_table(path)
     path.unlink()
-    pq.write_table(table.drop_columns(["position"]), path)
+    write_table(path, table.drop_columns(["position"]))
     project.do("dvc", "commit", "-q", "-f", "copy")
     project.commit("another form")
     assert main(["compare", "good", "HEAD"]) == 1
@@ -271,7 +272,7 @@ def test_of_shorter_lists_the_deeper_recalls_stay_numbers(project):
     path = project.folder / "data/retrieval/top.parquet"
     table = pq.read_table(path)
     path.unlink()
-    pq.write_table(table.filter(pc.less_equal(table["position"], 5)), path)
+    write_table(path, table.filter(pc.less_equal(table["position"], 5)))
     found, page = compared(project, "good", "workspace")
     assert [row.depth for row in found.recalls] == [1, 5, 1, 5]
     names = [name for name, _, _ in found.numbers]

@@ -22,6 +22,7 @@ from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.grounded.judging.settings import JudgeSettings
+from sightword.io.files import write_table
 from sightword.vse.selection.settings import SelectSettings
 from stages import captions, corpus
 
@@ -124,7 +125,7 @@ def test_stages_after_captions_are_the_same_whatever_the_sealed_captions_say(wor
         "Ω ∑ ∞" if split == "sealed" else text
         for split, text in zip(table["split"].to_pylist(), table["text"].to_pylist(), strict=True)
     ]
-    pq.write_table(table.set_column(3, "text", pa.array(texts)), "data/corpus/captions.parquet")
+    write_table("data/corpus/captions.parquet", table.set_column(3, "text", pa.array(texts)))
     assert prepared() == before
     assert not held.intersection(read_captions("data/captions/captions.parquet").image_ids)
     assert "Ω ∑ ∞" in read_captions("data/captions/captions.parquet", withheld=["sealed"]).split("sealed").texts

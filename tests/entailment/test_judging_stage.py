@@ -24,6 +24,7 @@ from sightword.entailment.judging.measuring import TAKEN, measure
 from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings
 from sightword.entailment.page.page import render
+from sightword.entailment.training.energies import DECISION as CHOSEN
 from sightword.errors import EncoderError
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.io.files import write_json, write_table, write_tsv
@@ -77,7 +78,7 @@ def done(tmp_path_factory):
     (folder / "data/entailment/pairs").mkdir(parents=True)
     write_pairs(folder / "data/entailment/pairs", splits, counts_of(splits))
     encoder_of(0).save(folder / "models/entailment/encoder")
-    write_json(folder / "models/entailment/decision.json", DECISION)
+    CHOSEN.write(folder / "models/entailment", DECISION, ["encoder/SHA256SUMS"])
     write_json(folder / "metrics/entailment/train.json", TRAINING)
     for name, column in (("loss", "loss"), ("dev", "accuracy")):
         write_tsv(folder / f"plots/entailment/train/{name}.tsv", ("batch", column), [(1, 2.0), (3, 1.0)])

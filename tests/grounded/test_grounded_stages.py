@@ -9,17 +9,19 @@ import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from grounded_project import encoder, write_project
+from sums import renew
 
 from pipeline.cli import main
-from sightword.errors import FileFormatError, ReportError
+from sightword.errors import ReportError
 from sightword.evaluation.semantics.pair_table import read_pairs
 from sightword.grounded.judging.comparing import compare
 from sightword.grounded.judging.results import KEYS, read_runs
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.page.settings import GroundedSettings
-from sightword.io.files import read_json
+from sightword.io.files import read_json, write_table
 from stages.grounded import evaluate, report
 
 
@@ -48,7 +50,7 @@ def project(tmp_path_factory, settings):
 def test_judge_writes_the_scores_and_the_tables_of_one_encoder(project):
     found = files(project / "data/grounded/cg-pg-0")
     tables = ("neighbours", "pairs", "points", "relatedness", "structure", "transfer")
-    assert set(found) == {"evaluate.json", *(f"{name}.parquet" for name in tables)}
+    assert set(found) == {"SHA256SUMS", "evaluate.json", *(f"{name}.parquet" for name in tables)}
     metrics = read_json(project / "metrics/grounded/cg-pg-0/evaluate.json")
     assert (metrics["scenario"], metrics["seed"], metrics["judged"]) == ("cg-pg", 0, "grounded")
     assert json.loads(found["evaluate.json"]) == metrics
@@ -116,10 +118,13 @@ def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypat
     points = tmp_path / "theirs/data/grounded/t-0/points.parquet"
     before = points.read_bytes()
     table = pd.read_parquet(points)
-    table.assign(image_id="other.png").to_parquet(points)  # as many pictures, and others
+    table = pa.Table.from_pandas(table.assign(image_id="other.png"))  # as many pictures, and others
+    write_table(points, table)
+    renew(points.parent)
     assert main(["compare", "ours", "theirs"]) == 1
     assert "the two were judged on other captions of evaluate.groups" in capsys.readouterr().err
     points.write_bytes(before)
+    renew(points.parent)
     for scenario in ("t-0", "cg-pg-0", "cg-pg-1"):
         (tmp_path / f"theirs/data/grounded/{scenario}").rename(tmp_path / f"theirs/data/grounded/other-{scenario}")
     assert main(["compare", "ours", "theirs"]) == 1
@@ -127,7 +132,7 @@ def test_two_runs_are_compared_scenario_by_scenario(project, tmp_path, monkeypat
 
 
 def test_results_on_other_pairs_and_missing_results_are_refused(project, settings, tmp_path):
-    with pytest.raises(FileFormatError, match="other-0"):
+    with pytest.raises(ReportError, match="other-0"):
         read_runs("data/grounded", ["other"], [0])
     with pytest.raises(ReportError, match="no scenario was run"):
         read_runs("data/grounded", [], [0])
@@ -141,9 +146,10 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     evaluate.work(settings.model_copy(update={"seed": 5}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other settings than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
-    (project / "data/grounded/t-7/evaluate.json").write_text("{}")
+    (project / "data/grounded/t-7/evaluate.json").write_text('{"schema": 1}')
+    renew(project / "data/grounded/t-7")
     with pytest.raises(
-        ReportError, match=r"t-7/evaluate.json: has no result of the stage evaluate\. Run the stage evaluate"
+        ReportError, match=r"t-7/evaluate.json: is damaged \(it has no judged\)\. Run the stage evaluate"
     ):
         read_runs("data/grounded", ["t"], [0, 7])
 

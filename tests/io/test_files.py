@@ -195,21 +195,21 @@ def test_json_with_whole_characters_and_long_numbers_is_read(tmp_path):
 def test_parquet_doubled_column_or_other_encoding_is_named_with_place(tmp_path):
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], ["id", "text", "id"])
     pq.write_table(twice, tmp_path / "twice.parquet")
-    assert files.read_table(tmp_path / "twice.parquet", ["text"]).to_pylist() == [{"text": "b"}]
+    assert files.read_table(tmp_path / "twice.parquet", ["text"], foreign=True).to_pylist() == [{"text": "b"}]
     with pytest.raises(
         FileFormatError, match=r"twice\.parquet: has two columns id; expected one of each name\. Make it"
     ):
-        files.read_table(tmp_path / "twice.parquet", ["id", "text"], todo="Make it.")
+        files.read_table(tmp_path / "twice.parquet", ["id", "text"], todo="Make it.", foreign=True)
     latin = pa.array([b"ok", None, b"caf\xe9", b"more"]).cast(pa.binary()).view(pa.string())
     chunks = pa.chunked_array([pa.array(["one"] * 5), latin])
     pq.write_table(pa.table({"id": range(9), "text": chunks}), tmp_path / "latin.parquet", use_dictionary=False)
     with pytest.raises(FileFormatError, match=r"latin\.parquet, row 8: text is not UTF-8 text \(byte 3\)"):
-        files.read_table(tmp_path / "latin.parquet", ["id", "text"])
-    assert files.read_table(tmp_path / "latin.parquet", ["id"]).num_rows == 9
+        files.read_table(tmp_path / "latin.parquet", ["id", "text"], foreign=True)
+    assert files.read_table(tmp_path / "latin.parquet", ["id"], foreign=True).num_rows == 9
     odd = (tmp_path / "twice.parquet").read_bytes().replace(b"text", b"t\xe9xt")
     (tmp_path / "odd.parquet").write_bytes(odd)
     with pytest.raises(FileFormatError, match=r"odd\.parquet: has a column whose name is not UTF-8"):
-        files.read_table(tmp_path / "odd.parquet", ["id"])
+        files.read_table(tmp_path / "odd.parquet", ["id"], foreign=True)
 
 
 def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tmp_path):
@@ -224,7 +224,19 @@ def test_parquet_tables_keep_their_metadata_and_are_checked_for_their_columns(tm
         files.read_table(tmp_path / "one", ["a", "c"])
     (tmp_path / "cut").write_bytes((tmp_path / "one").read_bytes()[:50])
     with pytest.raises(FileFormatError, match="not a whole Parquet file"):
-        files.read_table(tmp_path / "cut", ["a"])
+        files.read_table(tmp_path / "cut", ["a"], foreign=True)
+
+
+def test_table_of_another_program_is_refused_unless_foreign(tmp_path):
+    table = pa.table({"a": [1, 2]})
+    files.write_table(tmp_path / "own", table)
+    assert pq.read_table(tmp_path / "own").equals(table)  # other programs see nothing of the seal
+    pq.write_table(table, tmp_path / "other")
+    assert files.read_table(tmp_path / "other", ["a"], foreign=True).equals(table)
+    (tmp_path / "cut").write_bytes((tmp_path / "own").read_bytes()[:50])
+    for name in ("other", "cut"):
+        with pytest.raises(FileFormatError, match=f"{name}: is damaged, was changed, or is no table .* Make it"):
+            files.read_table(tmp_path / name, ["a"], todo="Make it.")
 
 
 def test_tsv_floats_have_six_digits_and_none_is_empty(tmp_path):

@@ -146,6 +146,20 @@ def test_a_file_open_for_writing_elsewhere_is_not_called_damaged(tmp_path, mode,
         assert read_features(path).image_ids
 
 
+@pytest.mark.parametrize("mode", ["r+", "w"])
+def test_file_of_a_killed_writer_is_called_unclosed(tmp_path, mode) -> None:
+    path = tmp_path / "features.h5"
+    write(path)
+    with held_open(path, mode, "file.attrs['x'] = 1; file.flush()", killed=True):
+        pass
+    with pytest.raises(FileFormatError) as caught:
+        read_features(path)
+    assert str(caught.value).startswith(
+        f"{path}: was opened for writing by a program that ended before it closed the file. "
+        "`dvc checkout` brings the file back. Run `dvc repro features`"
+    )
+
+
 def test_a_file_open_for_reading_elsewhere_is_read(tmp_path) -> None:
     path = tmp_path / "features.h5"
     write(path)

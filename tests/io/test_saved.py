@@ -9,53 +9,15 @@ import os
 import random
 import subprocess
 
-import numpy as np
 import pytest
-import torch
-from encoder_kinds import KINDS, TEXTS
-from small_ground import SETTINGS, VOCABULARY
+from encoder_kinds import KINDS
+from saved_things import THINGS, plain
 from sums import renew
 
-from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SightwordError
-from sightword.grounded.skipthought import saved as skipthought
-from sightword.grounded.skipthought.network import build
-from sightword.hypernyms.training.concepts import Concepts
 
-
-def concepts():
-    vectors = np.random.default_rng(0).random((3, 2), np.float32)
-    settings = {"energy": "order", "dimension": 2, "margin": 1.0, "slack": 0.0}
-    return Concepts(["dog", "cat", "animal"], ["dog, hound", "cat", "animal"], vectors, {}, 0.5, settings)
-
-
-def save_network(folder):
-    torch.manual_seed(0)
-    folder.mkdir(exist_ok=True)
-    skipthought.save(folder, build(SETTINGS, len(VOCABULARY)), VOCABULARY, result={"steps": 3})
-
-
-def save_concepts(folder):
-    folder.mkdir(exist_ok=True)
-    concepts().save(folder)
-
-
-def state(found):
-    if isinstance(found, Concepts):
-        return found.names, found.words, found.vectors.tobytes(), found.threshold, found.settings
-    if isinstance(found, SentenceEncoder):
-        return found.encode(TEXTS).tobytes(), found.similarity_name, found.notes, found.default
-    return [values.numpy().tobytes() for values in found.state_dict().values()], found.settings
-
-
-SAVED = {
-    **{
-        name: (lambda folder, make=KINDS[name]: make().save(folder), SentenceEncoder.load, "encoder.json")
-        for name in ("sum", "join of sums", "several vocabularies", "spaces", "sentences only")
-    },
-    "concepts": (save_concepts, Concepts.load, "concepts.json"),
-    "ordered text": (save_network, skipthought.load, "skipthought.json"),
-}
+KINDS_OF_FOLDERS = ("encoder", "concepts", "ordered text network", "snapshots", "entailment")
+SAVED = {name: thing for name, thing in THINGS.items() if name.partition(":")[0] in KINDS_OF_FOLDERS}
 
 
 class Folder:
@@ -158,7 +120,7 @@ def test_a_description_that_is_none_is_refused(folder, text):
 def test_an_entry_that_lacks_or_has_another_type_is_one_message(folder):
     path = folder.place / folder.description
     whole = json.loads(path.read_text())
-    for name in whole.keys() - {"schema", "result", "default"}:
+    for name in whole.keys() - {"schema", "result", "default", "dev"}:
         for value in (None, "x" * 999, -5, [7], {"x": [1] * 999}, True):
             if type(value) is type(whole[name]) or (type(value), type(whole[name])) == (int, float):
                 continue
@@ -173,7 +135,7 @@ def test_an_entry_that_lacks_or_has_another_type_is_one_message(folder):
 
 def flipped(folder, count):
     """With bits of its files flipped, a folder is refused or loads as the same."""
-    expected, draw = state(folder.load(folder.place)), random.Random(0)
+    expected, draw = plain(folder.load(folder.place)), random.Random(0)
     for name in [*folder.files, "SHA256SUMS"]:
         path = folder.place / name
         whole = path.read_bytes()
@@ -182,7 +144,7 @@ def flipped(folder, count):
             changed[bit // 8] ^= 1 << bit % 8
             path.write_bytes(changed)
             with contextlib.suppress(EncoderError):
-                assert state(folder.load(folder.place)) == expected, (name, bit)
+                assert plain(folder.load(folder.place)) == expected, (name, bit)
         path.write_bytes(whole)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from finished_run import write_run
 
+from sightword.io.files import write_table
 from sightword.report.drawing import Drawing
 from sightword.report.inputs import RunFiles
 from sightword.vse.page import page
@@ -142,7 +143,7 @@ def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp
     for path in (places.captions, places.top):
         table = pq.read_table(path)
         place = table.column_names.index("split")
-        pq.write_table(table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")), path)
+        write_table(path, table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")))
     text = made(places, tmp_path)
     assert "66.7 ± 10.3 %" in text
     assert "the right one in the first ten of 40; split dev; chance: 25.0 %" in text

@@ -17,6 +17,7 @@ from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SearchError
 from sightword.features.tables.table import FeatureTable
+from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 from sightword.search.searcher import Searcher
@@ -81,7 +82,7 @@ def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(simi
 def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
     table = pq.read_table(world.folder / "data/captions/captions.parquet")
     splits = ["sealed" if split == "test" else split for split in table["split"].to_pylist()]
-    pq.write_table(table.set_column(2, "split", pa.array(splits)), tmp_path / "captions.parquet")
+    write_table(tmp_path / "captions.parquet", table.set_column(2, "split", pa.array(splits)))
     encoder = str(world.folder / "models/encoder")
     found = sightword.open_search(encoder, features=world.features, captions=tmp_path / "captions.parquet")
     hidden = {

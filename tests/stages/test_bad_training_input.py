@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_project import PICTURES, begin, write_corpus, write_pictures
+from sums import renew
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.errors import CaptionsError, EncoderError, FeaturesError, SetupError, TrainingError
-from sightword.io.files import sha256_file
+from sightword.errors import CaptionsError, EncoderError, FeaturesError, FileFormatError, SetupError, TrainingError
+from sightword.io.files import write_table
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training import curves
 from sightword.vse.training.settings import TrainSettings
@@ -64,7 +65,14 @@ def no_training():
 
     path = "data/captions/captions.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.filter(np.array([split != "train" for split in table["split"].to_pylist()])), path)
+    write_table(path, table.filter(np.array([split != "train" for split in table["split"].to_pylist()])))
+    renew(Path("data/captions"))
+
+
+def other_caption():
+    path = Path("data/captions/captions.parquet")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:99] + bytes([whole[99] ^ 1]) + whole[100:])
 
 
 def captions_without_features():
@@ -73,6 +81,7 @@ def captions_without_features():
 
 def smaller_vocabulary():
     Vocabulary.build(["red"]).save("data/captions/vocabulary.json")
+    renew(Path("data/captions"))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +89,7 @@ def smaller_vocabulary():
     [
         (larger_batch, TrainingError, r"train\.batch = 9 is more than the 8 training pictures; .*smaller train\.batch"),
         (no_dev, CaptionsError, "the split 'dev' has no captions"),
+        (other_caption, FileFormatError, "captions.parquet: is damaged, was changed.*`dvc repro captions`"),
         (no_training, CaptionsError, "the split 'train' has no captions"),
         (captions_without_features, FeaturesError, r"2 of 8 pictures have no features: 04\.jpg, 07\.jpg"),
         (smaller_vocabulary, CaptionsError, r"expected ids below 5.*`dvc repro captions`"),
@@ -142,6 +152,7 @@ def change_index(**training):
     index = json.loads(path.read_text())
     index["training"] |= training
     path.write_text(json.dumps(index))
+    renew(path.parent)
 
 
 def other_parameters():
@@ -149,16 +160,22 @@ def other_parameters():
 
 
 def other_run_s_snapshot():
-    """Replace one file by that of a training run of another size, with its hash in the index."""
+    """Replace one file by that of a training run of another size, whose sum is renewed."""
     from sightword.model.encoders import Encoders
     from sightword.model.saved import write_tensors
 
     path = Path("models/snapshots/epoch-002.safetensors")
     tokens = len(Vocabulary.load("models/snapshots/vocabulary.json"))
     write_tensors(path, Encoders(tokens, 6, SETTINGS.model_copy(update={"hidden": 5}).shape).state_dict())
-    index = json.loads(Path("models/snapshots/snapshots.json").read_text())
-    index["snapshots"][1]["sha256"] = sha256_file(path)
-    Path("models/snapshots/snapshots.json").write_text(json.dumps(index))
+    renew(path.parent)
+
+
+def exchanged_recalls():
+    path = Path("models/snapshots/snapshots.json")
+    index = json.loads(path.read_text())
+    first, second = index["snapshots"]
+    first["dev"], second["dev"] = second["dev"], first["dev"]
+    path.write_text(json.dumps(index))
 
 
 def no_captions_of_dev():
@@ -170,7 +187,8 @@ def no_captions_of_dev():
     [
         (other_network, EncoderError, "backbone is 'vgg19'; expected 'resnet152', as in training.*dvc repro train"),
         (other_width, EncoderError, "number of features of a picture is 5; expected 6, as in training"),
-        (other_vocabulary, EncoderError, "vocabulary.json: is not the file that was written with snapshots.json"),
+        (other_vocabulary, EncoderError, "vocabulary.json: is not the file that was saved"),
+        (exchanged_recalls, EncoderError, "snapshots.json: is not the file that was saved: .* `dvc repro train`"),
         (other_parameters, EncoderError, "belongs to another network: .* is .*, this network has"),
         (other_run_s_snapshot, EncoderError, "epoch-002.safetensors: belongs to another network"),
         (no_captions_of_dev, CaptionsError, "the split 'dev' has no captions"),

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from PIL import Image, ImageDraw
 
 from sightword.captions.units import Unit
@@ -23,6 +22,7 @@ from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.pair_table import write_pairs
 from sightword.evaluation.semantics.results import Judged
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
+from sightword.io.files import write_table
 from sightword.report.inputs import RunFiles
 
 COLOURS = {"red": "#c33", "blue": "#36c", "green": "#393", "yellow": "#db3"}
@@ -293,7 +293,7 @@ def write_lengths(folder: Path) -> dict[str, Any]:
 def table(path: Path, names: list[str], rows: list[tuple[object, ...]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = zip(*rows, strict=True) if rows else [[] for _ in names]
-    pq.write_table(pa.table({name: pa.array(list(column)) for name, column in zip(names, columns, strict=True)}), path)
+    write_table(path, pa.table({name: pa.array(list(column)) for name, column in zip(names, columns, strict=True)}))
 
 
 def size(data: bytes) -> tuple[int, int]:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from finished_run import write_run
 from tiny_project import TinyProject
 
+from sightword.io.files import write_table
+
 OUTS = (
     *("data/captions", "data/resized", "data/retrieval", "data/semantics", "models/encoder"),
     *("plots/epochs", "plots/semantics", "plots/train"),
@@ -64,14 +66,14 @@ def worsen(run: Path) -> None:
     top = pq.read_table(run / "data/retrieval/top.parquet")
     wrong = pc.and_(top["right"], pc.equal(top["position"], 1))
     column = pc.and_(top["right"], pc.invert(wrong))
-    pq.write_table(
-        top.set_column(top.schema.get_field_index("right"), "right", column), run / "data/retrieval/top.parquet"
+    write_table(
+        run / "data/retrieval/top.parquet", top.set_column(top.schema.get_field_index("right"), "right", column)
     )
     pairs = pq.read_table(run / "data/semantics/pairs.parquet")
     noisy = pairs["score"].to_numpy() + np.random.default_rng(1).normal(0, 0.4, len(pairs))
     place = pairs.schema.get_field_index("score")
-    pq.write_table(
-        pairs.set_column(place, pairs.schema.field(place), pa.array(noisy)), run / "data/semantics/pairs.parquet"
+    write_table(
+        run / "data/semantics/pairs.parquet", pairs.set_column(place, pairs.schema.field(place), pa.array(noisy))
     )
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+from functools import partial
 
 import numpy as np
 import pytest
+import safetensors
+import safetensors.torch
 import torch
 from small_tasks import run
 
 from sightword.errors import TrainingError
-from sightword.training import checkpoint as module
+from sightword.io import files
+from sightword.io.saved import write_summed
 from sightword.training.checkpoint import Checkpoint, Progress, open_checkpoint
 
 KEY = {"inputs": "a", "device": "cpu", "parameters": {"rate": 1.0}}
@@ -26,34 +32,38 @@ def test_damaged_checkpoint_is_set_aside(tmp_path, caplog) -> None:
     folder.mkdir()
     checkpoint = Checkpoint(folder)
     run("entail", checkpoint)
-    [state] = folder.glob("state-*")
 
-    def flipped() -> None:
+    def flipped(state) -> None:
         data = bytearray(state.read_bytes())
         data[-3] ^= 1
         state.write_bytes(data)
 
-    def garbled() -> None:
-        (folder / "checkpoint.json").write_text("{")
+    def cut(state) -> None:
+        state.write_bytes(state.read_bytes()[:-1])
 
-    def missing() -> None:
-        state.unlink()
+    def other(state, **entries) -> None:
+        """Write another progress with the sum that belongs to it."""
+        with safetensors.safe_open(state, "pt") as file:
+            about = json.loads(file.metadata()["progress"]) | entries
+        write_summed(
+            folder, "state", safetensors.torch.save(safetensors.torch.load_file(state), {"progress": json.dumps(about)})
+        )
 
-    def another() -> None:
-        index = json.loads((folder / "checkpoint.json").read_text())
-        (folder / "checkpoint.json").write_text(json.dumps({**index, "schema": 99}))
-
-    def without_curves() -> None:
-        index = json.loads((folder / "checkpoint.json").read_text())
-        (folder / "checkpoint.json").write_text(json.dumps({**index, "curves": 7}))
-
-    for damage in (flipped, garbled, missing, another, without_curves):
+    damages = (
+        *(flipped, cut, lambda state: write_summed(folder, "state", b"{")),
+        *(partial(other, **entries) for entries in ({"schema": 99}, {"curves": 7}, {"steps": 1.5}, {"best": math.nan})),
+        *(
+            partial(other, **entries)
+            for entries in ({"curves": {"loss": {"loss": [[1, math.inf]]}}}, {"notes": {"a": "b"}})
+        ),
+    )
+    for damage in damages:
         run("entail", checkpoint)
         [state] = folder.glob("state-*")
-        damage()
+        damage(state)
         caplog.clear()
         found, again = run("entail", checkpoint)
-        assert "set aside" in caplog.text, damage.__name__
+        assert "set aside" in caplog.text, damage
         assert (tmp_path / "training.damaged").is_dir()
         assert same(found, wanted)
         assert again == curves
@@ -66,13 +76,27 @@ def test_checkpoint_half_written_leaves_the_earlier_one(tmp_path, monkeypatch) -
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "write_json", full)
+    monkeypatch.setattr(files, "sync", full)
     with pytest.raises(OSError, match="No space"):
         checkpoint.save(Progress(2), {"weights": torch.zeros(3)})
     found = checkpoint.load()
     assert found is not None
     assert found[0].steps == 1
     assert torch.equal(found[1]["weights"], torch.ones(3))
+
+
+def test_of_two_whole_states_the_later_is_taken(tmp_path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    for steps in (10, 9):
+        checkpoint.save(Progress(steps), {"weights": torch.full((3,), float(steps))})
+        [state] = tmp_path.glob("state-*")
+        state.rename(tmp_path / f"{steps}.kept")
+    for steps in (10, 9):
+        kept = tmp_path / f"{steps}.kept"
+        kept.rename(tmp_path / f"state-{hashlib.sha256(kept.read_bytes()).hexdigest()}.safetensors")
+    found = checkpoint.load()
+    assert found is not None
+    assert found[0].steps == 10
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sightword.captions.units import split as tokens_of
 from sightword.errors import FileFormatError, SemanticsError
-from sightword.io.files import Pathish, read_table, write_json, write_table
+from sightword.io.files import Pathish, read_table, write_table
+from sightword.io.saved import Format
 from sightword.messages import quote
 from sightword.settings import SPLITS
 
@@ -21,7 +22,9 @@ CLASSES = {2: ("not entailed", "entailment"), 3: ("neutral", "contradiction", "e
 """By their number, the classes that a classifier tells apart, 'entailment' last."""
 TODO = "Run `make entailment` (without make: `rm -f entailment/.dvcignore && dvc repro entailment/dvc.yaml`)."
 
-FILE, COUNTS = "pairs.parquet", "pairs.json"
+FILE = "pairs.parquet"
+FOLDER = Format("pairs.json", 1, TODO, FileFormatError)
+"""The format of ``data/entailment/pairs/``."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def in_training(pairs: SentencePairs, train: SentencePairs) -> NDArray[np.bool_]
 
 
 def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Mapping[str, Any]) -> None:
-    """Write ``pairs.parquet``, split after split, and ``pairs.json`` into an existing folder."""
+    """Write ``pairs.parquet``, split after split, and ``pairs.json`` with the counts into an existing folder."""
     import pyarrow as pa
 
     parts = [splits[name] for name in SPLITS]
@@ -107,7 +110,7 @@ def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Ma
         "source": pa.array([source for part in parts for source in part.sources], pa.string()),
     }
     write_table(Path(folder) / FILE, pa.table(table))
-    write_json(Path(folder) / COUNTS, counts)
+    FOLDER.write(Path(folder), counts, [FILE])
 
 
 def read_split(folder: Pathish, split: str) -> SentencePairs:

@@ -1,4 +1,6 @@
-"""The energy of a pair (premise, hypothesis): low where the premise entails the hypothesis; and the max-margin loss."""
+"""The energy of a pair (premise, hypothesis): low where the premise entails the hypothesis; the max-margin loss; the
+folder of a trained encoder with its energy and threshold.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,40 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sightword.entailment.data.pairs import TODO
 from sightword.errors import SemanticsError
+from sightword.io.files import Pathish
+from sightword.io.saved import SUMS, Format, as_folder, entry
+from sightword.messages import quote
 
 EnergyName = Literal["order", "symmetric"]
 ENERGIES: tuple[EnergyName, ...] = get_args(EnergyName)
 
+DECISION = Format("decision.json", 1, TODO)
+"""The format of ``models/entailment/``, in which ``encoder/`` has the encoder."""
 SHORTEST = 1e-12
 """Length below which a vector has no direction."""
 _ROWS = 1024
 """Pairs whose energies are computed together."""
 
 Floats = NDArray[np.floating[Any]]
+
+
+def read_decision(folder: Pathish) -> dict[str, Any]:
+    """Return ``energy``, ``threshold`` and ``criterion`` of a trained encoder.
+
+    Raises:
+        EncoderError: the folder is not whole, was changed, or has another energy.
+    """
+    place = as_folder(folder)
+    about, names = DECISION.read(place)
+    DECISION.require(names, f"encoder/{SUMS}", where=place)
+    with DECISION.checked(place / DECISION.description):
+        energy = entry(about, "energy", str)
+        if energy not in ENERGIES:
+            raise ValueError(f"energy is {quote(energy)}; expected {' or '.join(ENERGIES)}")
+        threshold, criterion = entry(about, "threshold", float), entry(about, "criterion", str)
+    return {"energy": energy, "threshold": threshold, "criterion": criterion}
 
 
 def pair_energies(energy: str, premises: Floats, hypotheses: Floats) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 FOLDS = 5
 FOLD_SIZE = 1000
 PICTURES = FOLDS * FOLD_SIZE
+_TODO = "Make it anew with the stage corpus (`dvc repro corpus`)."
 
 Folds = list[NDArray[np.int64]]
 """The picture rows of each fold."""
@@ -31,7 +32,7 @@ def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
         CorpusError: a picture is not in the table.
         FileFormatError: the table is missing, damaged, or of a version without the column ``position``.
     """
-    table = read_table(path, ["image_id", "position"], todo="Make it anew with the stage corpus (`dvc repro corpus`).")
+    table = read_table(path, ["image_id", "position"], todo=_TODO)
     position = dict(zip(table["image_id"].to_pylist(), table["position"].to_pylist(), strict=True))
     if missing := [image_id for image_id in image_ids if image_id not in position]:
         raise CorpusError(f"lacks {len(missing)} of {len(image_ids)} pictures, first {missing[0]}", where=path)
@@ -40,11 +41,9 @@ def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
 
 def drawn_splits(images: Pathish) -> str:
     """Return how splits were drawn, in words, as ``images.parquet`` says; empty where the corpus names its splits."""
-    import pyarrow.parquet as pq
-
     if not Path(images).exists():
         return ""
-    words: bytes = (pq.read_schema(images).metadata or {}).get(b"drawing", b"")
+    words: bytes = (read_table(images, ["image_id"], todo=_TODO).schema.metadata or {}).get(b"drawing", b"")
     return words.decode()
 
 

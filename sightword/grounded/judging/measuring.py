@@ -13,7 +13,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import ScoringError, SemanticsError
+from sightword.errors import ReportError, ScoringError, SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask
 from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.results import Judged, Seen
@@ -32,9 +32,11 @@ from sightword.grounded.judging.concreteness import read_ratings
 from sightword.grounded.judging.relatedness import SubtaskPairs
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.judging.vectors import embed_spaces
+from sightword.io.saved import Format
 
-METRICS = "evaluate.json"
-"""The file of the metrics."""
+AGAIN = "Run the stage evaluate again (`dvc repro grounded/dvc.yaml`)."
+FORMAT = Format("evaluate.json", 1, AGAIN, ReportError)
+"""The format of a folder of ``data/grounded/``: the metrics and tables of one encoder."""
 SAMPLE = 1000
 """Captions of the released code's mNNO."""
 

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from sightword.errors import ReportError
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.judging.measuring import METRICS
+from sightword.grounded.judging.measuring import AGAIN, FORMAT
 from sightword.grounded.judging.relatedness import BENCHMARK
-from sightword.io.files import Pathish, read_json, read_table
+from sightword.io.files import Pathish, read_table
+from sightword.io.saved import entry
+from sightword.messages import quote
 
 TABLES = {
     "structure": ("space", "split", "resample", *MEASURES),
@@ -33,8 +35,6 @@ TRANSFER = ("MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment"
 """The tasks of the published mean, in the order of Table 3 of Bordes et al. (2019)."""
 KEYS = (*MEASURES, *RELATED, "transfer_mean")
 """The measures of the summary."""
-
-_TODO = "Run the stage evaluate again (`dvc repro grounded/dvc.yaml`)."
 
 
 def _entry(found: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -155,17 +155,19 @@ def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -
     for run in others:
         if what := differing_material(run, first):
             where = f"{folder}/{run.scenario}-{run.seed}"
-            raise ReportError(f"was judged on other {what} than {first.scenario}-{first.seed}", where=where, todo=_TODO)
+            raise ReportError(f"was judged on other {what} than {first.scenario}-{first.seed}", where=where, todo=AGAIN)
     return found
 
 
 def _read(folder: Path, scenario: str, seed: int) -> Results:
     place = folder / f"{scenario}-{seed}"
-    metrics = read_json(place / METRICS, todo=_TODO)
-    if not isinstance(metrics, dict) or metrics.get("judged") not in metrics.get("spaces", {}):
-        raise ReportError("has no result of the stage evaluate", where=place / METRICS, todo=_TODO)
+    metrics, names = FORMAT.read(place)
+    FORMAT.require(names, *(f"{name}.parquet" for name in TABLES), where=place)
+    with FORMAT.checked(place / FORMAT.description):
+        if entry(metrics, "judged", str) not in entry(metrics, "spaces", dict):
+            raise ValueError(f"spaces lacks {quote(metrics['judged'])}")
     tables = {
-        name: read_table(place / f"{name}.parquet", columns, todo=_TODO).to_pandas() for name, columns in TABLES.items()
+        name: read_table(place / f"{name}.parquet", columns, todo=AGAIN).to_pandas() for name, columns in TABLES.items()
     }
     return Results(scenario, seed, metrics, tables)
 

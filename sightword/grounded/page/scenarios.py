@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sightword.encoder.pretrained import ENCODER
 from sightword.grounded.training.settings import Common
-from sightword.io.files import Pathish, read_json
+from sightword.io.files import Pathish
+from sightword.io.saved import entry
 
 TEXT, GROUNDED, OTHERS, CONTROLS = "Text alone", "Grounded in pictures", "Other published models", "Controls"
 GROUPS = (TEXT, GROUNDED, OTHERS, CONTROLS)
@@ -66,13 +68,15 @@ def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str
     """Read the parameters of each scenario from the encoders in ``models/grounded``.
 
     Raises:
-        FileFormatError: an encoder is missing or damaged.
+        EncoderError: an encoder is missing, was changed, or is of another stage.
     """
     found = {}
     for name in names:
-        path = Path(folder) / f"{name}-{seed}" / "encoder.json"
-        notes = read_json(path, todo="Run the stage train again (`dvc repro grounded/dvc.yaml`).")["notes"]
-        found[name] = Scenario(Common.model_validate(notes["training"]), notes["features"])
+        place = Path(folder) / f"{name}-{seed}"
+        about, _ = ENCODER.read(place)
+        with ENCODER.checked(place / ENCODER.description):
+            notes = entry(about, "notes", dict)
+            found[name] = Scenario(Common.model_validate(notes["training"]), entry(notes, "features", dict))
     return found
 
 

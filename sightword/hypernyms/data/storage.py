@@ -13,11 +13,13 @@ import pyarrow as pa
 from sightword.errors import FileFormatError
 from sightword.hypernyms.data.pairs import REPLACED, ConceptPairs
 from sightword.hypernyms.data.taxonomy import Taxonomy, depths
-from sightword.io.files import Pathish, read_json, read_table, write_json, write_table
+from sightword.io.files import Pathish, read_table, write_table
+from sightword.io.saved import Format
 from sightword.settings import SPLITS
 
-SCHEMA = 1
 TODO = "Run `make hypernyms` (without make: `rm -f hypernyms/.dvcignore && dvc repro hypernyms/dvc.yaml`)."
+FORMAT = Format("taxonomy.json", 2, TODO, FileFormatError)
+_TABLES = ("concepts.parquet", "edges.parquet", "pairs.parquet")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def write_prepared(
             }
         ),
     )
-    write_json(place / "taxonomy.json", {"schema": SCHEMA, **counts})
+    FORMAT.write(place, counts, _TABLES)
 
 
 def read_prepared(folder: Pathish) -> Prepared:
@@ -69,9 +71,8 @@ def read_prepared(folder: Pathish) -> Prepared:
         FileFormatError: a file is missing, damaged, or of another schema.
     """
     place = Path(folder)
-    counts = read_json(place / "taxonomy.json", todo=TODO)
-    if not isinstance(counts, dict) or counts.pop("schema", None) != SCHEMA:
-        raise FileFormatError("has another schema", where=place / "taxonomy.json", expected=str(SCHEMA), todo=TODO)
+    counts, listed = FORMAT.read(place)
+    FORMAT.require(listed, *_TABLES, where=place)
     concepts = read_table(place / "concepts.parquet", ("name", "words", "gloss", "depth"), todo=TODO)
     edges = read_table(place / "edges.parquet", ("hyponym", "hypernym", "relation"), todo=TODO)
     table = read_table(

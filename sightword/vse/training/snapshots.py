@@ -1,4 +1,4 @@
-"""The folder of snapshots: a safetensors file for each, ``vocabulary.json``, and ``snapshots.json``, the index."""
+"""The folder of snapshots: a safetensors file for each, ``vocabulary.json``, ``snapshots.json`` and ``SHA256SUMS``."""
 
 from __future__ import annotations
 
@@ -11,35 +11,45 @@ from typing import Any
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError
 from sightword.features.tables.origin import other_kind
-from sightword.io.files import Pathish, read_json, sha256_file, write_json
+from sightword.io.files import Pathish
+from sightword.io.saved import TENSORS, Format, as_folder, entry, summed, write_summed
 from sightword.model.encoders import Encoders
-from sightword.model.saved import load_encoders, write_tensors
+from sightword.model.saved import load_encoders, tensor_bytes
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape
 from sightword.vse.training.lexical import shape_of
-from sightword.vse.training.validation import Recall
+from sightword.vse.training.validation import DEPTHS, DIRECTIONS, Recall
 
-SCHEMA = 3
+FORMAT = Format("snapshots.json", 4, "Run `dvc checkout models/snapshots`, or `dvc repro train`.")
+_MEASURES = (*(f"r{k}" for k in DEPTHS), "mean_rank")
 
 log = logging.getLogger(__name__)
 
 
 def file_name(epoch: int) -> str:
     """Return the name of a snapshot's file."""
-    return f"epoch-{epoch:03d}.safetensors"
+    return f"{_name(epoch)}{TENSORS}"
+
+
+def _name(epoch: int) -> str:
+    return f"epoch-{epoch:03d}"
 
 
 def keep(folder: Path, epoch: int, encoders: Encoders) -> None:
-    """Write the snapshot of an epoch into a folder."""
-    write_tensors(folder / file_name(epoch), encoders.state_dict())
+    """Write the snapshot of an epoch into the folder of a half-done run."""
+    write_summed(folder, _name(epoch), tensor_bytes(encoders.state_dict()))
 
 
 def copy_snapshots(source: Path, folder: Path, epochs: int) -> list[int]:
-    """Copy the snapshots of a run of so many epochs into an existing folder; return the epochs of the snapshots."""
-    kept = [epoch for epoch in range(epochs + 1) if (source / file_name(epoch)).exists()]
-    for epoch in kept:
-        shutil.copyfile(source / file_name(epoch), folder / file_name(epoch))
-    return kept
+    """Copy the snapshots of a run of so many epochs into an existing folder; return the epochs of the snapshots.
+
+    Raises:
+        FileFormatError: a snapshot is not the one that was kept.
+    """
+    kept = {epoch: path for epoch in range(epochs + 1) for path in summed(source, _name(epoch))}
+    for epoch, path in kept.items():
+        shutil.copyfile(path, folder / file_name(epoch))
+    return list(kept)
 
 
 @dataclass(frozen=True)
@@ -71,22 +81,16 @@ class Snapshots:
         return shape_of(settings, self.vocabulary)
 
     def write_index(self) -> None:
-        """Write ``snapshots.json`` and ``vocabulary.json`` beside the snapshots, which are in the folder."""
+        """Write ``snapshots.json``, ``vocabulary.json`` and the sums of the snapshots, which are in the folder."""
         self.vocabulary.save(self.folder / "vocabulary.json")
-        index = {
-            "schema": SCHEMA,
+        about = {
             "training": self.training,
             "features": self.features,
             "features_width": self.features_width,
             "captions_sha256": self.captions_sha256,
-            "vocabulary_sha256": sha256_file(self.folder / "vocabulary.json"),
-            "snapshots": [
-                {"epoch": epoch, "file": name, "sha256": sha256_file(self.folder / name), "dev": recall}
-                for epoch, recall in self.recall.items()
-                for name in [file_name(epoch)]
-            ],
+            "snapshots": [{"epoch": epoch, "dev": recall} for epoch, recall in self.recall.items()],
         }
-        write_json(self.folder / "snapshots.json", index)
+        FORMAT.write(self.folder, about, ["vocabulary.json", *map(file_name, self.epochs)])
 
     def load(self, epoch: int) -> Encoders:
         """Return the encoders as they were after an epoch.
@@ -127,35 +131,34 @@ class Snapshots:
 
 
 def read_snapshots(folder: Pathish) -> Snapshots:
-    """Read ``snapshots.json`` and check that each snapshot is the one it names.
+    """Read a folder of snapshots.
 
     Raises:
-        EncoderError: no snapshots, another format, or a file that changed since it was written.
-        FileFormatError: a file is missing or is not JSON.
+        EncoderError: the folder is missing, not whole, was changed, or has another format.
     """
-    place = Path(folder)
-    index = read_json(place / "snapshots.json", todo="The stage train writes it: run `dvc repro train`.")
-    try:
-        if index["schema"] != SCHEMA:
-            raise EncoderError(
-                f"has the format {index['schema']!r}", where=place, expected=str(SCHEMA), todo="Run `dvc repro train`."
-            )
+    place = as_folder(folder)
+    about, names = FORMAT.read(place)
+    with FORMAT.checked(place / FORMAT.description):
+        width = entry(about, "features_width", int)
         found = Snapshots(
             folder=place,
-            recall={int(snapshot["epoch"]): snapshot["dev"] for snapshot in index["snapshots"]},
+            recall={
+                entry(one, "epoch", int): _recall(entry(one, "dev", dict)) if width else {}
+                for one in entry(about, "snapshots", list)
+            },
+            training=entry(about, "training", dict),
+            features=entry(about, "features", dict),
+            features_width=width,
+            captions_sha256=entry(about, "captions_sha256", str),
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
-            **{name: index[name] for name in ("training", "features", "features_width", "captions_sha256")},
         )
         assert found.model
-        sums = {file_name(snapshot["epoch"]): snapshot["sha256"] for snapshot in index["snapshots"]}
-        sums["vocabulary.json"] = index["vocabulary_sha256"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise EncoderError(f"is damaged ({error})", where=place / "snapshots.json") from None
-    for name, wanted in sums.items():
-        if not (place / name).is_file() or sha256_file(place / name) != wanted:
-            raise EncoderError(
-                "is not the file that was written with snapshots.json",
-                where=place / name,
-                todo="Run `dvc checkout models/snapshots`, or `dvc repro train`.",
-            )
+    FORMAT.require(names, "vocabulary.json", *map(file_name, found.epochs), where=place)
     return found
+
+
+def _recall(dev: dict[str, Any]) -> Recall:
+    return {
+        direction: {name: entry(entry(dev, direction, dict), name, float) for name in _MEASURES}
+        for direction in DIRECTIONS
+    }

@@ -8,6 +8,7 @@ import pytest
 from sightword.errors import FileFormatError
 from sightword.evaluation.semantics.evaluation import judge
 from sightword.evaluation.semantics.pair_table import SCHEMA, read_pairs, write_pairs
+from sightword.io.files import write_table
 
 
 @pytest.fixture
@@ -49,10 +50,10 @@ def test_an_empty_evaluation_gives_an_empty_table(tmp_path):
 def test_a_table_out_of_order_is_refused(found, tmp_path):
     write_pairs(tmp_path / "pairs.parquet", found.judged)
     table = pq.read_table(tmp_path / "pairs.parquet")
-    pq.write_table(table.take([1, 0, *range(2, len(table))]), tmp_path / "mixed.parquet")
+    write_table(tmp_path / "mixed.parquet", table.take([1, 0, *range(2, len(table))]))
     with pytest.raises(FileFormatError, match=r"the pairs of STSOwn park\.life are repeated or not in order"):
         read_pairs(tmp_path / "mixed.parquet")
-    pq.write_table(pa.concat_tables([table, table]), tmp_path / "twice.parquet")
+    write_table(tmp_path / "twice.parquet", pa.concat_tables([table, table]))
     with pytest.raises(FileFormatError, match="are repeated or not in order"):
         read_pairs(tmp_path / "twice.parquet")
 
@@ -61,13 +62,13 @@ def test_columns_of_another_type_are_refused(found, tmp_path):
     write_pairs(tmp_path / "pairs.parquet", found.judged)
     table = pq.read_table(tmp_path / "pairs.parquet")
     text = pa.array([str(score) for score in table["score"].to_pylist()])
-    pq.write_table(table.set_column(SCHEMA.get_field_index("score"), "score", text), tmp_path / "text.parquet")
+    write_table(tmp_path / "text.parquet", table.set_column(SCHEMA.get_field_index("score"), "score", text))
     with pytest.raises(FileFormatError, match="the column score is of string; expected double"):
         read_pairs(tmp_path / "text.parquet")
     none = pa.array([None, *table["first"].to_pylist()[1:]], pa.string())
-    pq.write_table(table.set_column(SCHEMA.get_field_index("first"), "first", none), tmp_path / "none.parquet")
+    write_table(tmp_path / "none.parquet", table.set_column(SCHEMA.get_field_index("first"), "first", none))
     with pytest.raises(FileFormatError, match="the column first has empty cells"):
         read_pairs(tmp_path / "none.parquet")
-    pq.write_table(table.drop_columns(["gold"]), tmp_path / "less.parquet")
+    write_table(tmp_path / "less.parquet", table.drop_columns(["gold"]))
     with pytest.raises(FileFormatError, match="has no column gold"):
         read_pairs(tmp_path / "less.parquet")

@@ -154,7 +154,7 @@ def test_a_killed_stage_goes_on(here, monkeypatch, caplog):
         train.work(settings(), scenario="cg-pg", seed=0)()
     assert "goes on after batch 4" in caplog.text
     assert files(here) == whole
-    assert not list((here.parent / "scratch/grounded").glob("*/checkpoint.json"))
+    assert not list((here.parent / "scratch/grounded").glob("*/state-*"))
 
 
 def test_wrong_names(here):

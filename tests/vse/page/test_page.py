@@ -16,6 +16,7 @@ from sums import renew
 from visible_text import check_text
 
 from sightword.errors import FileFormatError
+from sightword.io.files import write_table
 from sightword.report.drawing import Drawing
 from sightword.report.inputs import RunFiles
 from sightword.vse.page import page
@@ -127,7 +128,7 @@ def test_hostile_captions_stay_text(run_folder: RunFiles, tmp_path: Path) -> Non
 
     table = pq.read_table(run_folder.captions).to_pydict()
     table["text"] = ["<script>alert(1)</script>\"'><img src=x onerror=y> {{ 7*7 }}"] * len(table["text"])
-    pq.write_table(pa.table(table), run_folder.captions)
+    write_table(run_folder.captions, pa.table(table))
     found = Page(make(run_folder, tmp_path))
     assert found.tags.count("script") == 1
     assert "{{ 7*7 }}" in found.text
@@ -218,10 +219,9 @@ def test_controls_stand_beside_each_score(run_folder: RunFiles, tmp_path: Path) 
 
 def test_rejected_pictures_are_reported(run_folder: RunFiles, tmp_path: Path) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     rows = {"image_id": ["a", "b", "c"], "reason": ["truncated", "empty", "truncated"], "detail": ["", "", ""]}
-    pq.write_table(pa.table(rows), run_folder.resized / "rejects.parquet")
+    write_table(run_folder.resized / "rejects.parquet", pa.table(rows))
     assert (
         "Unusable pictures are in none of the numbers: 3 pictures (1 empty, 2 truncated)."
         in Page(make(run_folder, tmp_path)).text

@@ -46,6 +46,6 @@ def test_wrong_input_leaves_the_earlier_table(workplace):
     with pytest.raises(SemanticsError, match="has 1 line for the 24"):
         epochs.work(SETTINGS)
     (workplace / "models/snapshots/epoch-004.safetensors").write_bytes(b"cut off")
-    with pytest.raises(EncoderError, match=r"epoch-004.safetensors: is not the file that was written"):
+    with pytest.raises(EncoderError, match=r"epoch-004.safetensors: is not the file that was saved"):
         epochs.work(SETTINGS)
     assert TABLE.read_bytes() == before

@@ -10,7 +10,7 @@ from memory import peak
 from ruamel.yaml import YAML
 
 from sightword.captions.table import CaptionTable, write_captions
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import FOLDER, Vocabulary
 from sightword.features.tables.table import Origin, write_features
 
 COCO = 113_287
@@ -43,7 +43,7 @@ def project(repository: Path, folder: Path, pictures: int, **settings: object) -
             ids=[ids[number % 2] for number in range(captions)],
         ),
     )
-    vocabulary.save(folder / "data/captions/vocabulary.json")
+    FOLDER.write(folder / "data/captions", vocabulary.to_json(), ["captions.parquet"])
     document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
     document["select"]["members"] = 1
     document["train"] |= {"epochs": 1, "cycle": 1, "captions_per_epoch": "one", **settings}
