@@ -133,7 +133,7 @@ class Repository:
         todo = "`git log` and `dvc exp show` have the names."
         if self.shallow:
             todo += " This clone is shallow: `git fetch --unshallow` brings the commits that are missing."
-        raise LineageError("is no commit, branch or experiment here", where=revision, todo=todo)
+        raise LineageError("no commit, branch or experiment has this name", where=revision, todo=todo)
 
     def commits(self, paths: Sequence[str], *, start: str = "HEAD", everywhere: bool = False) -> list[Commit]:
         """Return the commits up to ``start``, or everywhere, that changed one of some paths, newest first."""
