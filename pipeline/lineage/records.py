@@ -51,7 +51,7 @@ def sheet(stage: Mapping[str, Any], machine: str = "") -> Iterator[Line]:
     yield Line("run", (run_line(run) if run else "not known",))
     if run and (line := machine_line(run)) != machine:
         yield Line("machine", (line,))
-    yield Line("record", (record_line(record),), record["verdict"] if record["against"] else "")
+    yield Line("record", (record_line(record),), record["verdict"] if record["doubted"] else "")
     for name, value in stage["weights"].items():
         yield Line("weights", (f"{name} {value}",))
     for reason in stage["reasons"]:
@@ -124,6 +124,7 @@ def _link(link: Link) -> dict[str, Any]:
     entry, evidence = link.entry, link.evidence
     return {
         "name": entry.name,
+        "status": link.status,
         "state": link.state,
         "command": entry.command,
         "params": entry.flat_params(),
@@ -135,7 +136,7 @@ def _link(link: Link) -> dict[str, Any]:
         "commit": _known(link.commit) if link.commit else None,
         "entry": entry.key,
         "run": link.run,
-        "record": {"verdict": evidence.verdict, "why": evidence.why or None, "against": evidence.against},
+        "record": {"verdict": evidence.verdict, "why": evidence.why or None, "doubted": evidence.doubted},
     }
 
 

@@ -142,6 +142,10 @@ class Repository:
         which = ["--branches", "--remotes", "--tags", start] if everywhere else [start]
         return self._log("--date-order", *which, "--", *paths)
 
+    def before(self, time: str) -> str | None:
+        """Return the sha of the newest commit up to HEAD that is not younger than a time."""
+        return self._run("rev-list", "-1", f"--before={time}", "HEAD").strip() or None
+
     def experiments(self) -> list[Commit]:
         """Return DVC's experiments, oldest first."""
         fields = ["%(refname)", "%(objectname)", "%(committerdate:iso-strict)", "%(authorname)", "%(contents:subject)"]
