@@ -70,6 +70,18 @@ def test_a_run_that_git_does_not_have_is_named_with_the_line_that_commits_it(pro
     assert text.endswith('\n  git commit -am "My first run"')
 
 
+def test_run_that_adds_to_the_ledger_alone_has_the_same_digits(project):
+    (project / "metrics/scorings.csv").write_text("split\n")
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "start")
+    (project / "metrics/scorings.csv").write_text("split\ntest\n")
+    _, _, same, ledger, command = closing(Pipeline(project))
+    assert same == "All digits are those of the last commit."
+    assert ledger.startswith("Not committed: metrics/scorings.csv (how often your runs scored the test splits)")
+    assert command == '  git commit -am "My first run"'
+
+
 def test_the_lines_are_printed_for_the_pipeline_of_a_folder_too(project, repository):
     (project / "other").mkdir()
     stages = STAGES.replace("    outs", "    wdir: ..\n    outs").replace("report/index.html", "report/other")

@@ -36,10 +36,21 @@ def nothing_to_do(done):
     return "Data and pipelines are up to date." in done.stdout
 
 
+def assert_the_test_split_was_scored_once(checkout, epochs):
+    """By the one encoder of this run: a clone has no scorings of anybody else."""
+    page = (checkout.folder / "report/index.html").read_text()
+    assert "Scored so far: the test part of pictures with 1 encoder." in page
+    snapshots = f"{epochs} snapshot{'s' if epochs > 1 else ''} of single epochs"
+    assert f"STSSample with 1 encoder and {snapshots}." in page
+    said = checkout.run("sightword", "audit", "metrics/summary.json:image_r10").stdout
+    assert re.search(r"retrieval test of pictures \(.*\): scored once so far, with 1 encoder; this scoring is", said)
+    assert f"scored once so far, with 1 encoder and {snapshots}; this scoring is number 1 of 1" in said
+
+
 def assert_the_run_can_be_answered_for(checkout):
     """An audit of what has just run knows all of it, the facts of every stage included; one stage is run again."""
     found = json.loads(checkout.run("sightword", "audit", "metrics/summary.json:image_r10", "--json").stdout)
-    assert {stage["name"]: stage["state"] for stage in found["stages"]} == dict.fromkeys(NAMES, "ok")
+    assert {stage["name"]: stage["status"] for stage in found["stages"]} == dict.fromkeys(NAMES, "ok")
     for stage in found["stages"]:
         assert stage["run"]["stage"] == stage["name"]
         assert stage["run"]["packages"]["torch"]
@@ -63,6 +74,7 @@ def test_a_small_sample_runs_is_idle_afterwards_and_reruns_only_what_changed(sma
     assert "for demonstration" not in page
     assert nothing_to_do(checkout.run("dvc", "repro"))
     assert_the_run_can_be_answered_for(checkout)
+    assert_the_test_split_was_scored_once(checkout, epochs=1)
 
     before = checkout.locked()
     assert set(before) == set(NAMES)
@@ -84,6 +96,7 @@ def assert_the_same_again(checkout, name, output, caches):
 def test_the_sample_learns_and_its_costly_stages_give_the_same_bytes_again(repository, tmp_path):
     clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
     clone.run("dvc", "repro", SIGHTWORD_THREADS="2")
+    assert_the_test_split_was_scored_once(clone, epochs=4)
     assert_the_same_again(clone, "features", "data/features", tmp_path / "other")
     assert_the_same_again(clone, "train", "models/snapshots", tmp_path / "another")
     assert_metrics_have_their_keys(clone)

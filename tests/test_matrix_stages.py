@@ -55,7 +55,7 @@ def test_an_audit_goes_back_through_all_items(run, tmp_path):
     names = [stage["name"] for stage in found["stages"]]
     assert (names[0], set(names[1:5]), names[5:]) == (ALL, set(ITEMS), ["second", "first"])
     assert (found["state"], found["value"]) == ("ok", pytest.approx(0.6 * 10 + 0.5 + 1))
-    assert {stage["record"]["verdict"] for stage in found["stages"]} == {"saved by DVC"}
+    assert {stage["record"]["verdict"] for stage in found["stages"]} == {"never seen to run"}
     assert [dep["kind"] for dep in found["stages"][0]["deps"]] == ["output", "code"]  # a folder with their outputs
     plain = run.audit(KEY, "--full")
     assert (plain.returncode, plain.stderr) == (0, "")

@@ -61,7 +61,7 @@ def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
     found = both.audited(KEY)
     assert [stage["name"] for stage in found["stages"]] == [FOURTH, "third", "second", "first"]
     assert (found["state"], found["value"]) == ("ok", pytest.approx(21))
-    assert {stage["record"]["verdict"] for stage in found["stages"]} == {"saved by DVC"}
+    assert {stage["record"]["verdict"] for stage in found["stages"]} == {"never seen to run"}
     fourth = found["stages"][0]
     assert fourth["params"] == {FACTOR: 7, "extra/params.yaml:fourth.reads": "models/encoder"}
     assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"

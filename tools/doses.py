@@ -100,7 +100,7 @@ def _place(params: Any) -> tuple[str, int]:
 
 def _pairs(project: Path, repository: Repository, commit: Commit) -> PairTable:
     with tempfile.TemporaryDirectory() as folder:
-        lock = lock_at(repository, commit)
+        lock = lock_at(repository, commit, commit.name)
         take_out(
             [PAIRS.as_posix()], Path(folder), lock=lock, commit=commit, cache=Cache(project), repository=repository
         )

@@ -70,10 +70,18 @@ def _uncommitted(pipeline: Pipeline) -> list[str]:
     if not state:
         return []
     new = " ".join(path for path, letters in state.items() if letters == "??")
-    return [
-        "",
+    about = [
         f"Not committed: {and_more(state)} (the record of this run). The last digits of a run differ from",
         "machine to machine, so the first run in a clone changes these files. To keep the run:",
+    ]
+    if [*state] == [pipeline.ledger]:
+        about = [
+            "All digits are those of the last commit.",
+            f"Not committed: {pipeline.ledger} (how often your runs scored the test splits). To keep it:",
+        ]
+    return [
+        "",
+        *about,
         f'  {f"git add {new} && " if new else ""}git commit -am "My first run"',
     ]
 

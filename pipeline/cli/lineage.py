@@ -14,16 +14,19 @@ from pipeline.cli.command import Commands, add_command, refuse
 AUDIT = """\
 Show the lineage of a number, figure, model or feature file, back to raw data.
 
+--verify STAGE is the only proof: it runs the stage again in a copy and compares all
+bytes. All else reads records, which shows mistakes, and no forger.
+
 WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.tsv, models/encoder or
 data/features/features.h5, the name of a stage, or a hash of DVC's. Each stage has
-a line: whether the current files are still the same (ok, changed since, missing),
-the commit that recorded the stage, and its run. Below are the changes, and doubts
-whether the stage ever ran. --full prints the command, parameters, code, data and
-outputs of each stage with their hashes, machine and versions of the run. The
-command reads dvc.lock, git, the facts of runs and DVC's run-cache, works without
-the data, and reports what is not known. Exits with 1 if a record of a run
-contradicts dvc.lock.
+a line: its status, the commit that recorded it, and its run. The status is ok only
+where facts of a run have these inputs and outputs, and the current files are still
+the same; else contradicted, of another run, edited or changed since (exit code 1),
+or missing, not known, not repeated (on this kind of machine) or not seen (to run).
+--full prints the command, parameters, code, data and outputs of each stage with
+their hashes, machine and versions of the run. The command reads dvc.lock, git and
+the facts of runs, works without the data, and reports what is not known.
 
   sightword audit metrics/retrieval.json:test.full.caption_to_image.r10
   sightword audit --history metrics/summary.json:image_r10
@@ -95,7 +98,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         found = difference(first, second, project, what=arguments.what or "", facts=facts, start=Path.cwd())
         values = records.of_difference(found)
         _print_json(values) if arguments.json else text.print_difference(values, full=arguments.full)
-        return 1 if found.contradicted else 0
+        return 1 if found.doubts or found.edited else 0
     from pipeline.lineage.chain import audit
     from pipeline.lineage.workspace import Workspace
 
@@ -114,7 +117,7 @@ def _audit(arguments: argparse.Namespace) -> int:
         print(f"{arguments.html}: how {result.subject.what} was made")
     else:
         text.print_audit(values, full=arguments.full)
-    return 1 if result.stages("contradicted") else 0
+    return 1 if result.broken else 0
 
 
 def _merge(arguments: argparse.Namespace) -> int:

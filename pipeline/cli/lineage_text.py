@@ -10,7 +10,6 @@ from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, scor
 from sightword.messages import and_more
 
 Values = Mapping[str, Any]
-SAVED = "saved by DVC"
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
 
@@ -30,6 +29,7 @@ def print_audit(found: Values, *, full: bool) -> None:
     else:
         where = f" in {name_of(found['revision'])}" if found["revision"] else ""
         print(f"made by {found['stage']}{where}; {_summary(found)}")
+        print(f"proof: `sightword audit --verify {found['stage']}` runs it again and compares all bytes")
     (_print_sheets if full else _print_stages)(found["stages"])
     if lines := scoring_lines(found["scorings"]):
         print("\nscored")
@@ -44,7 +44,7 @@ def _print_stages(stages: Sequence[Values]) -> None:
     """Print a line for each stage, then doubts about runs, and what has changed since."""
     rows = [
         (
-            *(stage["name"], stage["state"], name_of(stage["commit"]) if stage["commit"] else "no commit"),
+            *(stage["name"], stage["status"], name_of(stage["commit"]) if stage["commit"] else "no commit"),
             run_line(stage["run"], brief=True) if stage["run"] else "",
         )
         for stage in stages
@@ -53,7 +53,7 @@ def _print_stages(stages: Sequence[Values]) -> None:
     for row in rows:
         print(" ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     for stage in stages:
-        if stage["record"]["against"]:
+        if stage["record"]["why"] and stage["record"]["verdict"] != "run recorded in":
             print(f"{stage['name']}: {record_line(stage['record'])}")
     changes = {
         stage["name"]: [line for line in sheet(stage) if line.state == "changed since" and line.title != "writes"]
@@ -69,25 +69,16 @@ def _print_stages(stages: Sequence[Values]) -> None:
 
 def _print_sheets(stages: Iterable[Values]) -> None:
     for stage in stages:
-        print(f"\n{stage['name']}  {stage['state']}")
+        print(f"\n{stage['name']}  {stage['status']}")
         _print_lines((line.title, "  ".join(filter(None, [*line.cells, line.state]))) for line in sheet(stage))
 
 
 def _summary(found: Values) -> str:
-    by_state: dict[str, list[str]] = {}
-    by_verdict: dict[str, list[str]] = {"contradicted": [], "never seen to run": [], SAVED: []}
+    stages: dict[str, list[str]] = {}
     for stage in found["stages"]:
-        if stage["state"] != "ok":
-            by_state.setdefault(stage["state"], []).append(stage["name"])
-        by_verdict.setdefault(stage["record"]["verdict"], []).append(stage["name"])
-    saved = by_verdict.pop(SAVED)
-    by_verdict.pop("run recorded in", None)
-    doubts = any(by_verdict.values()) or any(stage["record"]["against"] for stage in found["stages"])
-    lists = [f"{state}: {', '.join(names)}" for state, names in (by_state | by_verdict).items() if names]
-    lists += [f"by DVC's run-cache alone: {', '.join(saved)}"] if saved else []
-    if found["state"] != "ok":
-        return "; ".join(lists)
-    return "; ".join(["nothing changed since" if doubts else "all inputs unchanged", *lists])
+        stages.setdefault(stage["status"], []).append(stage["name"])
+    lists = [f"{status}: {', '.join(names)}" for status, names in stages.items() if status != "ok"]
+    return "; ".join(lists) or "all inputs unchanged"
 
 
 def _print_lines(lines: Iterable[tuple[str, str]]) -> None:
@@ -110,8 +101,8 @@ def print_history(found: Values, *, full: bool) -> None:
             print(f"{indent}  EDITED: this is not the file that dvc.lock says the stage wrote")
         if point["contradicted"]:
             print(f"{indent}  CONTRADICTED by a record of a run: {', '.join(point['contradicted'])}")
-        if point["unseen"]:
-            print(f"{indent}  never seen to run, but with other inputs: {', '.join(point['unseen'])}")
+        if point["foreign"]:
+            print(f"{indent}  OF ANOTHER RUN, with other inputs: {', '.join(point['foreign'])}")
         for name, (before, now) in point["params"].items():
             print(f"{indent}  {name}: {spelt(before)} -> {spelt(now)}")
         for title in ("code", "data"):

@@ -70,7 +70,14 @@ def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
     """
     with tempfile.TemporaryDirectory(prefix="sightword-compare-") as folder:
         names = {"A": a, "B": b}
-        sides = [_side(label, name, project, Path(folder) / label) for label, name in names.items()]
+        sides, wrong = [], []
+        for label, name in names.items():
+            try:
+                sides.append(_side(label, name, project, Path(folder) / label))
+            except SightwordError as error:
+                wrong.append(error)
+        if wrong:
+            raise wrong[0] if len(wrong) == 1 else LineageError("\n".join(map(str, wrong)))
         try:
             yield sides[0], sides[1]
         except SightwordError as error:
@@ -102,13 +109,10 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     try:
         repository = Repository(project)
     except LineageError as error:
-        raise _neither(name, error) from None
+        raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
     with repository:
-        try:
-            commit = repository.commit(name)
-        except LineageError as error:
-            raise _neither(name, error) from None
-        lock = lock_at(repository, commit)
+        commit = repository.commit(name)
+        lock = lock_at(repository, commit, name)
         own: Lock | None = None
         if commit == repository.head():
             with contextlib.suppress(SightwordError):
@@ -121,10 +125,6 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
         raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
     pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
     return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock, own)
-
-
-def _neither(name: str, error: LineageError) -> LineageError:
-    return LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo)
 
 
 def _about(commit: Commit) -> str:

@@ -20,14 +20,13 @@ from pipeline.doctor.packages import check_lists
 from pipeline.doctor.project import check_hidden, git_output
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage import code_lists
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import FETCH, SAVED, Records
+from pipeline.lineage.evidence import Records, in_words
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.hashing import md5_of
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import Repository
-from pipeline.pipelines import PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
+from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
 from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
@@ -57,7 +56,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = [*check_lists(project), *check_hidden(every), *_doubts(Records(Cache(project), facts, project), lock)]
+    doubts = [*check_lists(project), *check_hidden(every), *_doubts(Records(facts, project), lock)]
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
@@ -124,33 +123,26 @@ def stale(
 
 
 def _doubts(records: Records, lock: Lock) -> list[Finding]:
-    """Return what the records of runs have against the lock: problems for contradictions, a warning for unseen runs."""
-    if records.empty:
-        return [good(f"no run was recorded here, so it is not known whether the entries of dvc.lock ever ran; {FETCH}")]
+    """Return what the facts of runs have against the lock: problems for proofs, a warning for unseen runs."""
+    if not records.facts:
+        return [good("no facts of runs are here, so it is not known whether the entries of dvc.lock ever ran")]
     weighed = {name: records.weigh(entry) for name, entry in lock.entries.items()}
     found = [
         problem(
-            f"{name}: contradicted: {one.why}",
-            f"If an output or dvc.lock was edited or merged: `dvc repro --force --single-item {name}`"
-            f". If another machine made the entry: `sightword audit --verify {name}` shows whether it gives these "
-            "bytes again.",
+            f"{name}: {in_words(one.verdict, one.why)}",
+            f"If an output, an input or dvc.lock was edited, merged or saved by `dvc commit`: `dvc repro --force "
+            f"--single-item {name}`. If it ran elsewhere: `sightword audit --verify {name}` shows whether it gives "
+            "these bytes again.",
         )
         for name, one in weighed.items()
-        if one.verdict == "contradicted"
+        if one.doubted
     ]
-    unseen = {name: one.why for name, one in weighed.items() if one.verdict == "never seen to run"}
-    if unseen:
-        named = "; ".join(f"{name} ({why})" if why else name for name, why in unseen.items())
-        todo = (
-            f"If others ran it: {FETCH}. If dvc.lock was merged, edited or written by `dvc commit`: `sightword audit "
-            "--verify STAGE`."
-        )
-        found.append(warning(f"never seen to run here as dvc.lock says: {named}", todo))
-    if saved := [
-        f"{name} ({one.why})" for name, one in weighed.items() if one.against and one.verdict == "saved by DVC"
-    ]:
-        what = f"no facts of such a run are here, only DVC's run-cache, and {SAVED}: {'; '.join(saved)}"
-        found.append(warning(what, "`sightword audit --verify STAGE` runs one again."))
+    for verdict in ("not repeated on this kind of machine", "never seen to run"):
+        names = {name: one.why for name, one in weighed.items() if one.verdict == verdict}
+        if names:
+            named = "; ".join(f"{name} ({why})" if why else name for name, why in names.items())
+            todo = "`sightword audit --verify STAGE` shows whether a stage gives the bytes of dvc.lock."
+            found.append(warning(f"{verdict}: {named}", todo))
     return found
 
 
@@ -164,6 +156,8 @@ def _of_status(
                 yield "command: differs from the one in dvc.lock" if change == "changed command" else change
             continue
         for path, state in (change.get("changed deps") or {}).items():
+            if Path(path).name == LEDGER:
+                continue  # it grows by each scoring, and is empty in a clone
             made, data = lock.made(path), path.startswith("data/")
             if isinstance(state, Mapping):
                 yield from _of_params(path, state, entry.params.get(path, {}), params.get(path, {}))

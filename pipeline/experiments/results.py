@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import systems
-from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Evidence, Records, in_words
 from pipeline.lineage.lock import Lock, is_code, within
 from pipeline.lineage.locks import lock_of
@@ -60,7 +59,7 @@ class Experiment:
     foreign: dict[str, str]
     """Metrics files that other parameters made, or that disagree with the records of runs, each with the reason."""
     noted: dict[str, str]
-    """Stages before those of metrics files that gave other bytes in other runs, as on another kind of machine."""
+    """Stages that gave other bytes in other runs, as on another kind of machine, each with the reason."""
 
 
 class Listing(NamedTuple):
@@ -88,7 +87,7 @@ def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -
     DVC lists the metrics of ``dvc.yaml`` only; the other metrics files are read from git, if ``project`` is in a
     repository with the commits of the experiments. The folders ``facts`` have the facts of runs.
     """
-    records = Records(Cache(project), facts, project) if project else None
+    records = Records(facts, project) if project else None
     with contextlib.ExitStack() as stack:
         repository = None
         with contextlib.suppress(LineageError):
@@ -165,8 +164,8 @@ def foreign(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return metrics files whose stages, or the stages before those, did not run with these parameters; and notes.
 
-    Each has the reason. A run of other code with the same outputs is no reason: it has the same parameters. Nor is
-    another output of a stage before the metrics' own, which another kind of machine computes: that is a note.
+    Each has the reason. A run of other code with the same outputs is no reason: it has the same parameters. Nor is an
+    output that was not repeated on this kind of machine: that is a note.
     """
     found: dict[str, str] = {}
     notes: dict[str, str] = {}
@@ -179,13 +178,11 @@ def foreign(
                     why = f"its metrics are not of its parameters: {key} is {now!r}, in dvc.lock {then!r}"
                     found.setdefault(path, why)
             one = records.weigh(entry) if records else Evidence("never seen to run")
-            if one.doubted:
-                own = entry is maker and one.verdict == "contradicted"
-                why = f"does not agree with the records of runs: {in_words(one.verdict, one.why)}"
-                if own or not all(map(is_code, one.differing)):
-                    found.setdefault(path, f"{entry.name} {why}")
-                elif one.verdict == "contradicted":
-                    notes[entry.name] = why
+            said = in_words(one.verdict, one.why)
+            if one.verdict == "contradicted" or (one.doubted and not all(map(is_code, one.differing))):
+                found.setdefault(path, f"{entry.name} does not agree with the records of runs: {said}")
+            elif one.verdict == "not repeated on this kind of machine":
+                notes[entry.name] = said
     return found, notes
 
 

@@ -19,8 +19,7 @@ class Cache:
 
     def __init__(self, project: Path | None) -> None:
         # Nothing can lie below the null device.
-        whole = _configured(project) if project else Path(os.devnull)
-        self.folder, self.runs = whole / "files" / "md5", whole / "runs"
+        self.folder = (_configured(project) if project else Path(os.devnull)) / "files" / "md5"
         self._listings: dict[str, dict[str, str]] = {}
 
     def file(self, md5: str) -> Path | None:

@@ -45,7 +45,7 @@ def sections(project: Path, encoder: str, facts: Sequence[Path] = ()) -> tuple[s
             records of runs disagree with its entry, or with that of a stage with scores.
     """
     lock = lock_here(project)
-    records = Records(Cache(project), facts, project)
+    records = Records(facts, project)
     maker = lock.producer(encoder)
     if maker is None:
         raise LineageError("no stage wrote it", where=encoder)

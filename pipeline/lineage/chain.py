@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import code_lists, metric_keys
-from pipeline.lineage.evidence import FETCH, SAVED, Evidence, Records, Verdict
+from pipeline.lineage.evidence import Evidence, Records
 from pipeline.lineage.history import SHALLOW
 from pipeline.lineage.known_facts import STORED
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, within
@@ -19,7 +19,7 @@ from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.scorings import Tally, tallies
 from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
 from pipeline.lineage.workspace import State, Workspace
-from pipeline.pipelines import LOCK, LOCKS, Pipeline, folder_of
+from pipeline.pipelines import LEDGER, LOCK, LOCKS, Pipeline, folder_of
 from sightword.errors import LineageError
 from sightword.features.networks.files import network_sha256
 from sightword.messages import did_you_mean
@@ -64,10 +64,21 @@ class Link:
     """The network that made a feature file."""
     commit: Commit | None = None
     """The first one with this state, where there is one."""
+    edited: bool = False
+    """Whether the file that is traced is known to differ from the one that the stage wrote."""
+
+    @property
+    def status(self) -> str:
+        """The worst of verdict and comparison in a word or two; ``ok`` where a run was seen, and all is as it was."""
+        if self.edited or self.evidence.doubted:
+            return "edited" if self.edited else self.evidence.verdict
+        if self.evidence.verdict == "not repeated on this kind of machine" and self.state != "changed since":
+            return "not repeated"
+        return "not seen" if self.state == "ok" and self.evidence.verdict == "never seen to run" else self.state
 
     @property
     def state(self) -> State:
-        """The worst state of its parts, parameters and command."""
+        """The worst state of its parts, parameters and command, beside the workspace."""
         own: list[State] = ["changed since"] if self.changed_params or self.reasons else []
         own += ["not known"] if self.unread else []
         return _worst([*own, *(part.state for part in (*self.deps, *self.outs))])
@@ -82,10 +93,10 @@ class Audit:
     """The stage that made it first, raw data last."""
     value: Any = None
     """Of a key in a metrics file."""
-    edited: bool = False
-    """Whether the file is known to differ from the one that its stage wrote."""
     revision: Commit | None = None
     """The commit of the lock; None for the workspace's own."""
+    checked_out: bool = True
+    """Whether the lock is that of the workspace or of the commit that is checked out."""
     unknown: list[str] = field(default_factory=list)
     """Gaps, with their reasons."""
     scorings: list[Tally] = field(default_factory=list)
@@ -96,13 +107,20 @@ class Audit:
         """The worst state of its stages."""
         return _worst([link.state for link in self.links])
 
-    def stages(self, verdict: Verdict) -> list[str]:
-        """Return the stages whose entries have a verdict by the records of runs."""
-        return [link.entry.name for link in self.links if link.evidence.verdict == verdict]
+    @property
+    def edited(self) -> bool:
+        """Whether the file that is traced was edited."""
+        return any(link.edited for link in self.links)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the chain did not make what lies here: something was edited, contradicted, or changed since."""
+        changed = self.checked_out and self.state == "changed since"
+        return changed or any(link.edited or link.evidence.doubted for link in self.links)
 
 
 def _worst(states: Sequence[State]) -> State:
-    order: tuple[State, ...] = ("changed since", "missing", "not known")
+    order: tuple[State, ...] = ("changed since", "missing", "not checked out", "not known")
     return next((state for state in order if state in states), "ok")
 
 
@@ -155,10 +173,12 @@ def audit(
             assert then.commit is not None
             unknown.append(f"{what} is not in the present lock: what follows is of {then.commit.name}")
         entries = then.lock.chain(subject.stage.name) if subject.stage else []
-        records = Records(here.cache, facts, project)
+        records = Records(facts, project)
         links = [_link(entry, then.lock, here, records, repository) for entry in entries]
         found = Audit(subject, links, revision=then.commit, unknown=unknown)
         if repository is not None:
+            head = repository.head()
+            found.checked_out = then.commit is None or (head is not None and head.sha == then.commit.sha)
             _find_commits(found, repository, then.commit)
         _evaluate(found, here, then)
         _add_unknown(found, here, repository)
@@ -168,8 +188,8 @@ def audit(
 
 
 def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repository: Repository | None) -> Link:
-    deps = [_with_files(_traced(dep, lock, here), here, repository) for dep in entry.deps]
-    outs = [_traced(out, lock, here) for out in entry.outs]
+    deps = [_with_files(_traced(dep, lock, here, records), here, repository) for dep in entry.deps]
+    outs = [_traced(out, lock, here, records) for out in entry.outs]
     run, weighed = records.facts.of(entry), records.weigh(entry)
     link = Link(entry, deps, outs, here.changed_params(entry), here.unread(entry), run, weighed)
     now = here.commands.get(entry.name)
@@ -192,8 +212,14 @@ def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repositor
     return link
 
 
-def _traced(artefact: Artefact, lock: Lock, here: Workspace) -> Traced:
+def _traced(artefact: Artefact, lock: Lock, here: Workspace, records: Records) -> Traced:
     path, state, maker = artefact.path, here.state(artefact), lock.producer(artefact.path)
+    if Path(path).name == LEDGER and state == "changed since":
+        state = "ok"  # it grows by each scoring, and no number depends on it
+    if maker and state == "changed since":
+        out = next(out.path for out in maker.outs if within(path, out.path))
+        if (found := here.hashed(out)) and records.facts.wrote(maker.name, out, found.md5):
+            state = "not checked out"
     kind = "output" if lock.made(path) else "code" if is_code(path) else "data"
     files = here.files(path) if kind == "code" and state == "ok" else None
     differing = here.cache.differing(artefact, here.files(path)) if state == "changed since" else None
@@ -269,7 +295,8 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
     if key and not path.endswith(".json"):
         raise LineageError("is not a JSON file: it has no keys", where=path)
     text = then.read(path)
-    found.edited = text is not None and maker is not None and here.cache.edited(text, maker, path)
+    if found.links:
+        found.links[0].edited = text is not None and maker is not None and here.cache.edited(text, maker, path)
     if not key:
         return
     where = f"{path} in {then.commit.name}" if then.commit else path
@@ -290,15 +317,14 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
     locks = dict.fromkeys(Pipeline(Path(), folder_of(name)).lock for name in homeless)
     gaps = {
         "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing if here.project else [],
+        "{} (what lies here is of another run; `dvc checkout` brings that of the lock)":
+            [part.path for link in links for part in link.outs if part.state == "not checked out"],
         "{} is not here or cannot be read: what the stages have from it was not compared":
             dict.fromkeys(file for link in links for file in link.unread),
         "machine, versions and duration of {}: no facts of these runs are here":
             [link.entry.name for link in links if link.run is None],
-        f"whether {{}} ever ran as {LOCK} says: no record of such a run is here ({FETCH})":
-            [link.entry.name for link in links if link.evidence.verdict == "never seen to run"
-             and not link.evidence.against],
-        f"whether {{}} ran as {LOCK} says: no facts of such a run are here, only DVC's run-cache, and {SAVED}":
-            found.stages("saved by DVC"),
+        f"whether {{}} ever ran as {LOCK} says: no facts of such a run are here (`sightword audit --verify` shows it)":
+            [link.entry.name for link in links if link.evidence.verdict == "never seen to run"],
         f"no commit has this state of {{}}: commit {' and '.join(locks)}": homeless,
     }  # fmt: skip
     if here.project is None:

@@ -73,8 +73,6 @@ class Difference:
     """Metrics files that are not what their stage wrote, as ``FILE in REVISION``."""
     doubts: list[str]
     """Entries that disagree with the records of runs, with the reason."""
-    contradicted: bool
-    """Whether a record contradicts one."""
 
 
 def difference(
@@ -101,7 +99,7 @@ def difference(
         names = dict.fromkeys([*chains[0], *chains[1]])
         pairs = [(name, chains[0].get(name), chains[1].get(name)) for name in names]
         cache = Cache(project)
-        records = Records(cache, facts, project)
+        records = Records(facts, project)
         stages = [_stage(*pair, both, repository, records) for pair in pairs if pair[1] != pair[2]]
         weighed = _doubted(dict(zip((first, second), chains, strict=True)), records)
         metrics = sorted({
@@ -118,8 +116,7 @@ def difference(
     doubts = [f"{name} in {side}: {in_words(one.verdict, one.why)}" for (name, side), one in weighed.items()]
     because = _because(stages, {name for name, _ in weighed})
     because += [*doubts, *(f"{one} was edited: it is not what its stage wrote" for one in edited)]
-    contradicted = any(one.verdict == "contradicted" for one in weighed.values())
-    return Difference(first, second, values, stages, because, edited, doubts, contradicted)
+    return Difference(first, second, values, stages, because, edited, doubts)
 
 
 def _doubted(chains: Mapping[str, Mapping[str, Entry]], records: Records) -> dict[tuple[str, str], Evidence]:

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import code_lists, documents
+from pipeline.lineage.facts_schema import SCHEMA, facts_name
 from pipeline.lineage.hashing import Ignored, hash_path, measure, stamp
-from pipeline.lineage.known_facts import RUNS, SCHEMA, SCORINGS, facts_name
+from pipeline.lineage.known_facts import RUNS, SCORINGS
 from pipeline.lineage.lock import entry_key, hashes, is_code, tracked_hashes, within
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import git

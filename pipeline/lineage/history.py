@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.lineage import code_lists, metric_keys
 from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import Records
+from pipeline.lineage.evidence import PROOFS, Records
 from pipeline.lineage.lock import Entry, Lock, changes, is_code
 from pipeline.lineage.locks import Snapshot, lock_of
 from pipeline.lineage.repository import Commit, Repository
@@ -32,8 +32,8 @@ class Point:
     """Whether the file is not the one that its stage wrote, by ``dvc.lock``."""
     contradicted: list[str] = field(default_factory=list)
     """The stages of the chain whose entries a record of a run contradicts."""
-    unseen: list[str] = field(default_factory=list)
-    """Those that were never seen to run, while their outputs are of a run with other inputs."""
+    foreign: list[str] = field(default_factory=list)
+    """Those whose outputs are of a run with other inputs."""
     changed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """Parameters of the chain by full name: before and now. Before is the commit before; for an experiment, where it
     began."""
@@ -101,7 +101,7 @@ class _States:
     def __init__(self, path: str, key: str, project: Path, repository: Repository, facts: Sequence[Path]) -> None:
         self._path, self._key, self._project, self._repository = path, key, project, repository
         self._cache = Cache(project)
-        self._records = Records(self._cache, facts, project)
+        self._records = Records(facts, project)
         self._found: dict[str, tuple[Point, _Chain]] = {}
         self.keys: list[str] = []
         """Of the last file that lacks the key."""
@@ -114,12 +114,11 @@ class _States:
             chain = {entry.name: entry for entry in lock.chain(maker.name)} if maker else {}
             weighed = {name: self._records.weigh(one) for name, one in chain.items()}
             doubted = {name: one.verdict for name, one in weighed.items() if one.doubted}
-            contradicted, unseen = (
-                [name for name, verdict in doubted.items() if verdict == wanted]
-                for wanted in ("contradicted", "never seen to run")
+            contradicted, foreign = (
+                [name for name, verdict in doubted.items() if verdict == wanted] for wanted in PROOFS
             )
             edited = here.edited(self._path, self._cache)
-            point = Point(commit, self._value(here), edited, contradicted, unseen)
+            point = Point(commit, self._value(here), edited, contradicted, foreign)
             self._found[commit.sha] = point, chain
         return self._found[commit.sha]
 

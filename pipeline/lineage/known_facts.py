@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage.lock import Artefact, Entry, entry_key, hashes, outs_key
+from pipeline.lineage import facts_schema
+from pipeline.lineage.facts_schema import SCHEMA
+from pipeline.lineage.lock import Artefact, Entry
 from pipeline.pipelines import stage_of
 from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Scoring
@@ -20,7 +22,8 @@ log = logging.getLogger(__name__)
 
 RUNS = "runs"
 """The folder, in a project and in a store."""
-SCHEMA = 4
+VERSIONS = ("numpy", "torch")
+"""The packages that compute."""
 SCORINGS = "scorings"
 """The entries of the ledger that a run made; empty where it scored no test split, absent where its stage never does."""
 
@@ -36,15 +39,19 @@ class KnownFacts:
 
     def of(self, entry: Entry) -> dict[str, Any] | None:
         """Return the facts of the run that made an entry, from the first folder that has them; None without any."""
-        _, found = self._files.get(facts_name(entry.key, hashes(entry.outs)), (None, None))
-        return found
+        runs = (facts for _, facts in self._of_stage.get(entry.name, ()) if facts["entry"] == entry.key)
+        found = next((facts for facts in runs if facts["outs"] == outs_as_told(entry, facts)), None)
+        return found or self._of_entry.get(facts_schema.whole_key(entry))
 
     def like(self, entry: Entry) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Yield the files and facts of a stage's runs with all inputs or with one of the outputs of an entry."""
-        outs = hashes(entry.outs).items()
         for path, facts in self._of_stage.get(entry.name, ()):
-            if facts["entry"] == entry.key or facts["outs"].items() & outs:
+            if facts["entry"] == entry.key or facts["outs"].items() & outs_as_told(entry, facts).items():
                 yield path, facts
+
+    def wrote(self, stage: str, path: str, md5: str) -> bool:
+        """Return whether a run of a stage wrote an output with a hash."""
+        return any(facts["outs"].get(path) == md5 for _, facts in self._of_stage.get(stage, ()))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (facts for _, facts in self._files.values())
@@ -63,8 +70,14 @@ class KnownFacts:
         """The files and facts of each stage's runs."""
         found: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         for path, facts in self._files.values():
-            found.setdefault(facts["stage"], []).append((path, facts))
+            if "ran" in facts:
+                found.setdefault(facts["stage"], []).append((path, facts))
         return found
+
+    @functools.cached_property
+    def _of_entry(self) -> dict[str, dict[str, Any]]:
+        """The facts that know no inputs, by the hash of their whole entry."""
+        return {facts["entry"]: facts for _, facts in self._files.values() if "ran" not in facts}
 
     @functools.cached_property
     def _files(self) -> dict[str, tuple[Path, dict[str, Any]]]:
@@ -101,28 +114,20 @@ def _read(path: Path) -> tuple[dict[str, Any] | None, str]:
         return None, f"cannot be read ({type(error).__name__})"
     if not isinstance(found, dict) or str(found.get("entry")) != path.name.partition(".")[0]:
         return None, "holds facts of another run"
-    if found.get("schema") != SCHEMA:
-        return None, "written by another version of Sightword, so not used as facts of runs"
-    return (found, "") if _is_whole(found, path.name) else (None, "edited, so not used as facts of runs")
+    schema = found.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        reads = f"schema {schema}, this version reads 1 to {SCHEMA}"
+        return None, f"written by a newer version of Sightword ({reads}), so not used: update Sightword"
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
+        facts = facts_schema.current(found, path.name)
+        if facts and isinstance(facts["host"], str) and isinstance(facts["started"], str):
+            return facts, ""
+    return None, "edited, so not used as facts of runs"
 
 
 def facts_folders(project: Path) -> list[Path]:
     """Return the folders with the facts of runs: in the project, and in the store that a lab shares."""
     return [project / RUNS, current().local_store / RUNS]
-
-
-def _is_whole(facts: Mapping[str, Any], name: str) -> bool:
-    """Return whether a file has the name of the inputs and outputs in it."""
-    try:
-        told = isinstance(facts["host"], str) and isinstance(facts["started"], str)
-        return told and facts_name(entry_key(facts["stage"], **facts["ran"]), facts["outs"]) == name
-    except (KeyError, TypeError, AttributeError):
-        return False
-
-
-def facts_name(key: str, outs: Mapping[str, str]) -> str:
-    """Return the name of the file with the facts of a run, by the key of its inputs and its outputs."""
-    return f"{key}.{outs_key(outs)}.json"
 
 
 def entry_of(facts: Mapping[str, Any]) -> Entry:
@@ -131,6 +136,12 @@ def entry_of(facts: Mapping[str, Any]) -> Entry:
     deps, outs = (tuple(Artefact(path, md5, None, None) for path, md5 in one.items())
                   for one in (ran["deps"], facts["outs"]))  # fmt: skip
     return Entry(facts["stage"], ran["command"], ran["params"], deps, outs)
+
+
+def outs_as_told(entry: Entry, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the hashes of the outputs of an entry by path; the sizes, where older facts have no hashes."""
+    sized = {path for path, told in facts["outs"].items() if told.endswith(facts_schema.SIZE)}
+    return {out.path: facts_schema.size(out.size, out.files) if out.path in sized else out.md5 for out in entry.outs}
 
 
 def started(facts: Mapping[str, Any]) -> str:

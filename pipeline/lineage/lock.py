@@ -225,7 +225,7 @@ def _entries(part: str, pipeline: str) -> tuple[Entry, ...]:
 
 
 def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
-    """Return the entry of a stage from the values in a lock file or in DVC's run-cache.
+    """Return the entry of a stage from the values in a lock file.
 
     Raises KeyError, TypeError or AttributeError for values that DVC did not write.
     """

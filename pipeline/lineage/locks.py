@@ -51,7 +51,7 @@ def snapshot(name: str, project: Path, repository: Repository) -> Snapshot:
     if name in ("", WORKSPACE):
         return Snapshot(project, lock_here(project))
     commit = repository.commit(name)
-    return Snapshot(project, lock_at(repository, commit), commit, repository)
+    return Snapshot(project, lock_at(repository, commit, name), commit, repository)
 
 
 def lock_here(project: Path) -> Lock:
@@ -68,11 +68,11 @@ def lock_here(project: Path) -> Lock:
     return _joined({path: read_text(project / path) for path in paths})
 
 
-def lock_at(repository: Repository, commit: Commit) -> Lock:
-    """Return the locks of a commit, with the errors of :func:`lock_here`."""
+def lock_at(repository: Repository, commit: Commit, name: str) -> Lock:
+    """Return the locks of a commit, which the user called ``name``, with the errors of :func:`lock_here`."""
     texts = _texts(repository, commit)
     if not texts:
-        raise LineageError(f"has no {LOCK}", where=commit.name)
+        raise LineageError("nothing has run at this commit (`dvc repro`, then commit)", where=name)
     return _joined(texts, of=f" of {commit.name}")
 
 

@@ -36,6 +36,10 @@ _MACROS = "pipeline.lineage/page.html"
 _FOOTER = (
     'A hash shows its first 12 digits; a click shows the rest. Everything as text: <code class="command">{}</code>'
 )
+_PROOF = (
+    "<code>sightword audit --verify {}</code> runs the stage again in a copy and compares all bytes: the only proof. "
+    "All else on this page finds mistakes, and no forger."
+)
 Place = tuple[float, float]
 """A column from 0 and a row, which may be a half; or pixels from the left and from the top."""
 
@@ -58,6 +62,7 @@ def write_page(path: Path, audit: Mapping[str, Any]) -> None:
     page = html.render(
         f"How {what} was made",
         [
+            html.Section("proof", "Proof", [html.text(_PROOF, stages[0]["name"])]) if stages else None,
             html.Section("scored", "Scored", [html.lines([": ".join(one) for one in scored])]) if scored else None,
             html.Section("not-known", "Not known", [html.lines(audit["not_known"])]) if audit["not_known"] else None,
             _machine(first) if first else None,
@@ -93,7 +98,7 @@ def _stage(stage: Mapping[str, Any], first: Mapping[str, Any] | None) -> html.Se
     known, run, record = sheet(stage, machine_line(first) if first else ""), stage["run"], stage["record"]
     blocks = [(title, list(rows)) for title, rows in itertools.groupby(known, lambda line: line.title)]
     facts = [
-        (title, rows) for title, rows in blocks if title not in TABLES and (title != "record" or record["against"])
+        (title, rows) for title, rows in blocks if title not in TABLES and (title != "record" or record["doubted"])
     ]
     parts: html.Parts = [html.part("facts", facts, template=_MACROS)]
     for title, rows in blocks:
@@ -108,9 +113,9 @@ def _stage(stage: Mapping[str, Any], first: Mapping[str, Any] | None) -> html.Se
         every = {name: run["packages"].get(name, "none") for name in {**first["packages"], **run["packages"]}}
         other = {name: one for name, one in every.items() if first["packages"].get(name, "none") != one}
         parts.append(_packages(other, " of another version"))
-    if not record["against"]:
+    if not record["doubted"]:
         parts.append(html.fold("Record of the run", html.text("{}", record_line(record)), style="part"))
-    head = html.markup("{} {}", stage["name"], _state(stage["state"]))
+    head = html.markup("{} {}", stage["name"], _state(stage["status"]))
     return html.Section(stage["name"], head, parts, menu=stage["name"])
 
 
@@ -130,7 +135,7 @@ def _state(words: str) -> Markup:
 
 def _graph(stages: Sequence[Mapping[str, Any]], *, down: bool) -> dict[str, Any]:
     """Return the boxes and lines of the graph in pixels, from left to right, or ``down`` a narrow screen."""
-    states = {stage["name"]: stage["state"] for stage in stages}
+    states = {stage["name"]: stage["status"] for stage in stages}
     laid = lay_out({stage["name"]: [dep["stage"] for dep in stage["deps"] if "stage" in dep] for stage in stages[::-1]})
     wide, high = (laid.rows, laid.columns) if down else (laid.columns, laid.rows)
     step, row = (WIDTH + GAP, HEIGHT + DROP) if down else (COLUMN, ROW)

@@ -51,7 +51,7 @@ def sheet(stage: Mapping[str, Any], machine: str = "") -> Iterator[Line]:
     yield Line("run", (run_line(run) if run else "not known",))
     if run and (line := machine_line(run)) != machine:
         yield Line("machine", (line,))
-    yield Line("record", (record_line(record),), record["verdict"] if record["against"] else "")
+    yield Line("record", (record_line(record),), record["verdict"] if record["doubted"] else "")
     for name, value in stage["weights"].items():
         yield Line("weights", (f"{name} {value}",))
     for reason in stage["reasons"]:
@@ -126,6 +126,7 @@ def _link(link: Link) -> dict[str, Any]:
     entry, evidence = link.entry, link.evidence
     return {
         "name": entry.name,
+        "status": link.status,
         "state": link.state,
         "command": entry.command,
         "params": entry.flat_params(),
@@ -137,7 +138,7 @@ def _link(link: Link) -> dict[str, Any]:
         "commit": _known(link.commit) if link.commit else None,
         "entry": entry.key,
         "run": link.run,
-        "record": {"verdict": evidence.verdict, "why": evidence.why or None, "against": evidence.against},
+        "record": {"verdict": evidence.verdict, "why": evidence.why or None, "doubted": evidence.doubted},
     }
 
 
@@ -164,11 +165,11 @@ def scoring_lines(scorings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]
     """Return the counts of an audit as stage and words; tasks of one stage with equal counts share a line."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     for one in scorings:
-        key = tuple(one[name] for name in ("stage", "split", "scorings", "encoders", "place", "dated"))
+        key = tuple(one[name] for name in ("stage", "split", "scorings", "encoders", "epochs", "place", "dated"))
         groups.setdefault(key, []).append(f"{one['of']} ({one['items']:,}, {one['rows'][:DIGITS]})")
     found = []
-    for (stage, split, times, encoders, place, dated), names in groups.items():
-        words = f"{split} of {and_more(names, SHOWN)}: {Count(times, encoders)}"
+    for (stage, split, *counts, place, dated), names in groups.items():
+        words = f"{split} of {and_more(names, SHOWN)}: {Count(*counts)}"
         words += f"; this scoring is number {place} of {dated} whose times are known" if place else ""
         found.append((stage, words))
     return found

@@ -133,7 +133,7 @@ class Repository:
         todo = "`git log` and `dvc exp show` have the names."
         if self.shallow:
             todo += " This clone is shallow: `git fetch --unshallow` brings the commits that are missing."
-        raise LineageError("is no commit, branch or experiment here", where=revision, todo=todo)
+        raise LineageError("no commit, branch or experiment has this name", where=revision, todo=todo)
 
     def commits(self, paths: Sequence[str], *, start: str = "HEAD", everywhere: bool = False) -> list[Commit]:
         """Return the commits up to ``start``, or everywhere, that changed one of some paths, newest first."""
@@ -141,6 +141,10 @@ class Repository:
             return []
         which = ["--branches", "--remotes", "--tags", start] if everywhere else [start]
         return self._log("--date-order", *which, "--", *paths)
+
+    def before(self, time: str) -> str | None:
+        """Return the sha of the newest commit up to HEAD that is not younger than a time."""
+        return self._run("rev-list", "-1", f"--before={time}", "HEAD").strip() or None
 
     def experiments(self) -> list[Commit]:
         """Return DVC's experiments, oldest first."""

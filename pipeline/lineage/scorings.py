@@ -116,6 +116,8 @@ class Tally:
     """The hash of the split."""
     scorings: int
     encoders: int
+    epochs: int
+    """The snapshots of single epochs that were scored too."""
     place: int | None
     """The place of the run's scoring among those whose times are known, from 1; None where its time is not known."""
     dated: int
@@ -147,9 +149,10 @@ def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts
         shown = [one for at, one in entered if at == address] if told is None else told
         for key in dict.fromkeys((one.split, one.of, one.items, one.rows) for one in shown):
             same = {known: when for known, when in entered.items() if (known[1].of, known[1].rows) == (key[1], key[3])}
-            dates = sorted(when for when in same.values() if when)
-            mine = [same.get((address, one), "") for one in own if (one.of, one.rows) == (key[1], key[3])]
+            encoders = {known: when for known, when in same.items() if known[1].stage != ledger.EPOCHS}
+            dates = sorted(filter(None, encoders.values()))
+            mine = [encoders.get((address, one), "") for one in own if (one.of, one.rows) == (key[1], key[3])]
             place = 1 + dates.index(mine[0]) if len(mine) == 1 and mine[0] else None
-            encoders = len({known.encoder for _, known in same})
-            found.append(Tally(address, *key, len(same), encoders, place, len(dates)))
+            counted = ledger.count([one for _, one in same], key[1], key[3])
+            found.append(Tally(address, *key, len(encoders), counted.encoders, counted.epochs, place, len(dates)))
     return found

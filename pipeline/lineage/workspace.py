@@ -15,7 +15,8 @@ from pipeline.pipelines import pipelines
 from sightword.errors import SightwordError
 from sightword.io.files import read_text
 
-State = Literal["ok", "changed since", "missing", "not known"]
+State = Literal["ok", "changed since", "missing", "not checked out", "not known"]
+"""``not checked out``: the output of another run that facts know lies here."""
 
 
 class Workspace:

@@ -16,7 +16,7 @@ from pipeline.lineage.cache import Cache
 from pipeline.lineage.evidence import Records
 from pipeline.lineage.facts import OUTS, listed, params_files, stage_paths
 from pipeline.lineage.hashing import hash_listing, md5_of_text
-from pipeline.lineage.known_facts import KnownFacts
+from pipeline.lineage.known_facts import VERSIONS, KnownFacts
 from pipeline.lineage.lock import Artefact, Entry, is_code, within
 from pipeline.lineage.locks import Snapshot
 from pipeline.lineage.repository import Repository, git
@@ -29,8 +29,6 @@ from sightword.messages import and_more
 
 PUSH = "`git push`, then add the row."
 COMMIT = "Commit it, run the pipeline again, and add the row then."
-PACKAGES = ("numpy", "torch")
-"""The packages that compute."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class FinishedRun:
         """Check that the present parameters, and one run of each stage, made the metrics; LineageError otherwise."""
         cache, lock = Cache(self.then.project), self.then.lock
         params = {file: {"data": self.values(file)} for entry in self.chain for file in entry.params}
-        records = Records(cache, facts, self.then.project)
+        records = Records(facts, self.then.project)
         wrong, _ = foreign(self.metrics(), params, lock, records)
         again = f"Run it again: `{self.pipeline.command}`."
         if wrong:
@@ -149,12 +147,6 @@ class FinishedRun:
                 if maker and cache.wrote(maker, dep.path) not in (None, dep.md5):
                     what = f"was made again by {maker.name} since {entry.name} read it"
                     raise LineageError(what, where=dep.path, todo=again)
-        for entry in self.chain:
-            one = records.weigh(entry)
-            if one.verdict == "saved by DVC" and one.against and not one.differing:
-                what = f"{entry.name}: nobody saw a run with these outputs: {one.why}"
-                todo = f"`dvc repro --force --single-item {entry.name}`, then `{self.pipeline.command}`."
-                raise LineageError(what, where=Pipeline(self.then.project, folder_of(entry.name)).lock, todo=todo)
 
     def check_stages(self, repository: Repository, public: str) -> None:
         """Check that the stages have the commands, inputs, parameters and outputs of a commit; LineageError otherwise.
@@ -203,7 +195,7 @@ def machine_of(facts: Mapping[str, Any]) -> str:
 
 def packages_of(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the versions on which the last bits of a number depend."""
-    return tuple((name, facts["packages"].get(name, "none")) for name in PACKAGES)
+    return tuple((name, facts["packages"].get(name, "none")) for name in VERSIONS)
 
 
 def public_commit(project: Path, head: str) -> str:

@@ -32,6 +32,8 @@ DIGITS = 16
 """The hexadecimal digits of a hash that are kept."""
 MOST = 30
 """Names of tasks in a line."""
+EPOCHS = "epochs"
+"""The stage that scores the snapshot of each kept epoch. Nothing is chosen by these scores, so they count apart."""
 OPEN = ("train", "dev")
 """The splits whose scores may choose, and are not counted."""
 
@@ -77,12 +79,24 @@ class Count:
     """How often a split was scored."""
 
     scorings: int
+    """Of encoders."""
     encoders: int
     """The number of different encoders."""
+    epochs: int = 0
+    """The number of different snapshots of single epochs that were scored too."""
 
     def __str__(self) -> str:
-        times = {1: "once", 2: "twice"}.get(self.scorings, f"{self.scorings:,} times")
-        return f"scored {times} so far, with {plural(f'{self.encoders:,}', 'encoder')}"
+        times = {1: " once", 2: " twice"}.get(self.scorings, f" {self.scorings:,} times")
+        return f"scored{times if self.scorings else ''} so far, with {self.of}"
+
+    @property
+    def of(self) -> str:
+        """What was scored, in words."""
+        encoders = plural(f"{self.encoders:,}", "encoder")
+        if not self.epochs:
+            return encoders
+        snapshots = f"{plural(f'{self.epochs:,}', 'snapshot')} of single epochs"
+        return f"{encoders} and {snapshots}" if self.encoders else snapshots
 
 
 def digest(rows: Iterable[Sequence[object]]) -> str:
@@ -175,8 +189,10 @@ def text(scorings: Iterable[Scoring]) -> str:
 
 def count(scorings: Iterable[Scoring], of: str, rows: str) -> Count:
     """Count the scorings of one split, which is known by what it is of and by its hash."""
-    own = [one for one in scorings if (one.of, one.rows) == (of, rows)]
-    return Count(len(own), len({one.encoder for one in own}))
+    every = [one for one in scorings if (one.of, one.rows) == (of, rows)]
+    own = [one for one in every if one.stage != EPOCHS]
+    snapshots = {one.encoder for one in every if one.stage == EPOCHS}
+    return Count(len(own), len({one.encoder for one in own}), len(snapshots))
 
 
 def count_of(entered: Sequence[Scoring], known: Iterable[Scoring]) -> str:
@@ -203,12 +219,11 @@ def of_encoder(scorings: Sequence[Scoring], encoder: str) -> dict[tuple[str, str
 
 def in_words(counts: Mapping[tuple[str, str], Count]) -> str:
     """Return the numbers of encoders in words, by split and by what it is of; equal numbers stand together."""
-    groups: dict[tuple[str, int], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for (split, of), one in counts.items():
-        groups.setdefault((split, one.encoders), []).append(of)
+        groups.setdefault((split, one.of), []).append(of)
     return "; ".join(
-        f"the {split} part of {and_more(names, MOST)} with {plural(f'{encoders:,}', 'encoder')}"
-        for (split, encoders), names in groups.items()
+        f"the {split} part of {and_more(names, MOST)} with {scored}" for (split, scored), names in groups.items()
     )
 
 

@@ -206,13 +206,13 @@ def test_a_damaged_object_ends_it_and_leaves_the_page_of_before(project, capsys)
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere", "sightword: nowhere: is not a file or folder, and is no commit, branch or experiment here"),
+        ("nowhere", "sightword: nowhere: no commit, branch or experiment has this name. `git log` and"),
         ("--help-me", "unrecognized arguments"),
         ("", "does not exist"),
-        ("HEAD~9", "HEAD~9: is not a file or folder, and is no commit"),
-        ("HEAD~1..HEAD", "is no commit"),
-        ("^HEAD", "is no commit"),
-        ("HEAD:params.yaml", "is no commit"),
+        ("HEAD~9", "HEAD~9: no commit, branch or experiment has this name"),
+        ("HEAD~1..HEAD", "no commit, branch"),
+        ("^HEAD", "no commit, branch"),
+        ("HEAD:params.yaml", "no commit, branch"),
         ("stages", "stages: is a folder without results"),
     ],
 )
@@ -229,7 +229,7 @@ def test_the_command_ends_with_its_code(project):
     command = ["sightword", "compare", "good", "HEAD~9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=project.environment)
     assert done.returncode == 1
-    assert "HEAD~9: is not a file or folder, and is no commit" in done.stderr
+    assert "HEAD~9: no commit, branch or experiment has this name" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -239,7 +239,7 @@ def test_an_experiment_whose_name_another_has_is_told(project, capsys):
         project.do("git", "update-ref", f"refs/exps/{sha[:2]}/{sha[2:]}/twice", sha)
     assert main(["compare", "twice", "good"]) == 1
     err = capsys.readouterr().err
-    assert "twice: is not a file or folder, and several experiments have this name. Name a commit: " in err
+    assert "twice: several experiments have this name. Name a commit: " in err
     assert all(sha[:7] in err for sha in shas)
 
 
@@ -251,7 +251,16 @@ def test_a_commit_without_results_is_told(project, capsys):
     project.do("git", "commit", "-qm", "empty")
     project.do("git", "checkout", "-qf", "main")
     assert main(["compare", "empty", "good"]) == 1
-    assert "has no dvc.lock" in capsys.readouterr().err
+    assert capsys.readouterr().err == "sightword: empty: nothing has run at this commit (`dvc repro`, then commit)\n"
+
+
+def test_two_wrong_revisions_are_told_at_once_as_typed(project, capsys):
+    project.do("git", "rm", "-q", "dvc.lock")
+    project.commit("as before a run")
+    assert main(["compare", "HEAD", "narow"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "sightword: HEAD: nothing has run at this commit (`dvc repro`, then commit)"
+    assert second.startswith("narow: no commit, branch or experiment has this name. ")
 
 
 def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):

@@ -16,9 +16,9 @@ from sightword.features.networks.files import network_sha256
 KEY = "metrics/third.json:test.r10"
 
 
-def audited(project, *arguments, **options):
+def audited(project, *arguments, code=0, **options):
     done = project.audit(*arguments, "--json", **options)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return json.loads(done.stdout)
 
 
@@ -47,8 +47,8 @@ def test_a_key_is_followed_to_the_raw_data(ran):
     assert found["not_known"] == [
         "machine, versions and duration of third, second, first: no facts of these runs are here",
         (
-            "whether third, second, first ran as dvc.lock says: no facts of such a run are here, "
-            "only DVC's run-cache, and DVC saves a state without a run too (`dvc commit`)"
+            "whether third, second, first ever ran as dvc.lock says: no facts of such a run are here "
+            "(`sightword audit --verify` shows it)"
         ),
     ]
 
@@ -87,17 +87,17 @@ def test_a_hash_of_an_earlier_state_is_found_in_the_history(project):
 
 def test_each_change_in_the_workspace_is_seen_where_it_is(project):
     project.write("stages/second.py", (project.folder / "stages/second.py").read_text() + "# more\n")
-    found = audited(project, KEY)
+    found = audited(project, KEY, code=1)
     assert states(found) == {"third": "ok", "second": "changed since", "first": "ok"}
     (project.folder / "data/raw/in.txt").unlink()
-    assert states(audited(project, KEY))["first"] == "missing"
+    assert states(audited(project, KEY, code=1))["first"] == "missing"
     project.edit("params.yaml", "factor: 5", "factor: 6")
-    third = audited(project, KEY)["stages"][0]
+    third = audited(project, KEY, code=1)["stages"][0]
     assert (third["state"], third["changed_params"]) == ("changed since", {"third.factor": [5, 6]})
     project.edit("dvc.yaml", "python -m stages.first", "python -u -m stages.first")
-    assert "another command" in audited(project, KEY)["stages"][-1]["reasons"][0]
+    assert "another command" in audited(project, KEY, code=1)["stages"][-1]["reasons"][0]
     (project.folder / "data/first/same.txt").write_text("never")
-    out = audited(project, KEY)["stages"][-1]["outs"][0]
+    out = audited(project, KEY, code=1)["stages"][-1]["outs"][0]
     assert (out["state"], out["differing"]) == ("changed since", ["same.txt"])
 
 
@@ -111,7 +111,7 @@ def test_an_edited_file_of_a_network_is_seen_by_what_its_features_say(project):
     project.do("dvc", "repro", "-q")
     assert states(audited(project, KEY))["first"] == "ok"
     project.write("own_helper.py", "SIDE = 3\n")
-    first = audited(project, KEY)["stages"][-1]
+    first = audited(project, KEY, code=1)["stages"][-1]
     assert first["state"] == "changed since"
     (reason,) = first["reasons"]
     assert reason.startswith("the files of the network own_network:network, which DVC does not see, are others now")
@@ -121,7 +121,7 @@ def test_a_metric_edited_by_hand_is_no_longer_what_the_stage_wrote(project):
     text = (project.folder / "metrics/third.json").read_text()
     value = json.loads(text)["test"]["r10"]
     project.write("metrics/third.json", text.replace(str(value), "99.9"))
-    found = audited(project, KEY)
+    found = audited(project, KEY, code=1)
     assert found["value"] == 99.9
     assert states(found)["third"] == "changed since"
 
@@ -130,7 +130,7 @@ def test_stage_that_read_an_older_input_is_changed_since(project):
     """As when a stage was run alone, and what builds on it was not."""
     project.edit("params.yaml", "factor: 2", "factor: 4")
     project.do("dvc", "repro", "-q", "--single-item", "first")
-    found = audited(project, KEY)
+    found = audited(project, KEY, code=1)
     assert states(found) == {"third": "ok", "second": "changed since", "first": "ok"}
     assert found["stages"][1]["reasons"][0].startswith("it read data/first/out.txt")
 
@@ -259,10 +259,10 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["metrics/third.json:test.r01"], "Did you mean test.r10"),
         (["metrics/thrid.json"], "Did you mean metrics/third.json"),
         (["0123456789"], "has this hash"),
-        ([KEY, "--rev", "nowhere"], "is no commit, branch or experiment here"),
-        ([KEY, "--rev=--all"], "is no commit"),
-        ([KEY, "--rev=^HEAD"], "is no commit"),
-        ([KEY, "--rev=HEAD..HEAD"], "is no commit"),
+        ([KEY, "--rev", "nowhere"], "no commit, branch or experiment has this name"),
+        ([KEY, "--rev=--all"], "no commit, branch"),
+        ([KEY, "--rev=^HEAD"], "no commit, branch"),
+        ([KEY, "--rev=HEAD..HEAD"], "no commit, branch"),
         (["data/first/out.txt:x"], "is not a JSON file"),
         (["--history", "metrics/third.json"], "names no key"),
         (["--history", "metrics/third.json:test.r01"], "Did you mean test.r10"),
@@ -271,7 +271,7 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["--history", "my\nmetrics.json:test.r10"], "git ls-files metrics"),
         (["--history", "stages:test.r10"], "no commit or experiment has this key"),
         (["models/encoder/wieghts"], "Did you mean models/encoder/weights"),
-        (["--diff", "HEAD", "nowhere"], "is no commit"),
+        (["--diff", "HEAD", "nowhere"], "no commit, branch"),
         (["--verify", "secnd"], "Did you mean second"),
     ],
 )
@@ -321,7 +321,8 @@ def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
     assert text.count("<script") == 1  # the pages' own
     assert "http:" not in text
     assert "https:" not in text
-    assert text.count("<section aria-labelledby=") == 4  # three stages, and what is not known
+    assert text.count("<section aria-labelledby=") == 5  # the proof, three stages, and what is not known
+    assert re.search("<section aria-labelledby=[^>]*>.*?</h2>", text, re.DOTALL)[0].count("Proof") == 1
     across, down = text.split("<svg")[1:]
     assert across.count("<rect") == down.count("<rect") == 3
     ids = re.findall(r'\bid="([^"]*)"', text)
@@ -349,7 +350,7 @@ def test_the_text_names_commands_parameters_code_and_hashes(ran):
     for part in ("= 3.0", "python -m stages.second", "second.factor = 0.1", "stages/helper.py", "from first", "one.py"):
         assert part in text
     brief = ran.audit(KEY).stdout
-    assert len(brief.splitlines()) < 10
+    assert len(brief.splitlines()) < 11
 
 
 def test_without_full_numbers_are_rounded_and_what_has_changed_is_named(project):

@@ -71,6 +71,6 @@ def test_machine_and_versions_stand_once_and_again_where_a_stage_differs(tmp_pat
 def _stage(name, numpy):
     run = {"started": "2026-01-02T03:04:05+00:00", "host": "lab", "seconds": 1.5, "peak_memory_mb": 9, "threads": 2}
     run |= {"device": "cpu", "processor": "P", "python": "3.12.1", "packages": {"numpy": numpy, "scipy": "1.0"}}
-    record = {"verdict": "run recorded in", "why": "facts of a run", "against": False}
-    known = {"name": name, "state": "ok", "command": name, "commit": None, "run": run, "record": record}
+    record = {"verdict": "run recorded in", "why": "facts of a run", "doubted": False}
+    known = {"name": name, "state": "ok", "status": "ok", "command": name, "commit": None, "run": run, "record": record}
     return known | {"params": {}, "deps": [], "outs": [], "weights": {}, "changed_params": {}, "reasons": []}

@@ -11,9 +11,7 @@ KEY = "metrics/third.json:test.r10"
 
 
 def read(project, *arguments):
-    done = project.audit(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return project.audited(*arguments)
 
 
 @pytest.fixture

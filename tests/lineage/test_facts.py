@@ -228,15 +228,15 @@ def test_a_run_is_not_lost_because_its_facts_cannot_be_kept(project, here, caplo
     assert "the facts of this run are not kept" in caplog.text
 
 
-def test_facts_that_another_version_wrote_are_not_half_understood(project, tmp_path):
+def test_facts_of_a_newer_version_are_told_in_one_message(project, tmp_path):
     """As in a store that newer versions use too."""
     project.keep_facts("third", project.folder / "runs", schema=99)
-    project.keep_facts("second", project.folder / "runs", schema=2)
+    project.keep_facts("second", project.folder / "runs", schema=99)
     for what in (["third"], ["--verify", "third"], ["--history", "metrics/third.json:test.r10"]):
         done = project.audit(*what)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count("another version of Sightword") == 1
-        assert ".json and 1 more: written by another version" in done.stderr
+        assert done.stderr.count("newer version of Sightword") == 1
+        assert ".json and 1 more: written by a newer version of Sightword (schema 99, this version" in done.stderr
 
 
 def test_facts_of_another_run_under_this_name_are_not_believed(ran, tmp_path, caplog):

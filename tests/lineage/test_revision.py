@@ -28,7 +28,7 @@ def taken(project, folder, revision, wanted=WANTED):
     with Repository(project.folder) as repository:
         commit = repository.commit(revision)
         return take_out(
-            wanted, folder, lock=lock_at(repository, commit), commit=commit, cache=Cache(project.folder),
+            wanted, folder, lock=lock_at(repository, commit, revision), commit=commit, cache=Cache(project.folder),
             repository=repository,
         )  # fmt: skip
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from checkout import change
 
-from pipeline.lineage.known_facts import RUNS, SCHEMA, KnownFacts, facts_name
+from pipeline.lineage.facts_schema import SCHEMA, facts_name
+from pipeline.lineage.known_facts import RUNS, KnownFacts
 from pipeline.lineage.lock import entry_key
 from pipeline.lineage.records import scoring_lines
 from pipeline.lineage.scorings import Entering, recipe_hash, tallies
@@ -123,6 +124,16 @@ def test_run_that_scored_no_test_split_has_no_counts_of_the_runs_that_did(projec
     assert tallies({"retrieval": on_dev}, project, KnownFacts([project / RUNS])) == []
     without = {name: value for name, value in on_dev.items() if name != "scorings"}
     assert [one.scorings for one in tallies({"retrieval": without}, project, KnownFacts([]))] == [1]
+
+
+def test_snapshots_of_epochs_count_apart_from_encoders(project: Path) -> None:
+    epochs = [scoring(number, stage="epochs") for number in (1, 2, 3)]
+    runs = keep_facts(project / RUNS, "epochs", "2026-01-01T00:00:00+00:00", *epochs)
+    later = keep_facts(project / RUNS, "semantics", "2026-01-02T00:00:00+00:00", scoring(4, stage="semantics"))
+    found = tallies({"semantics": later, "epochs": runs}, project, KnownFacts([project / RUNS]))
+    assert [(one.scorings, one.encoders, one.epochs, one.place) for one in found] == [(1, 1, 3, 1), (1, 1, 3, None)]
+    (_, words), _ = scoring_lines([dataclasses.asdict(one) for one in found])
+    assert "scored once so far, with 1 encoder and 3 snapshots of single epochs; this scoring is number 1 of 1" in words
 
 
 def test_tallies_count_over_ledgers_and_facts_and_place_a_run_by_its_time(project: Path, tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ def test_row_keeps_the_scores_that_are_named_and_no_row_is_without_any(project):
 
 
 def test_run_without_facts_lacks_what_only_facts_say(project):
-    project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
     assert "no facts of the run" in project.add("toys/plain")
     (run,) = project.row("toys/plain")["runs"]
     assert run.keys() == {"seeds", "commit", "inputs", "outputs", "scores"}
@@ -192,7 +191,6 @@ def of_an_edited_recipe(project) -> None:
 
 
 def of_edited_metrics_saved_by_dvc(project) -> None:
-    project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
     project.edit("metrics/score.json", "9.0", "99.0")
     project.do("dvc", "commit", "-q", "-f")
 
@@ -202,7 +200,6 @@ def of_an_edited_model_saved_by_dvc(project) -> None:
     project.edit("dvc.yaml", "    plots:\n      - metrics/train.json: {cache: false}\n", "")
     project.commit("train has no metrics")
     project.do("dvc", "repro", "-q")
-    project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
     project.write("models/encoder/weight", "99")
     project.do("dvc", "commit", "-q", "-f", "train")
     project.do("dvc", "repro", "-q", "score")
@@ -232,8 +229,8 @@ def of_another_run(project) -> None:
         (of_a_dependency_left_out, "dvc.yaml: the stage score ran with another command, dependency"),
         (of_another_command, "dvc.yaml: the stage score ran with another command, dependency"),
         (of_an_edited_recipe, "recipes/plain.yaml: the recipe plain is not that of the commit"),
-        (of_edited_metrics_saved_by_dvc, "nobody saw a run with these outputs"),
-        (of_an_edited_model_saved_by_dvc, "train: nobody saw a run with these outputs"),
+        (of_edited_metrics_saved_by_dvc, "score does not agree with the records of runs: CONTRADICTED"),
+        (of_an_edited_model_saved_by_dvc, "train does not agree with the records of runs: CONTRADICTED"),
         (of_a_project_that_was_never_pushed, "is on a remote. `git push`"),
         (of_half_a_run, "models/encoder: was made again by train since score read it"),
         (of_another_run, "does not agree with the records of runs"),
