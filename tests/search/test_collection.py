@@ -175,7 +175,7 @@ def test_files_that_cannot_be_used_are_left_out_and_reported(world, folder, tmp_
     assert "picture cut.png left out: " in caplog.text
 
 
-def test_files_that_change_after_they_are_listed_are_read_as_they_are(world, folder, tmp_path, caplog):
+def test_files_that_change_after_the_listing_are_read_anew(world, folder, tmp_path, caplog):
     place = opened_for(world, folder, tmp_path / "store")
     shutil.copy(world.files / "scene-009.png", folder / "scene-003.png")
     (folder / "scene-004.png").unlink()
