@@ -55,11 +55,10 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(importlib.import_module(_MODULES[name]), name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{__name__}.{name} needs {error.name}, which is not installed. "
-            "Install the extra: pip install 'sightword[pipeline]'.",
-            name=error.name,
-        ) from error
+        from sightword.messages import install_extra
+
+        what = f"{__name__}.{name} needs {error.name}, which is not installed. {install_extra('pipeline')}"
+        raise ModuleNotFoundError(what, name=error.name) from error
 
 
 def __dir__() -> list[str]:

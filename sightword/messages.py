@@ -128,6 +128,12 @@ def counts(numbers: Mapping[str, int], *, before: str = "") -> str:
     return f"{before}{found}" if found else ""
 
 
+def install_extra(name: str) -> str:
+    """Return how to install the packages of an extra; Sightword itself is in no index of packages."""
+    of_wheel = f"pip install 'FILE.whl[{name}]' with its wheel"
+    return f"Install the extra {name}: pip install '.[{name}]' in a clone of Sightword, or {of_wheel}."
+
+
 def plural(count: object, one: str, many: str = "") -> str:
     """Return a number, or its text, with a noun: ``1 thread``, ``0.25 GPUs``, ``2 queries`` (``many``)."""
     return f"{count} {one if str(count) == '1' else many or f'{one}s'}"

@@ -13,6 +13,7 @@ __all__ = ["CHECKS", "SEED", "USED_WITH", "conflicts", "encoders"]
 SEED = "train.seed"
 _RECURRENT, _HASHED = ("train.cell", ("gru", "lstm")), ("train.cell", ("ngrams", "tfidf"))
 USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
+    "captions.draw_seed": ("captions.draw", ("hash",)),
     **{f"train.{name}": _RECURRENT for name in ("hidden", "bidirectional", "pooling", "mask_padding")},
     **{f"train.{name}": _HASHED for name in ("longest_ngram", "ngram_buckets")},
     "train.attention": ("train.pooling", ("attention",)),

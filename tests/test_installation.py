@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 import sightword
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.messages import install_extra
 
 
 def installed(extras: str) -> dict[str, metadata.Distribution]:
@@ -137,12 +138,8 @@ def test_command_without_its_extra_names_the_extra_in_one_line(core, encoder, tm
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pipeline.cli import main; sys.exit(main())"
     done = run(sys.executable, "-I", "-S", "-c", code, core, *argv, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    line = (
-        r"sightword: (the package \w+|onnx) is not installed\. Install the extra: pip install 'sightword\[(\w+)\]'\.?"
-    )
-    found = re.fullmatch(line, done.stderr.strip())
-    assert found, done.stderr
-    assert found[2] == extra
+    line = rf"sightword: (the package \w+|onnx) is not installed\. {re.escape(install_extra(extra))}\n"
+    assert re.fullmatch(line, done.stderr), done.stderr
 
 
 def test_missing_package_of_the_users_module_is_raised_as_it_is(tmp_path, monkeypatch):
@@ -176,7 +173,29 @@ def test_public_name_of_the_library_exists_with_a_docstring():
 def test_name_without_its_packages_names_the_extra(core, name):
     code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); import sightword; sightword.{name}"
     done = run(sys.executable, "-I", "-S", "-c", code, core)
-    assert re.search(rf"sightword\.{name} needs \w+, which .* pip install 'sightword\[pipeline\]'", done.stderr)
+    hint = re.escape(install_extra("pipeline"))
+    assert re.search(rf"sightword\.{name} needs \w+, which is not installed\. {hint}", done.stderr)
+
+
+def test_hint_names_a_clone_and_a_wheel_and_no_index(repository):
+    hint = install_extra("ray")
+    assert "pip install '.[ray]' in a clone" in hint
+    assert "pip install 'FILE.whl[ray]'" in hint
+    others = [
+        f"{path.relative_to(repository)}: {text}"
+        for pattern in ("sightword/**/*.py", "pipeline/**/*.py", "recipes/*.yaml", "docs/**/*.md", "*.md")
+        for path in repository.glob(pattern)
+        for text in re.findall(r"pip install '?\"?sightword\b", path.read_text())
+    ]
+    assert others == []
+
+
+def test_extra_of_each_hint_is_an_extra_of_the_package(repository):
+    known = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    paths = (path for room in ("sightword", "pipeline") for path in (repository / room).rglob("*.py"))
+    sources = "".join(path.read_text() for path in paths)
+    named = set(re.findall(r'(?:install_extra\(|, extra=|extra: str = |library\("\w+", )"(\w+)"(?!,)', sources))
+    assert {"pipeline", "search", "timm", "ray"} <= named <= set(known)
 
 
 def test_saved_encoder_names_the_class_for_sentence_transformers(encoder, tmp_path):

@@ -88,7 +88,7 @@ def test_a_wrong_parameter_leaves_models_numbers_and_lock_as_they_were(finished)
     for command in (experiment, ("env", "-C", "data", "dvc", "repro", "../dvc.yaml")):  # params.yaml stays as changed
         done = finished.run(*command, ok=False)
         assert done.returncode != 0
-        assert "train.hidden = -3: input should be greater than 0" in done.stderr + done.stdout
+        assert "train.hidden = -3: expected a whole number, above 0" in done.stderr + done.stdout
         assert "they are back" in done.stderr + done.stdout
         assert state() == before
     finished.run("git", "checkout", "-q", "params.yaml")

@@ -23,6 +23,7 @@ from small_run import shrink
 import sightword
 from sightword.encoder.pretrained import packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.messages import install_extra
 
 PROGRAM = """
 from sightword import SentenceEncoder, evaluate, extract, score
@@ -123,7 +124,7 @@ def test_wheel_in_a_clean_environment_encodes_and_runs_commands(wheel, tmp_path)
     assert run(command, "--version", env=clean).stdout == f"sightword {sightword.__version__}\n"
     refused = run(command, "params", cwd=tmp_path, env=clean)
     assert refused.returncode == 1
-    assert refused.stderr.endswith("Install the extra: pip install 'sightword[pipeline]'\n")
+    assert refused.stderr.endswith(f"{install_extra('pipeline')}\n")
     assert refused.stderr.count("\n") == 1
 
 

@@ -28,6 +28,7 @@ from pipeline.cli import (
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError
 from sightword.machine import give_home
+from sightword.messages import install_extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if not _raised_here(error):
             raise
-        extra = f"pip install 'sightword[{arguments.extra}]'"
-        print(f"sightword: the package {error.name} is not installed. Install the extra: {extra}", file=sys.stderr)
+        missing = f"the package {error.name} is not installed"
+        print(f"sightword: {missing}. {install_extra(arguments.extra)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader has closed the pipe (`sightword params | head`); nothing may be written at exit either.

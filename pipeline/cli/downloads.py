@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
 from sightword.machine import expanded
-from sightword.messages import plural, size
+from sightword.messages import and_more, plural, size
 
 if TYPE_CHECKING:
     from pipeline.downloads.fetching import Order, Outcome
@@ -75,7 +76,8 @@ def _fetch(arguments: argparse.Namespace) -> int:
     only_of_several = arguments.only and len(set(arguments.names)) > 1
     no_name = "fetch what? Give a NAME, or see them with --list"
     refuse(arguments, (not arguments.names, no_name), (only_of_several, "--only needs a single NAME"))
-    complete = [_fetch_set(arguments, *one) for one in _wanted(arguments)]
+    unreached: set[str] = set()
+    complete = [_fetch_set(arguments, *one, unreached) for one in _wanted(arguments)]
     return 0 if all(complete) else 1
 
 
@@ -91,10 +93,14 @@ def _wanted(arguments: argparse.Namespace) -> list[tuple[DataSet, list[Source]]]
     return [(find(WEIGHTS), _weights(names[1:]))]
 
 
-def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[Source]) -> bool:
-    """Fetch one data set and report; return whether all files are there in the end."""
+def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[Source], unreached: set[str]) -> bool:
+    """Fetch one data set and report; return whether all files are there in the end.
+
+    A missing network is told once: ``unreached`` has the hosts that other files were looked for in vain.
+    """
     from pipeline.downloads import fetching, pins
     from pipeline.downloads.preparation import tokenised_twice
+    from sightword.io.transfer import NoConnectionError
 
     if not sources:
         return True
@@ -102,24 +108,33 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
         checksums: Path | None = _raw(arguments) / pins.NAME
     except SetupError:  # weights outside a project
         checksums = None
-    order = _order(arguments, data_set, pins.read_pins(checksums) if checksums else {})
+    order = replace(_order(arguments, data_set, pins.read_pins(checksums) if checksums else {}), unreached=unreached)
     print(f"{data_set.name}: {data_set.what}\n  terms: {data_set.terms}\n  page: {data_set.page}")
     if arguments.dry_run:
         return not [source for source in sources if not _foresee(source, order)]
     failed, fresh, found = 0, False, {}
+    alike: list[str] = []
     for source in sources:
+        told = bool(unreached)
         try:
             outcome = fetching.fetch(source, order)
         except DownloadError as error:
+            failed += 1
+            if told and isinstance(error, NoConnectionError):
+                alike.append(source.file)
+                continue
             print(f"  {source.part}: failed", flush=True)
             print(f"sightword: {error}", file=sys.stderr)
-            failed += 1
             continue
         fresh |= outcome.state == "fetched"
         failed += outcome.state == "to ask for"
         print(*_outcome(source, order, outcome, pinning=arguments.pin), sep="\n", flush=True)
         if outcome.sha256:
             found[f"{data_set.name}/{source.file}"] = outcome.sha256
+    if alike:
+        what = f"{data_set.name}: no connection for {plural(len(alike), 'other file')} either: {and_more(alike, 9)}"
+        todo = f"Name a mirror (--mirror), or put them into {order.working} yourself; --dry-run has their addresses."
+        print(f"sightword: {what}. {todo}", file=sys.stderr)
     if arguments.pin:
         if checksums is None:
             todo = "Go to a project, or name --to."

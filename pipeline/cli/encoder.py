@@ -44,7 +44,7 @@ Write an encoder as ONNX, for programs without PyTorch.
 OUT becomes a folder with captions.onnx, images.onnx and export.json: the encoder of
 captions, the encoder of pictures' features, and a description of their inputs, such as
 the id of each character. ONNX Runtime runs both graphs once, and must give the
-embeddings of the encoder. Needs the extra: pip install 'sightword[export]'."""
+embeddings of the encoder. Needs the extra export."""
 
 EXPORT_FEATURES = """\
 Write features of pictures as Parquet, for pandas, polars, DuckDB and datasets.

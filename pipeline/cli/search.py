@@ -27,14 +27,15 @@ German), an address of one, or the folder of an encoder: of the first pipeline, 
 the space visual (models/grounded/cm-0). --collection searches a folder of photographs:
 features are computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses
 nothing that was computed. Without --collection the pictures of the project are
-searched. --serve shows the search in a browser on this machine alone, while pictures
-are still read.
+searched. --serve prints the address of a page to search with, for browsers on this
+machine alone, while pictures are still read.
 
-With QUERY, the command prints the best pictures with their scores; without QUERY, it
-reads sentences from standard input, one a line. --picture finds captions by a picture,
---like pictures by a picture. --max finds pictures of several things at once, and --min
-pictures of what several things have in common, by order-embeddings (Vendrov et al.
-2016); each thing is a sentence, a picture of the collection or a picture file.
+With QUERY, the command prints the best pictures with their scores, the cosine or minus
+the error of an order; without QUERY, it reads sentences from standard input, one a
+line. --picture finds captions by a picture, --like pictures by a picture. --max finds
+pictures of several things at once, and --min pictures of what several things have in
+common, by order-embeddings (Vendrov et al. 2016); each thing is a sentence, a picture
+of the collection or a picture file.
 
   sightword search flickr8k --collection ~/Pictures --serve
   sightword search flickr8k --collection ~/Pictures "a dog runs in the snow"

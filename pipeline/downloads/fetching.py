@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
 from sightword.io.files import sha256_file, write_text
-from sightword.io.transfer import Patience, Resuming, UnreachableError, writing
+from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, writing
 from sightword.io.unpacking import unpack
 from sightword.messages import and_more
 
@@ -50,6 +50,8 @@ class Order:
     progress: bool = False
     """Draw bars on standard error."""
     patience: Patience = field(default_factory=Patience)
+    unreached: set[str] = field(default_factory=set)
+    """The beginnings of addresses, such as ``https://host``, to which there was no connection: not asked again."""
 
     @property
     def working(self) -> Path:
@@ -96,7 +98,8 @@ class _AnotherFileError(DownloadError):
 def fetch(source: Source, order: Order) -> Outcome:
     """Fetch a file, and put its wanted contents in place.
 
-    DownloadError if no address gives the file, its hash or size is wrong, it is unsafe, or there is no room.
+    DownloadError if no address gives the file, its hash or size is wrong, it is unsafe, or there is no room;
+    NoConnectionError if there is no connection to any of its hosts.
     """
     with writing(order.working):
         order.working.mkdir(parents=True, exist_ok=True)
@@ -143,18 +146,31 @@ def _as_found(source: Source, order: Order) -> Outcome:
 def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | None:
     """Return the sha256 of the downloaded file and its address; None for one that must be asked for, at no mirror."""
     reasons: list[str] = []
-    for address in order.candidates(source):
-        if reasons:
-            log.warning("%s", reasons[-1])
+    kind: type[UnreachableError] = NoConnectionError
+    if told := bool(order.unreached):  # the network may be missing: one attempt, and the caller tells of it once
+        order = replace(order, patience=replace(order.patience, tries=2))
+    addresses = order.candidates(source)
+    for address in addresses:
+        host = "/".join(address.split("/")[:3])
+        if host in order.unreached:
+            reasons.append(f"{address}: no connection")
+            continue
         try:
             return _retrieve(address, source, order, file), address
         except UnreachableError as error:
             reasons.append(str(error))
+            missing = isinstance(error, NoConnectionError)
+            if missing:
+                order.unreached.add(host)
+            else:
+                kind = UnreachableError
+            if address != addresses[-1] and not (told and missing):
+                log.warning("%s", error)
     if not source.urls:
         return None
     what, where = f"could not be downloaded: {'; '.join(reasons)}", f"{order.name}/{source.file}"
     todo = f"Try again later, name a mirror (--mirror), or put it into {file.parent} yourself and run it again."
-    raise UnreachableError(what, where=where, todo=todo)
+    raise kind(what, where=where, todo=todo)
 
 
 def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:

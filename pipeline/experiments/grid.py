@@ -14,7 +14,7 @@ from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import Pathish, read_text
 from sightword.messages import quote
-from sightword.settings import MAX_SEED, Settings
+from sightword.settings import MAX_SEED, Settings, explain
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 LONGEST_NAME = 40
@@ -101,20 +101,5 @@ def load(path: Pathish) -> Grid:
     try:
         return Grid.model_validate({"name": name, **values})
     except ValidationError as error:
-        problems = dict.fromkeys(_explain(item) for item in error.errors())
+        problems = dict.fromkeys(explain(Grid, item) for item in error.errors())
         raise ParamsError("\n  ".join(["is not a grid that can be run:", *problems]), where=path) from None
-
-
-def _explain(item: Any) -> str:
-    place = ""
-    for part in item["loc"]:
-        if isinstance(part, int):
-            place += f"[{part + 1}]"
-        elif part not in ("int", "constrained-int") and not part.startswith("list["):  # the arms of a union
-            place += f".{part}" if place else part
-    if item["type"] == "extra_forbidden":
-        return f"{place}: no such key; accepted: {', '.join(Grid.model_fields)}"
-    message = str(item["msg"]).removeprefix("Value error, ")
-    if item["type"] == "string_pattern_mismatch":
-        message = "expected letters, digits, - and _"
-    return f"{place} = {quote(item['input'])}: {message[:1].lower()}{message[1:]}" if place else message

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import Pathish, read_text
 from sightword.messages import guess, quote
-from sightword.settings import Settings
+from sightword.settings import Settings, explain
 
 
 def settings_class(pipeline: Pipeline, section: str) -> type[Settings]:
@@ -85,7 +84,8 @@ def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipelin
     """
     pipeline = pipeline or pipelines.of_sections(values, pipelines.project_of(Path.cwd()))
     sections = list(pipeline.stages)
-    problems = [_unknown(key, sections, "section") for key in values if key not in sections]
+    known = f"; accepted: {', '.join(sections)}"
+    problems = [f"{key}: no such section{guess(key, sections) or known}" for key in values if key not in sections]
     found: dict[str, Settings] = {}
     for name in sections:
         if name not in values:
@@ -99,7 +99,8 @@ def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipelin
         try:
             found[name] = wanted.model_validate(values[name])
         except ValidationError as error:
-            problems += [_explain(wanted, name, item) for item in error.errors() if item["type"] != "missing"]
+            lines = (explain(wanted, item, name) for item in error.errors() if item["type"] != "missing")
+            problems += dict.fromkeys(lines)
     conflicts = systems.declared(pipeline, "conflicts", lambda _: [])
     problems += conflicts({name: settings.model_dump() for name, settings in found.items()})
     if problems:
@@ -117,11 +118,6 @@ def _read(path: Pathish) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ParamsError("has no sections", where=path, todo="Try `sightword recipe sample`.")
     return values
-
-
-def _unknown(key: str, accepted: Sequence[str], kind: str) -> str:
-    near = guess(str(key).rpartition(".")[2], accepted)
-    return f"{key}: no such {kind}{near or '; accepted: ' + ', '.join(accepted)}"
 
 
 def _missing(wanted: type[Settings], values: dict[str, Any], prefix: str) -> list[str]:
@@ -142,17 +138,3 @@ def _nested(annotation: Any) -> type[Settings] | None:
     """Return the settings class in an annotation such as ``Weights`` or ``Weights | None``."""
     options = typing.get_args(annotation) or (annotation,)
     return next((one for one in options if isinstance(one, type) and issubclass(one, Settings)), None)
-
-
-def _explain(wanted: type[Settings], name: str, item: Any) -> str:
-    place = [str(part) for part in item["loc"]]
-    key = ".".join([name, *place])
-    if item["type"] == "extra_forbidden":
-        model: type[Settings] = wanted
-        for part in place[:-1]:
-            field = model.model_fields.get(part)
-            model = (_nested(field.annotation) if field else None) or model
-        return _unknown(key, list(model.model_fields), "key")
-    message = str(item["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    return f"{key} = {quote(item['input'])}: {message}" if place else f"{key}: {message}"

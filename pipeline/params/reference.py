@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-import types
 import typing
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-from annotated_types import MinLen
+from typing import Any, NamedTuple
 
 from pipeline import pipelines, systems
 from pipeline.params.overlay import plain
@@ -20,7 +17,7 @@ from sightword.errors import FileFormatError, ParamsError, SetupError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import did_you_mean, flat
-from sightword.settings import Settings
+from sightword.settings import Settings, accepted
 
 INTRODUCTION = """\
 # Parameters
@@ -141,8 +138,9 @@ def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Pa
     """Return the parameter that names the kind of a section, with the first line about each kind."""
     firsts = {kind: (inspect.getdoc(own) or "").partition("\n")[0] for kind, own in kinds.items()}
     about = [f"`{kind}`: {_markdown(first)}" for kind, first in firsts.items()]
-    accepted = " or ".join(f"`{kind}`" for kind in kinds)
-    return parameter._replace(accepted=accepted, text=" ".join([parameter.text, *about]))
+    return parameter._replace(
+        accepted=" or ".join(f"`{kind}`" for kind in kinds), text=" ".join([parameter.text, *about])
+    )
 
 
 def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> list[Parameter]:
@@ -169,41 +167,14 @@ def _parameters(settings: type[Settings], prefix: str) -> Iterator[Parameter]:
         if isinstance(nested, type) and issubclass(nested, Settings):
             yield from _parameters(nested, full)
             continue
-        accepted = ", ".join([_type(field.annotation), *_limits(field.metadata)])
         default = "required" if field.is_required() else plain(field.get_default(call_default_factory=True))
-        yield Parameter(full, accepted, default, _markdown(meanings.get(name, "")))
+        yield Parameter(full, accepted(field.annotation, field.metadata), default, _markdown(meanings.get(name, "")))
         entry = next(
             (one for one in typing.get_args(nested) if isinstance(one, type) and issubclass(one, Settings)), None
         )
         if entry is not None and entry not in entries:  # the entries of several lists are explained once
             entries.append(entry)
             yield from _parameters(entry, f"{full}[]")
-
-
-def _type(annotation: Any) -> str:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Literal:
-        return " or ".join(f"`{value}`" for value in arguments)
-    if origin is typing.Annotated:
-        limits = [limit for one in arguments[1:] for limit in getattr(one, "metadata", [one])]
-        return ", ".join([_type(arguments[0]), *_limits(limits)])
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(_type(one) for one in arguments)
-    if origin is not None and arguments:
-        if origin is dict:
-            return f"mapping of {_type(arguments[0])} to {_type(arguments[1])}"
-        inner = ", ".join(dict.fromkeys(_type(one) for one in arguments if one is not Ellipsis))
-        return f"list of {inner}" if origin in (list, tuple) else f"{origin.__name__} of {inner}"
-    names = {int: "whole number", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}
-    return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
-
-
-def _limits(metadata: list[Any]) -> Iterator[str]:
-    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-    for limit in metadata:
-        yield from (f"{word} {getattr(limit, name)}" for name, word in words.items() if hasattr(limit, name))
-        if isinstance(limit, MinLen) and limit.min_length == 1:
-            yield "not empty"
 
 
 def _markdown(text: str) -> str:

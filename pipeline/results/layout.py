@@ -12,7 +12,7 @@ from sightword.errors import FileFormatError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import and_more
-from sightword.settings import Settings
+from sightword.settings import Settings, explain
 
 FILE = f"{FOLDER}/tables.yaml"
 EACH = "$each"
@@ -116,7 +116,7 @@ def load(project: Path) -> Layout:
     try:
         return Layout.model_validate(yaml_reader.parse(read_text(path), path))
     except ValidationError as error:
-        lines = (f"{'.'.join(map(str, item['loc']))}: {str(item['msg'])[:80]}" for item in error.errors())
+        lines = dict.fromkeys(explain(Layout, item) for item in error.errors())
         what = "\n  ".join(["does not describe tables:", and_more(lines, 20, between="\n  ")])
         raise FileFormatError(what, where=path) from None
 

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io.files import read_json, write_text
 from sightword.messages import and_more, quote
-from sightword.settings import Settings
+from sightword.settings import Settings, explain
 
 FOLDER = "results"
 """The folder of the rows, in the project."""
@@ -142,7 +142,7 @@ def read_row(path: Path) -> Row:
             raise FileFormatError(f"{min(strange)}: no such key", where=path, expected="the file's own name only")
         return Row.model_validate({**own, "topic": topic, "name": name})
     except ValidationError as error:
-        problems = dict.fromkeys(map(_explain, error.errors()))
+        problems = dict.fromkeys(explain(Row, item) for item in error.errors())
         what = "\n  ".join(["is not a row of results:", and_more(problems, 20, between="\n  ")])
         raise FileFormatError(what, where=path) from None
 
@@ -178,17 +178,3 @@ def _spelt(value: Any, line: str = "\n") -> str:
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
         return f"[{inner}{f',{inner}'.join(_spelt(one, inner) for one in value)}{line}]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _explain(item: Any) -> str:
-    """Return an error of pydantic as a line with key, value and what was expected."""
-    place = ".".join(str(part + 1) if isinstance(part, int) else part for part in item["loc"])
-    if item["type"] == "extra_forbidden":
-        return f"{place}: no such key"
-    if item["type"] == "missing":
-        return f"{place}: the key is missing"
-    message = str(item["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    if item["type"] == "value_error":
-        return f"{place}: {message}" if place else message
-    return f"{place} = {quote(item['input'])}: {message}"

@@ -22,7 +22,7 @@ from sightword.cluster.nodes import SAME_VERSIONS
 from sightword.cluster.workers import Cluster, Size
 from sightword.errors import SetupError
 from sightword.machine import Machine
-from sightword.messages import first_line, plural
+from sightword.messages import first_line, install_extra, plural
 from sightword.messages import size as amount
 
 log = logging.getLogger(__name__)
@@ -87,8 +87,7 @@ def _imported() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        todo = "Install the extra: pip install 'sightword[ray]'."
-        raise SetupError("the engine ray: Ray is not installed", todo=todo) from None
+        raise SetupError("the engine ray: Ray is not installed", todo=install_extra("ray")) from None
     logging.getLogger("ray").setLevel(logging.ERROR)
     return ray
 

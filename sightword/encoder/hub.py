@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from sightword.errors import DownloadError, EncoderError, SetupError
-from sightword.messages import first_line, quote
+from sightword.messages import first_line, install_extra, quote
 
 FILES = ("*.json", "*.safetensors", "SHA256SUMS", "README.md", "LICENSE")
 """The files of an encoder's folder; others of a repository are not downloaded."""
@@ -35,7 +35,7 @@ def from_hub(name: str, revision: str | None = None) -> Path:
         from huggingface_hub import errors, hf_hub_download, snapshot_download
     except ModuleNotFoundError:
         what = "is no folder, and huggingface_hub is not installed, which encoders of the Hugging Face hub need"
-        raise SetupError(what, where=name, todo="Install the extra: pip install 'sightword[hub]'.") from None
+        raise SetupError(what, where=name, todo=install_extra("hub")) from None
     repository, _, version = name.partition("@")
     version = revision or version or "main"
     try:

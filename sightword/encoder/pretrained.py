@@ -13,7 +13,7 @@ from sightword.encoder.hub import from_hub, is_hub_name
 from sightword.errors import DownloadError, EncoderError, SetupError
 from sightword.io.files import Pathish, atomic_folder
 from sightword.io.saved import Format
-from sightword.messages import did_you_mean, quote
+from sightword.messages import did_you_mean, install_extra, quote
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +115,8 @@ def _at_address(address: str, sha256: str | None) -> Path:
         from sightword.io.transfer import retrieve, writing
         from sightword.io.unpacking import unpack
     except ModuleNotFoundError as error:
-        todo = "Install the extra: pip install 'sightword[pipeline]'."
-        raise SetupError(f"{error.name} is not installed, which downloads need", todo=todo) from None
+        what = f"{error.name} is not installed, which downloads need"
+        raise SetupError(what, todo=install_extra("pipeline")) from None
     lock = downloaded / f"{digest}.lock"
     with writing(downloaded), contextlib.ExitStack() as stack:
         downloaded.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from sightword.captions.vocabulary import PAD, UNKNOWN
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, SetupError
 from sightword.io.files import Pathish, atomic_folder, write_json
+from sightword.messages import install_extra
 from sightword.model.encoders import pad
 from sightword.model.shape import NgramShape, TfidfShape
 
@@ -48,7 +49,7 @@ def write_export(folder: Pathish, encoder: SentenceEncoder) -> float:
     """
     for name in ("onnx", "onnxruntime"):
         if not importlib.util.find_spec(name):
-            raise SetupError(f"{name} is not installed", todo="Install the extra: pip install 'sightword[export]'.")
+            raise SetupError(f"{name} is not installed", todo=install_extra("export"))
     from sightword.export.onnx_graph import captions_graph, images_graph
 
     _check(encoder)

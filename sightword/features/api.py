@@ -27,7 +27,7 @@ from sightword.images.resized import Source, resize_file
 from sightword.images.settings import Fit, Interpolation, ResizeSettings
 from sightword.images.shards import ResizedPicture
 from sightword.io.files import Pathish
-from sightword.settings import Settings
+from sightword.settings import Settings, explain
 from sightword.storage.store import Store
 
 Section = TypeVar("Section", bound=Settings)
@@ -183,8 +183,8 @@ def _checked(section: type[Section], **values: object) -> Section:
     try:
         return section.model_validate({name: _plain(value) for name, value in values.items()})
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}".lstrip(": ") for item in error.errors()]
-        raise FeaturesError(f"no such choice ({'; '.join(wrong)})") from None
+        wrong = "; ".join(explain(section, item) for item in error.errors())
+        raise FeaturesError(f"no such choice ({wrong})") from None
 
 
 def _plain(value: object) -> object:

@@ -14,6 +14,7 @@ from torch import nn
 
 from sightword.errors import SetupError
 from sightword.features.settings import Precision
+from sightword.messages import install_extra
 
 _WHERE = "SIGHTWORD_INFERENCE=openvino"
 
@@ -29,8 +30,7 @@ def _imported() -> Any:
 def check(precision: Precision) -> None:
     """Raise SetupError unless OpenVINO is installed and computes in this precision on this CPU."""
     if find_spec("openvino") is None:
-        todo = "Install the extra: pip install 'sightword[openvino]'."
-        raise SetupError("openvino is not installed", where=_WHERE, todo=todo)
+        raise SetupError("openvino is not installed", where=_WHERE, todo=install_extra("openvino"))
     if precision == "bf16" and "BF16" not in _imported().Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         what = "OpenVINO has no bfloat16 on this CPU"
         raise SetupError(what, where=_WHERE, todo="Set features.precision to fp32, or leave the variable out.")

@@ -22,6 +22,7 @@ from typing import Any
 import requests
 from filelock import FileLock
 from tqdm import tqdm
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyError
 
 from sightword import __version__
 from sightword.errors import DownloadError
@@ -43,12 +44,16 @@ class UnreachableError(DownloadError):
     """This address does not give the file; another address may."""
 
 
+class NoConnectionError(UnreachableError):
+    """The host of this address cannot be reached; other files there cannot either."""
+
+
 class _CutError(Exception):
     """The transfer ended early, and may be tried again after ``wait`` seconds; it counts as ``weight`` attempts."""
 
-    def __init__(self, why: str, wait: float | None = None, weight: int = 1) -> None:
+    def __init__(self, why: str, wait: float | None = None, weight: int = 1, *, reached: bool = True) -> None:
         super().__init__(why)
-        self.wait, self.weight = wait, weight
+        self.wait, self.weight, self.reached = wait, weight, reached
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,8 @@ class Resuming:
                 if self._have() > furthest:
                     failures, tries, furthest = 0, 2 * self.patience.tries, self._have()
                 failures += cut.weight
+                if failures >= tries and not cut.reached:
+                    raise NoConnectionError(str(cut), where=url) from None
                 if failures >= tries:
                     raise UnreachableError(f"{cut}, again and again", where=url) from None
                 wait = self.patience.wait * 2 ** (failures - 1) if cut.wait is None else cut.wait
@@ -127,7 +134,9 @@ class Resuming:
         except requests.exceptions.SSLError as error:
             raise UnreachableError(f"the secure connection fails ({reason(error)})", where=url) from None
         except (requests.ConnectionError, requests.Timeout) as error:
-            raise _CutError(f"no connection ({reason(error)})", weight=2) from None
+            cause = getattr(error.args[0], "reason", None) if error.args else None
+            reached = not isinstance(cause, NewConnectionError | ConnectTimeoutError | ProxyError)
+            raise _CutError(f"no connection ({reason(error)})", weight=2, reached=reached) from None
         except (requests.RequestException, ValueError) as error:  # ValueError: urllib3 of some addresses
             raise UnreachableError(reason(error), where=url) from None
         with response:

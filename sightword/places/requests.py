@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 from sightword.errors import SetupError, SightwordError
 from sightword.machine import split_address
+from sightword.messages import install_extra
 from sightword.places.answers import STORE, OtherAnswerError, Use, check_answers, code, failed, is_final, refused, told
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ WEB = ("https", "http")
 """Protocols whose servers list nothing."""
 
 _INSTALL = {
-    "s3": ("s3fs", "Install the extra: pip install 'sightword[s3]'."),
+    "s3": ("s3fs", install_extra("s3")),
     "gs": ("gcsfs", "Install it: pip install gcsfs."),
     "az": ("adlfs", "Install it: pip install adlfs."),
     **dict.fromkeys(WEB, ("aiohttp", "Install it: pip install aiohttp.")),

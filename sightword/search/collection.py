@@ -29,6 +29,7 @@ from sightword.images.settings import ResizeSettings
 from sightword.io.files import Pathish
 from sightword.search.network import NamedNetwork
 from sightword.search.picture_files import Digests, FileDigests, Stamp, list_pictures, stamp
+from sightword.settings import explain
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -242,8 +243,8 @@ def _settings(network: NamedNetwork) -> FeaturesSettings:
             precision=_any(network.attributes.get("precision")),
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        what = f"the encoder's notes on its features are damaged ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+        first = explain(FeaturesSettings, error.errors()[0])
+        what = f"the encoder's notes on its features are damaged ({first})"
         raise SearchError(what, todo="Take the folder of the encoder whole.") from None
     sha256 = "" if network.weights_name == RANDOM else network.sha256
     return settings.model_copy(update={"weights": network.weights_name, "weights_sha256": sha256, "inputs": "."})

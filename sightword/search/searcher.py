@@ -51,6 +51,8 @@ class PictureHit(NamedTuple):
     row: int
     picture: str
     score: float
+    """The cosine, or minus the order error. Of a sum of embeddings, which is ranked by the dot product, the cosine of
+    a later picture can be a little higher."""
     share: float
     """The score on a scale from 0 to 1, for drawing: the cosine, or what is left of the largest order error."""
 
@@ -258,10 +260,9 @@ class Searcher:
             if readable(self.encoder.vocabulary):
                 matches = self._weak.setdefault(split, WeakMatches(self.encoder.similarity))
                 weak = matches.bound(self._pictures, self._unrelated, among)
-        hits = map(self._hits, found, vectors)
         return [
-            PictureAnswer(query, own, seconds, bool(own) and own[0].score <= weak)
-            for query, own in zip(queries, hits, strict=True)
+            PictureAnswer(query, self._hits(own, vector), seconds, bool((own.scores[:1] <= weak).any()))
+            for query, own, vector in zip(queries, found, vectors, strict=True)
         ]
 
     def _unrelated(self) -> Floats:
@@ -306,8 +307,8 @@ class Searcher:
         if not len(found.rows):
             return []
         rows = np.stack([self._pictures.row(row) for row in found.rows.tolist()])
-        shares = _shares(found.scores, query, rows, self.encoder.similarity_name).tolist()
-        best = zip(found.rows.tolist(), found.scores.tolist(), shares, strict=True)
+        scores, shares = _shown(found.scores, query, rows, self.encoder.similarity_name)
+        best = zip(found.rows.tolist(), scores.tolist(), shares.tolist(), strict=True)
         return [PictureHit(row, self.catalogue.pictures[row], at, share) for row, at, share in best]
 
     def embedding(self, picture: int | Floats) -> Floats:
@@ -318,8 +319,8 @@ class Searcher:
         return found
 
     def captions(self, vector: Floats, top: int, *, language: str | None = None) -> list[tuple[Caption, float]]:
-        """Find the captions most similar to a picture, given its :meth:`embedding`, and their scores; in all languages
-        or in one.
+        """Find the captions most similar to a picture, given its :meth:`embedding`, and their scores as those of
+        :class:`PictureHit`; in all languages or in one.
 
         Raises:
             SearchError: there are no captions, or none in the language.
@@ -332,7 +333,11 @@ class Searcher:
         among = None if language is None else self.catalogue.captions_in(language)
         with self._turn, devices.threads(self._threads):
             found = _best(self._captions, vector, top, among)
-        return [(texts[row], float(score)) for row, score in zip(found.rows, found.scores, strict=True)]
+            rows = [self._captions.row(row) for row in found.rows.tolist()]
+        if not rows:
+            return []
+        scores, _ = _shown(found.scores, vector, np.stack(rows), self.encoder.similarity_name)
+        return [(texts[row], float(score)) for row, score in zip(found.rows, scores, strict=True)]
 
 
 def _best(index: Index, vector: Floats, top: int, among: Collection[int] | None) -> Found:
@@ -349,14 +354,13 @@ def _best(index: Index, vector: Floats, top: int, among: Collection[int] | None)
         asked = min(4 * asked, count)
 
 
-def _shares(scores: Doubles, query: Floats, rows: Floats, similarity: ComparisonName) -> Doubles:
-    """Return the scores (K,) on a scale from 0 to 1, given the query (D,) and the pictures (K, D)."""
-    ours, theirs = float(np.linalg.norm(query)) or 1.0, np.linalg.norm(rows, axis=1)
+def _shown(scores: Doubles, query: Floats, rows: Floats, similarity: ComparisonName) -> tuple[Doubles, Doubles]:
+    """Return scores (K,) of a query (D,) and rows (K, D), of a dot product the cosine; and on a scale from 0 to 1."""
+    ours, theirs = float(np.linalg.norm(query.astype(float))) or 1.0, np.linalg.norm(rows.astype(float), axis=1)
     theirs[theirs == 0] = 1.0
-    if similarity == "cosine":
-        shares = scores
-    elif similarity == "dot":
-        shares = scores / (ours * theirs)
-    else:  # the most that the lower side can exceed the upper side by is its own length
+    if similarity == "dot":
+        scores = scores / (ours * theirs)
+    shares = scores
+    if similarity not in ("cosine", "dot"):  # the most that one side can exceed the other by is its own length
         shares = 1 + scores / (ours if similarity == "order" else theirs) ** 2
-    return np.clip(shares, 0.0, 1.0)
+    return scores, np.clip(shares, 0.0, 1.0)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sightword.errors import SetupError
 from sightword.io.files import write_tsv
+from sightword.messages import install_extra
 from sightword.training.checkpoint import Columns, Progress
 
 
@@ -36,7 +37,7 @@ def events_folder() -> Path | None:
     named = os.environ.get("SIGHTWORD_TENSORBOARD")
     if named and importlib.util.find_spec("tensorboard") is None:
         what = f"SIGHTWORD_TENSORBOARD={named}: the package tensorboard is not installed"
-        raise SetupError(what, todo="Install the extra: pip install 'sightword[tensorboard]'.")
+        raise SetupError(what, todo=install_extra("tensorboard"))
     return Path(named).absolute() if named else None
 
 

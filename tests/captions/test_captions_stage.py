@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,42 @@ def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_
     assert kept.captions == [*range(captions or 4)] * (pictures or 9)
     larger = subset([table], CaptionsSettings(train_pictures=pictures and max(pictures, more)))(table)
     assert set(kept.texts) <= set(larger.texts)
+
+
+def drawn(names: str, seed: int, captions: int) -> list[tuple[str, int]]:
+    """The training captions, of five for each picture, that a hash draws."""
+    rows = [(name, key, split) for name in names for key, split in enumerate(["train"] * 5 + ["dev"])]
+    table = CaptionTable(*map(list, zip(*rows, strict=True)), [str(row) for row in rows], [])
+    choice = CaptionsSettings(train_captions=captions, draw="hash", draw_seed=seed)
+    kept = subset([table], choice)(table)
+    assert kept.split("dev") == table.split("dev")
+    train = kept.split("train")
+    return list(zip(train.image_ids, train.captions, strict=True))
+
+
+@given(names=st.sets(st.sampled_from("abcdefgh"), min_size=1), seed=st.integers(0, 3), n=st.integers(1, 4))
+def test_hash_draws_captions_of_each_picture_by_itself(names: set[str], seed: int, n: int) -> None:
+    found = drawn("".join(sorted(names)), seed, n)
+    assert found == sorted(found)
+    for name in names:
+        own = [key for picture, key in found if picture == name]
+        by_hand = sorted(range(5), key=lambda key: hashlib.sha256(f"{seed}\n{name}\n{key}".encode()).digest())
+        assert own == sorted(by_hand[:n])
+
+
+def test_hash_of_another_seed_draws_other_captions() -> None:
+    names = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
+    draws = [drawn(names, seed, 1) for seed in (0, 1)]
+    for found in draws:
+        counts = np.bincount([key for _, key in found], minlength=5)
+        assert counts.sum() == 500
+        assert counts.min() > 60
+    assert 60 < len(set(draws[0]) & set(draws[1])) < 140
+
+
+def test_part_of_training_keeps_the_first_captions_there_are() -> None:
+    table = CaptionTable(["a"] * 3, [1, 3, 4], ["train"] * 3, ["x", "y", "z"], [])
+    assert subset([table], CaptionsSettings(train_captions=2))(table).texts == ["x", "y"]
 
 
 def test_more_training_pictures_than_there_are_is_one_error(workspace: Path) -> None:

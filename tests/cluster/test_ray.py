@@ -26,6 +26,7 @@ from sightword.errors import SetupError
 from sightword.images.resized import corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import ResizedPicture, find_pictures, list_pictures, shard_path, write_shard
+from sightword.messages import install_extra
 
 PICTURES = 150
 RAY = {"SIGHTWORD_ENGINE": "ray"}
@@ -211,9 +212,7 @@ def test_without_the_extra(repository, tmp_path) -> None:
         env={**os.environ, **RAY, "PYTHONPATH": str(project.repository)},
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr == (
-        "resize: the engine ray: Ray is not installed. Install the extra: pip install 'sightword[ray]'.\n"
-    )
+    assert done.stderr == f"resize: the engine ray: Ray is not installed. {install_extra('ray')}\n"
 
 
 OWN_COPY = 'cp -r "$0" "$1" && mount --bind "$1" "$0" && shift && exec "$@"'

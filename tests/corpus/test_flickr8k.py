@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,27 @@ def test_the_official_lists_give_all_of_flickr8k(real_data: Path) -> None:
     assert len(corpus.dropped) == 92
     assert {row.reason for row in corpus.dropped} == {"in no split"}
     assert "2258277193_586949ec62.jpg.1" in {row.item for row in corpus.dropped}
+
+
+def test_captions_of_flickr8k_are_in_alphabetical_order(real_data: Path, repository: Path) -> None:
+    """The counts of docs/data.md; five captions in a random order are sorted once in 120 times."""
+
+    def sorted_share(captions: list[list[str]]) -> tuple[int, int]:
+        lower = [[text.lower() for text in own] for own in captions]
+        return sum(own == sorted(own) for own in lower), len(lower)
+
+    captions: dict[str, list[str]] = {}
+    for line in (real_data / "flickr8k/Flickr8k.token.txt").read_text("utf-8").splitlines():
+        name, text = line.split("\t")
+        captions.setdefault(name.partition("#")[0], []).append(text)
+    training = (real_data / "flickr8k/Flickr_8k.trainImages.txt").read_text("utf-8").split()
+    assert sorted_share([captions[name] for name in training]) == (5391, 6000)
+    excerpt = json.loads((real_data / "flickr8k/karpathy_excerpt.json").read_text("utf-8"))
+    raw = [[sentence["raw"] for sentence in image["sentences"]] for image in excerpt["images"]]
+    assert sorted_share(raw) == (648, 762)
+    page = (repository / "docs/data.md").read_text("utf-8")
+    assert "5,391 of 6,000 training pictures (89.8 %" in page
+    assert "648 of 762" in page
 
 
 def test_the_real_pictures_at_hand_are_kept_when_pictures_are_required(real_data: Path) -> None:

@@ -221,7 +221,7 @@ def test_all_mistakes_of_a_description_are_reported(repository: Path, tmp_path: 
     (tmp_path / "scenes.yaml").write_text(wrong)
     with pytest.raises(CorpusError) as error:
         load_world(tmp_path)
-    for key in ("seed: Field required", "sed: Extra inputs", "colours.red.paint"):
+    for key in ("seed: the key is missing", "sed: no such key", "colours.red.paint"):
         assert key in str(error.value)
     (tmp_path / "scenes.yaml").write_text(text.replace("avoid: [green]", "avoid: [mauve]"))
     with pytest.raises(CorpusError, match="names the unknown colour 'mauve'"):

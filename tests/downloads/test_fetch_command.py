@@ -16,6 +16,7 @@ from pathlib import Path
 import fork_server
 import pytest
 import torch
+from servers import free_port
 
 from pipeline.cli import downloads, main
 from pipeline.downloads.sources import data_sets
@@ -292,6 +293,27 @@ def test_a_hash_that_nobody_knew_is_offered_and_pinned(project, mirror, make_tar
     assert "--pin" in out
     assert main(["fetch", "senteval", "--only", "prepared", "--pin"]) == 0
     assert mirror.checksums.read_text().splitlines()[1:] == [f"{digest}  senteval/senteval.tar"]
+
+
+def test_missing_network_is_told_once(project, capsys, caplog, monkeypatch):
+    """Two data sets of ten files on six hosts, behind a proxy that is not there."""
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    assert main(["fetch", "flickr8k", "senteval"]) == 1
+    first, *others = capsys.readouterr().err.splitlines()
+    assert re.search(r"flickr8k/Flickr8k_text.zip: .*https://github.com/.*no connection \(Connection refused\)", first)
+    assert f"--mirror), or put it into {project}/data/raw/downloads/flickr8k yourself" in first
+    assert [re.sub(r"(?<=either: ).*(?=\. Name)", "FILES", line) for line in others] == [
+        f"sightword: {name}: no connection for {count} either: FILES. Name a mirror (--mirror), or put them into "
+        f"{project}/data/raw/downloads/{name} yourself; --dry-run has their addresses."
+        for name, count in (("flickr8k", "1 other file"), ("senteval", "8 other files"))
+    ]
+    for data_set in ("flickr8k", "senteval"):
+        for source in data_sets()[data_set].choose([]):
+            assert source.file in "".join([first, *others])
+    assert len(waits) == len(caplog.messages) == 1
 
 
 def test_the_list_and_the_dry_run_change_nothing(project, capsys):

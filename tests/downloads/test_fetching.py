@@ -9,12 +9,14 @@ import os
 from pathlib import Path
 
 import pytest
+import requests
 from fetched import BODY, MD5, SHA256, content, leftovers
+from servers import free_port
 
 from pipeline.downloads import fetching
 from pipeline.downloads.fetching import Order, fetch
 from sightword.errors import DownloadError
-from sightword.io.transfer import UnreachableError
+from sightword.io.transfer import NoConnectionError, UnreachableError
 
 
 def test_a_file_is_checked_and_put_in_its_place(site, source, order, raw):
@@ -139,6 +141,37 @@ def test_all_addresses_are_tried_and_their_reasons_told(site, source, order, raw
     with pytest.raises(UnreachableError, match=r"first.txt.*404.*second.txt.*web page.*put it into .*/downloads/own"):
         fetch(source(urls=urls), order())
     assert fetch(source(urls=[*urls, site.url("third.txt")]), order()).address == site.url("third.txt")
+
+
+@pytest.mark.parametrize("name", ["no-such-host.invalid", "127.0.0.1"])
+def test_host_without_connection_is_not_asked_again(site, source, order, raw, caplog, monkeypatch, name):
+    host = f"http://{name}:{free_port()}"
+    site.files |= {"b.txt": BODY, "c.txt": BODY}
+    asked: list[str] = []
+    get = requests.get
+    monkeypatch.setattr(requests, "get", lambda url, **more: asked.append(url) or get(url, **more))
+    mine = order()
+    with pytest.raises(NoConnectionError, match=rf"{host}/a.txt: no connection \(.*put it into {raw}/downloads/own"):
+        fetch(source("a.txt", urls=[f"{host}/a.txt"]), mine)
+    assert asked == [f"{host}/a.txt"] * 2
+    with pytest.raises(NoConnectionError, match=rf"{host}/b.txt: no connection\."):
+        fetch(source("b.txt", urls=[f"{host}/b.txt"]), mine)
+    assert len(asked) == 2
+    caplog.clear()
+    assert fetch(source("c.txt", urls=[f"{host}/c.txt", site.url("c.txt")]), mine).address == site.url("c.txt")
+    assert asked[2:] == [site.url("c.txt")]
+    assert caplog.text == ""
+
+
+def test_answer_of_a_server_is_no_missing_connection(site, source, order):
+    site.plans["words.txt"] = ["500"] * 9
+    mine = order()
+    for plan in (["404"], ["500"] * 9, ["cut 0"] * 9):
+        site.plans["words.txt"] = plan
+        with pytest.raises(UnreachableError) as caught:
+            fetch(source(), mine)
+        assert not isinstance(caught.value, NoConnectionError)
+    assert mine.unreached == set()
 
 
 def test_source_behind_a_form_comes_by_hand_or_from_a_mirror(source, order, raw, make_zip, site):

@@ -165,9 +165,7 @@ def test_graph_with_other_embeddings_is_not_written(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["onnx", "onnxruntime"])
 def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        SetupError, match=rf"{name} is not installed. Install the extra: pip install 'sightword\[export\]'"
-    ):
+    with pytest.raises(SetupError, match=f"{name} is not installed. Install the extra export: "):
         write_export(tmp_path / "out", made())
     assert not (tmp_path / "out").exists()
 

@@ -40,7 +40,7 @@ def test_the_published_values_are_the_defaults_and_the_recipe(repository):
     [
         (
             {"cg": {"clustr": 1.0}},
-            "scenarios.cg.clustr: is no parameter of a scenario (did you mean 'cluster'?)",
+            "scenarios.cg.clustr: no such key (did you mean 'cluster'?)",
         ),
         ({"cg": {"cluster": -1.0}}, "scenarios.cg.cluster"),
         ({"cg": {"cluster": "much"}}, "scenarios.cg.cluster"),

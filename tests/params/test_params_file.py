@@ -1,10 +1,21 @@
 """params.yaml: every mistake in one message, with key, value and what is accepted."""
 
+import importlib
+import math
+import re
+
 import pytest
+from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 
+from pipeline.downloads.sources import DataSet
+from pipeline.experiments.grid import Grid
 from pipeline.params import overlay, params_file, recipes
+from pipeline.results.layout import Layout
+from pipeline.results.records import Row
+from sightword.corpus.sample.world import World, _Part
 from sightword.errors import ParamsError
+from sightword.settings import Settings, explain
 from sightword.vse.training.settings import TrainSettings
 
 
@@ -55,10 +66,10 @@ def test_all_mistakes_of_the_file_stand_in_one_message(edited):
         "retreival: no such section (did you mean 'retrieval'?)",
         "train.hiden: no such key (did you mean 'hidden'?)",
         "train.hidden: the key is missing; its published value is 1024",
-        "train.margin = 'wide': input should be a valid number",
-        "train.batch = 1: input should be greater than or equal to 2",
+        "train.margin = 'wide': expected a number, ",
+        "train.batch = 1: expected a whole number, at least 2",
         "resize.side = 25.6: ",
-        "captions.case = 'upper': input should be 'keep', 'lower' or 'fold_capitals'",
+        "captions.case = 'upper': expected `keep` or `lower` or `fold_capitals`",
         "report: the section is missing",
         "select = 3: not a section",
     ):
@@ -103,8 +114,8 @@ def test_infinity_and_seeds_that_no_generator_takes(edited):
         values["train"].update(clip_images=float("inf"), margin=float("nan"), seed=2**32)
 
     text = message(edited(change))
-    assert "train.clip_images = inf: input should be a finite number" in text
-    assert "train.margin = nan: input should be a finite number" in text
+    assert "train.clip_images = inf: expected a finite number" in text
+    assert "train.margin = nan: expected a finite number" in text
     assert f"train.seed = {2**32}" in text
 
 
@@ -125,3 +136,53 @@ def test_files_that_are_no_parameters(tmp_path):
 def test_a_character_that_no_file_may_have_is_told(tmp_path):
     (tmp_path / "p.yaml").write_bytes(b"corpus: \x00")
     assert "is not valid YAML" in message(tmp_path / "p.yaml")
+
+
+PYDANTIC = re.compile(r"\b([Ii]nput|should|valid|[Vv]alidation error|pydantic|instance|type)\b")
+WRONG = [
+    "many",
+    1.5,
+    -(10**30),
+    True,
+    None,
+    math.inf,
+    math.nan,
+    "",
+    [],
+    {},
+    ["x"],
+    [None],
+    [[]],
+    {"x": 1},
+    {"x": {"y": []}},
+]
+
+
+def kinds(one: type[Settings]) -> set[type[BaseModel]]:
+    """All classes of settings and of the sample's description below a class."""
+    return {one}.union(*map(kinds, one.__subclasses__()))
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_no_word_of_pydantic_reaches_the_user(repository, wrong):
+    """Of each key of each class: as the value, as an item of a list, and as a value of a mapping."""
+    for path in sorted((repository / "sightword").rglob("settings.py")):
+        importlib.import_module(".".join(path.relative_to(repository).with_suffix("").parts))
+    classes = kinds(Settings) | kinds(_Part)
+    assert {TrainSettings, Grid, Row, Layout, World} <= classes
+    said = set()
+    for one in classes - {Settings, _Part, *kinds(DataSet)}:  # the table of downloads comes with the program
+        for name in one.model_fields:
+            for value in (wrong, [wrong], {"x": wrong}):
+                try:
+                    one.model_validate({name: value})
+                except ValidationError as error:
+                    said |= {explain(one, item, "here") for item in error.errors() if item["type"] != "missing"}
+    assert len(said) > 100
+    own = [line.partition(": ")[2] if " = " in line else line for line in said]
+    assert [line for line in own if PYDANTIC.search(line)] == []
+
+
+def test_wrong_value_is_told_with_what_is_expected(edited):
+    text = message(edited(lambda values: values["train"].update(hidden="many")))
+    assert text.count("train.hidden = 'many': expected a whole number, above 0") == 1

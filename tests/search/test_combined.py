@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from search_world import cosines
 
 from pipeline.cli import main
 from sightword.encoder.parts import parts_of
@@ -73,8 +74,10 @@ def test_products_are_composed_by_sums_and_have_no_abstraction(world, searcher, 
     assert (found["unknown"], found["operation"]) == (["ç"], "sum")
     vectors = searcher.encoder.encode(["a red circle", "a blue çquare"])
     query = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).sum(0)
-    scores = searcher.encoder.encode_images(world.table().features) @ query  # this encoder compares by the dot product
-    assert [hit["score"] for hit in found["pictures"]] == pytest.approx(sorted(scores, reverse=True)[:10], abs=1e-5)
+    images = searcher.encoder.encode_images(world.table().features)
+    best = np.argsort(-images @ query)[:10]  # this encoder compares by the dot product
+    assert [hit["id"] for hit in found["pictures"]] == [world.table().image_ids[row] for row in best]
+    assert [hit["score"] for hit in found["pictures"]] == pytest.approx(cosines(images[best], query), abs=1e-5)
     assert main(["search", "models/encoder", "--max", "a red circle", "a blue çquare"]) == 0
     error = capsys.readouterr().err
     assert "the sum of the embeddings, at length 1, stands for the maximum" in error

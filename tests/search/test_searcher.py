@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from search_world import cosines
 
 import sightword
+from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SearchError
@@ -21,6 +23,7 @@ from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 from sightword.search.searcher import Searcher
+from sightword.search.weak import QUANTILE, SENTENCES
 
 HASH = "0123456789abcdef" * 4
 
@@ -63,8 +66,6 @@ def test_features_of_other_networks_are_named_without_their_sha256(world):
 
 @pytest.mark.parametrize("similarity", ["cosine", "order", "reversed_order"])
 def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(similarity):
-    from sightword.captions.vocabulary import Vocabulary
-
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4, similarity=similarity)
     vocabulary = Vocabulary.build(["a red circle"])
@@ -77,6 +78,36 @@ def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(simi
     assert all(0 <= share <= 1 for share in shares)
     alike = Searcher(encoder, FeatureTable(np.repeat(features, 2, axis=0)[:2], ["a", "b"], ["", ""], {}))
     assert alike.combined([0], 1, how="max")[0].share == pytest.approx(1.0, abs=1e-6)
+
+
+def test_ensemble_ranks_by_the_product_and_shows_cosines(world, searcher):
+    """Vectors of the sum of several networks have lengths of their own, up to their number."""
+    assert searcher.encoder.similarity_name == "dot"
+    query, images = searcher.encoder.encode("a red circle"), searcher.vectors
+    answer = searcher.pictures("a red circle", len(images))
+    rows = [hit.row for hit in answer.hits]
+    products = images[rows].astype(float) @ query
+    np.testing.assert_allclose(products, np.sort(products)[::-1], atol=1e-6)
+    assert [hit.score for hit in answer.hits] == pytest.approx(cosines(images[rows], query), abs=1e-6)
+    assert [hit.share for hit in answer.hits] == [min(max(hit.score, 0), 1) for hit in answer.hits]
+    found = searcher.captions(images[0], 5)
+    texts = searcher.encoder.encode([caption.text for caption, _ in found])
+    assert [score for _, score in found] == pytest.approx(cosines(texts, images[0]), abs=1e-5)
+
+
+def test_weak_match_of_an_ensemble_is_told_by_the_product():
+    torch.manual_seed(0)
+    model = ModelSettings(embedding=5, hidden=8, attention=4)
+    vocabulary = Vocabulary.build(SENTENCES)
+    members = [Encoders(len(vocabulary), 6, model.shape).eval() for _ in range(2)]
+    encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape))
+    features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    searcher = Searcher(encoder, FeatureTable(features, [f"{number:02d}" for number in range(40)], [""] * 40, {}))
+    bound = np.quantile(encoder.similarity(encoder.encode(SENTENCES), searcher.vectors).max(axis=1), QUANTILE)
+    best = [encoder.similarity(encoder.encode([text]), searcher.vectors).max() for text in SENTENCES]
+    found = [searcher.pictures(text).weak for text in SENTENCES]
+    assert found == [score <= bound for score in best]
+    assert set(found) == {False, True}
 
 
 def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
@@ -105,9 +136,10 @@ def test_a_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, mo
     expected = photos.encoder.encode_images(table.features[table.rows(ids)])
     np.testing.assert_allclose(photos.vectors, expected, atol=1e-6)
     hits = photos.pictures("a red circle").hits
-    scores = photos.encoder.similarity(photos.encoder.encode(["a red circle"]), photos.vectors)[0]
-    assert [hit.picture for hit in hits] == [ids[row] for row in np.argsort(-scores)]
-    assert [hit.score for hit in hits] == pytest.approx(sorted(scores, reverse=True), abs=1e-6)
+    query = photos.encoder.encode("a red circle")
+    best = np.argsort(-photos.encoder.similarity(query[None], photos.vectors)[0])
+    assert [hit.picture for hit in hits] == [ids[row] for row in best]
+    assert [hit.score for hit in hits] == pytest.approx(cosines(photos.vectors[best], query), abs=1e-6)
     photos.vectors[:] = 0
     assert photos.pictures("a red circle").hits == hits
 

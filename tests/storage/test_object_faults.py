@@ -19,6 +19,7 @@ from s3_front import first_tries
 
 from sightword import machine
 from sightword.errors import SetupError, SightwordError, StoreError
+from sightword.messages import install_extra
 from sightword.places import requests
 from sightword.storage import maintenance
 from sightword.storage import store as module
@@ -173,10 +174,7 @@ def test_a_bucket_that_is_not_there(front) -> None:
 def test_the_package_for_s3_is_not_installed(monkeypatch, address) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
     message = refused(read, Store(address), some([1]))
-    assert message == (
-        "s3fs is not installed, without which nothing at s3:// can be read. "
-        "Install the extra: pip install 'sightword[s3]'."
-    )
+    assert message == (f"s3fs is not installed, without which nothing at s3:// can be read. {install_extra('s3')}")
     with pytest.raises(SetupError, match=r"gcsfs is not installed.*pip install gcsfs"):
         monkeypatch.setitem(sys.modules, "gcsfs", None)
         read(Store("gs://lab/store"), some([1]))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from finished_run import drawn
+from numpy.typing import NDArray
 from PIL import Image
 
 from sightword import extract
@@ -59,6 +60,12 @@ class World:
 
     def captions(self) -> CaptionTable:
         return read_texts(self.folder / "data/captions/captions.parquet")
+
+
+def cosines(rows: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the cosine of each row with a query."""
+    sides = [side / np.linalg.norm(side, axis=-1, keepdims=True) for side in (rows.astype(float), query.astype(float))]
+    return sides[0] @ sides[1]
 
 
 def bomb(side: int) -> bytes:

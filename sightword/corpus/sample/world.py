@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from sightword.errors import CorpusError, FileFormatError
 from sightword.io import yaml_reader
 from sightword.io.files import Pathish, read_text
+from sightword.settings import explain
 
 FILE = "scenes.yaml"
 PARTS = frozenset({"first", "second", "relation", "place", "background"})
@@ -197,5 +198,5 @@ def load_world(path: Pathish) -> World:
     try:
         return World.model_validate(value)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, item['loc'])) or 'the whole'}: {item['msg']}" for item in error.errors()]
+        problems = [explain(World, item) for item in error.errors()]
         raise CorpusError("does not describe a sample:\n  " + "\n  ".join(problems), where=file) from None

@@ -13,6 +13,7 @@ from torch import nn
 
 from sightword.errors import FeaturesError, SetupError
 from sightword.features.settings import HUB, IMAGENET_MEAN, IMAGENET_STD, RANDOM
+from sightword.messages import install_extra
 
 PUBLISHED_CROP = 224
 """The side of a crop in pixels (Merkx & Frank 2019)."""
@@ -147,8 +148,8 @@ def library(name: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        todo = f"Install the extra: pip install 'sightword[{extra}]'."
-        raise SetupError(f"{name} is not installed", where="features.backbone", todo=todo) from None
+        what = f"{name} is not installed"
+        raise SetupError(what, where="features.backbone", todo=install_extra(extra)) from None
 
 
 def no_point(name: str, point: str, points: list[str]) -> FeaturesError:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from sightword.messages import guess
-from sightword.settings import MAX_SEED, Settings
+from sightword.settings import MAX_SEED, Settings, explain
 
 NegativesName = Literal["one", "all", "last_ten"]
 SimilarityName = Literal["pearson", "l1", "l2"]
@@ -187,11 +187,7 @@ class GroundSettings(Settings):
         try:
             return Scenario.model_validate(self.common.model_dump() | self.scenarios[name])
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, ("scenarios", name, *first["loc"])))
-            near = guess(first["loc"][-1], Scenario.model_fields) if first["type"] == "extra_forbidden" else ""
-            what = "is no parameter of a scenario" if near or first["type"] == "extra_forbidden" else first["msg"]
-            raise ValueError(f"{place}: {what.removeprefix('Value error, ')}{near}") from None
+            raise ValueError(explain(Scenario, error.errors()[0], f"scenarios.{name}")) from None
 
     @model_validator(mode="after")
     def _names(self) -> GroundSettings:
