@@ -1,4 +1,4 @@
-"""The commands that evaluate a sentence encoder on SentEval's tasks, pack an encoder, and export features."""
+"""The commands that evaluate a sentence encoder on SentEval's tasks, and pack an encoder."""
 
 from __future__ import annotations
 
@@ -38,12 +38,6 @@ weights in half precision, which halves the folder; --int8 quarters the folder.
 --axes keeps the principal axes of the vectors of training captions, for an encoder of
 n-grams, and prints the recall of both on the project's dev split, where that is here."""
 
-EXPORT_FEATURES = """\
-Write features of pictures as Parquet, for pandas, polars, DuckDB and datasets.
-
-OUT becomes a folder with features.parquet (id, vector, sha256 of the picture, and how
-the features were made) and the card of a data set, which a model hub takes as it is."""
-
 _STORED = {
     "float32": "",
     "float16": "\n## Weights\n\nStored in half precision (float16), loaded as float32.\n",
@@ -56,7 +50,7 @@ _AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all":
 
 
 def add(commands: Commands) -> None:
-    """Add ``evaluate``, ``pack`` and ``export-features``."""
+    """Add ``evaluate`` and ``pack``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
     evaluate.add_argument(
         "encoder", metavar="ENCODER", help="flickr8k, multi30k, a folder, a file of word vectors, or module:name"
@@ -89,9 +83,6 @@ def add(commands: Commands) -> None:
     pack.add_argument("--axes", metavar="N", type=int, help="numbers of the trained vector to keep")
     texts = "training captions for --axes (default: those of the encoder's project)"
     pack.add_argument("--captions", metavar="FILE", type=Path, help=texts)
-    features = add_command(commands, "export-features", EXPORT_FEATURES, _export_features)
-    features.add_argument("features", metavar="FILE", type=Path, help="such as data/features/features.h5")
-    features.add_argument("out", metavar="OUT", type=Path, help="a new folder")
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -286,13 +277,3 @@ def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Names
             r10 = " and ".join(f"{found[way]['r10']:.1f}" for way in ("caption_to_image", "image_to_caption"))
             print(f"{name}: R@10 on dev {r10} (caption to image, image to caption)")
     return short
-
-
-def _export_features(arguments: argparse.Namespace) -> int:
-    from sightword.export.feature_table import TABLE, write_export
-    from sightword.messages import plural, size
-
-    count, width = write_export(arguments.out, arguments.features, progress=True)
-    table = arguments.out / TABLE
-    print(f"{table}: {plural(count, 'picture')}, {width:,} numbers each, {size(table.stat().st_size)}")
-    return 0

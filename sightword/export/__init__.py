@@ -1,1 +1,1 @@
-"""An encoder for other programs: the module for sentence-transformers, features as a table, results of MTEB."""
+"""An encoder for other programs: the module for sentence-transformers, and results of MTEB."""
