@@ -18,7 +18,6 @@ IDLE = {
     "doctor": "pipeline/doctor/checks.py",
     "lineage": "pipeline/lineage/facts.py",
     "the parameters' document": "pipeline/params/params_file.py",
-    "the export to ONNX": "sightword/export/onnx_folder.py",
     "the module for sentence-transformers": "sightword/export/sentence_transformers.py",
 }
 

@@ -1,4 +1,4 @@
-"""The commands that evaluate a sentence encoder on SentEval's tasks, pack one, and export one, or features."""
+"""The commands that evaluate a sentence encoder on SentEval's tasks, and pack an encoder."""
 
 from __future__ import annotations
 
@@ -38,20 +38,6 @@ weights in half precision, which halves the folder; --int8 quarters the folder.
 --axes keeps the principal axes of the vectors of training captions, for an encoder of
 n-grams, and prints the recall of both on the project's dev split, where that is here."""
 
-EXPORT = """\
-Write an encoder as ONNX, for programs without PyTorch.
-
-OUT becomes a folder with captions.onnx, images.onnx and export.json: the encoder of
-captions, the encoder of pictures' features, and a description of their inputs, such as
-the id of each character. ONNX Runtime runs both graphs once, and must give the
-embeddings of the encoder. Needs the extra export."""
-
-EXPORT_FEATURES = """\
-Write features of pictures as Parquet, for pandas, polars, DuckDB and datasets.
-
-OUT becomes a folder with features.parquet (id, vector, sha256 of the picture, and how
-the features were made) and the card of a data set, which a model hub takes as it is."""
-
 _STORED = {
     "float32": "",
     "float16": "\n## Weights\n\nStored in half precision (float16), loaded as float32.\n",
@@ -64,7 +50,7 @@ _AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all":
 
 
 def add(commands: Commands) -> None:
-    """Add ``evaluate``, ``pack``, ``export`` and ``export-features``."""
+    """Add ``evaluate`` and ``pack``."""
     evaluate = add_command(commands, "evaluate", EVALUATE, _evaluate)
     evaluate.add_argument(
         "encoder", metavar="ENCODER", help="flickr8k, multi30k, a folder, a file of word vectors, or module:name"
@@ -97,12 +83,6 @@ def add(commands: Commands) -> None:
     pack.add_argument("--axes", metavar="N", type=int, help="numbers of the trained vector to keep")
     texts = "training captions for --axes (default: those of the encoder's project)"
     pack.add_argument("--captions", metavar="FILE", type=Path, help=texts)
-    export = add_command(commands, "export", EXPORT, _export, extra="export")
-    export.add_argument("encoder", metavar="ENCODER", help=folder)
-    export.add_argument("out", metavar="OUT", help="a new folder, or one with an earlier export")
-    features = add_command(commands, "export-features", EXPORT_FEATURES, _export_features)
-    features.add_argument("features", metavar="FILE", type=Path, help="such as data/features/features.h5")
-    features.add_argument("out", metavar="OUT", type=Path, help="a new folder")
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -297,24 +277,3 @@ def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Names
             r10 = " and ".join(f"{found[way]['r10']:.1f}" for way in ("caption_to_image", "image_to_caption"))
             print(f"{name}: R@10 on dev {r10} (caption to image, image to caption)")
     return short
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.export.onnx_folder import CAPTIONS, DESCRIPTION, IMAGES, write_export
-
-    difference = write_export(arguments.out, SentenceEncoder.from_pretrained(arguments.encoder))
-    for path in (Path(arguments.out, name) for name in (CAPTIONS, IMAGES, DESCRIPTION)):
-        print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
-    print(f"ONNX Runtime and the encoder differ by {difference:.1e} at most.")
-    return 0
-
-
-def _export_features(arguments: argparse.Namespace) -> int:
-    from sightword.export.feature_table import TABLE, write_export
-    from sightword.messages import plural, size
-
-    count, width = write_export(arguments.out, arguments.features, progress=True)
-    table = arguments.out / TABLE
-    print(f"{table}: {plural(count, 'picture')}, {width:,} numbers each, {size(table.stat().st_size)}")
-    return 0

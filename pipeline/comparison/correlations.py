@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.comparison.dependent import Outcome, steiger, williams
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.evaluation.semantics.published import Key, Score, check_numbers, in_mean, score_of
@@ -61,10 +60,8 @@ class Row:
     """``a - b``."""
     bootstrap: Resampled | None = None
     """Interval and p of the difference by resampling pairs."""
-    williams: Outcome | None = None
-    steiger: Outcome | None = None
     holm: float | None = None
-    """The bootstrap's p, corrected over all rows; the other tests assume normal scores."""
+    """The bootstrap's p, corrected over all rows."""
 
     @property
     def better(self) -> Better:
@@ -189,14 +186,8 @@ def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: in
     if r_a is None or r_b is None or r_ab is None:
         return row, None
     differences = pearson_differences(gold, x, y, samples=samples, seed=seed, name="\t".join(key))
-    row = replace(
-        row,
-        difference=r_a - r_b,
-        bootstrap=resampled(differences) if count >= FEWEST else None,
-        williams=williams(r_a, r_b, r_ab, count),
-        steiger=steiger(r_a, r_b, r_ab, count),
-    )
-    return row, differences
+    bootstrap = resampled(differences) if count >= FEWEST else None
+    return replace(row, difference=r_a - r_b, bootstrap=bootstrap), differences
 
 
 def _mean(parts: Sequence[tuple[Row, Doubles | None]]) -> Mean | None:

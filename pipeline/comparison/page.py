@@ -38,13 +38,9 @@ HINTS = {
     "bootstrap p": "by resampling the pairs",
     "McNemar p": "by the pairs that only one of the two classifies correctly",
     "Holm p": "corrected for the number of rows; below 0.05 the verdict names the better run",
-    "Williams p": "of two correlations with one variable in common; assumes normal scores",
-    "Steiger p": "of two correlations with one variable in common; assumes normal scores",
     "A − B": "difference; its 95 % interval below",
 }
 """The meaning of columns."""
-ON_DEMAND = ("Williams p", "Steiger p")
-"""The columns of tests that decide nothing: the page shows them on demand."""
 
 
 def write(contrast: Contrast, path: Path) -> int:
@@ -73,11 +69,9 @@ _ROWS = (
 )
 _SEMANTICS = (
     "Pearson's r with human scores and its 95&nbsp;% interval (Fisher); the difference has the interval of a paired "
-    "bootstrap. Williams' and Steiger's tests assume normal scores, so the verdict uses the bootstrap, corrected for "
-    "the number of rows (Holm); the mean is one test and not corrected."
+    "bootstrap. The verdict is corrected for the number of rows (Holm); the mean is one test and not corrected."
 )
 _UNKNOWN = "The parameters of these two are not known."
-_SWITCH = '<label class="switch"><input type="checkbox"> Show Williams\' and Steiger\'s tests</label>'
 _GALLERY = (
     "Captions with the largest difference in the rank of their picture; among equals a hash decided. The gallery "
     "shows examples, not frequencies: <em>only A</em> and <em>only B</em> in the table above are frequencies."
@@ -117,15 +111,14 @@ def _readable(lines: list[list[str]], caption: str, style: str = "") -> Markup:
     """
     head, *rows = lines
     kinds = ["p" if name.split()[-1] == "p" else "number" if name in ("A", "B", "A - B") else "" for name in head]
-    styles = ["on-demand" if name in ON_DEMAND else "" for name in head]
     names = [name.replace(" - ", " − ") for name in head]
-    columns = [Cell(name, style=one, hint=HINTS.get(name, "")) for name, one in zip(names, styles, strict=True)]
+    columns = [Cell(name, hint=HINTS.get(name, "")) for name in names]
     found: dict[bool, list[Row]] = {True: [], False: []}
     for row in rows:
         cells = []
-        for words, kind, own in zip(row, kinds, styles, strict=True):
+        for words, kind in zip(row, kinds, strict=True):
             value, _, interval = _spelt(words, kind).partition(" [")
-            cells.append(Cell(value, [f"[{interval}"] if interval else [], style=own))
+            cells.append(Cell(value, [f"[{interval}"] if interval else []))
         if row[-1] in ("A", "B"):
             cells[-1] = Cell(row[-1], style=f"better side-{row[-1].lower()}")
         found[row[-1] == "equal"].append(Row(cells[0].text, cells[1:]))
@@ -235,7 +228,7 @@ def _semantics(contrast: Contrast, found: Comparison) -> html.Section:
         words += " {} does not list its training captions: all its pairs count as unseen." * len(found.unknown)
         parts.append(html.text(words, *found.unknown))
     verdict = table.verdict(found) + ([f"Left out: {', '.join(found.left_out)}."] if found.left_out else [])
-    parts += [html.markup(_SWITCH), _readable(table.lines(found), "Correlation", "correlations")]
+    parts += [_readable(table.lines(found), "Correlation", "correlations")]
     parts.append(_below(verdict, drawings.semantic_gaps(found.rows)))
     if contrast.pairs:
         far = disagreements.pairs(contrast.pairs, number=PAIRS, unseen=contrast.unseen)

@@ -13,11 +13,10 @@ from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, K
 from sightword.report.number_formats import signed
 from sightword.statistics.bootstrap import Resampled
 
-_HEADER = ["task", "subtask", "pairs", "A", "B", "A - B", "Williams p", "Steiger p", "bootstrap p", "Holm p", "better"]
+_HEADER = ["task", "subtask", "pairs", "A", "B", "A - B", "bootstrap p", "Holm p", "better"]
 _SCORES = ["task", "subtask", "pairs", "a", "a_lo", "a_hi", "b", "b_lo", "b_hi", "difference"]
 _ENDS = ["difference_lo", "difference_hi"]
-_TESTS = ["williams_t", "williams_p", "steiger_z", "steiger_p", "bootstrap_p", "holm_p", "better"]
-_EXACT = [*_SCORES, *_ENDS, *_TESTS]
+_EXACT = [*_SCORES, *_ENDS, "bootstrap_p", "holm_p", "better"]
 _RECALL_HEADER = ["query", "recall", "queries", "A", "B", "A - B", "only A", "only B", "swap p", "Holm p", "better"]
 _RECALL_EXACT = [
     *("direction", "k", "queries", "a", "b", "difference", *_ENDS, "only_a", "only_b"),
@@ -42,15 +41,14 @@ def lines(comparison: Comparison, *, exact: bool = False) -> list[list[str]]:
     rows = [
         (
             *(row.task, row.subtask, row.pairs, row.a, *_ends(row.a_score), row.b, *_ends(row.b_score)),
-            *(row.difference, *_ends(row.bootstrap), *(row.williams or (None, None)), *(row.steiger or (None, None))),
-            *(row.bootstrap and row.bootstrap.p, row.holm, row.better),
+            *(row.difference, *_ends(row.bootstrap), row.bootstrap and row.bootstrap.p, row.holm, row.better),
         )
         for row in comparison.rows
     ]
     if mean := comparison.mean:
         name, p = f"mean of {mean.subtasks}", mean.bootstrap and mean.bootstrap.p
         scores = ("STS", name, "", mean.a, None, None, mean.b, None, None, mean.difference)
-        rows.append((*scores, *_ends(mean.bootstrap), "", "", "", "", p, "", ""))
+        rows.append((*scores, *_ends(mean.bootstrap), p, "", ""))
     return _table(_EXACT, _HEADER, rows, exact=exact)
 
 

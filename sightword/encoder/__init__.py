@@ -1,1 +1,1 @@
-"""The trained encoder: load and encode, its folder, ONNX, the sentence-transformers module, encoders by name."""
+"""The trained encoder: load and encode, its folder, the sentence-transformers module, encoders by name."""

@@ -1,1 +1,1 @@
-"""An encoder for other programs: ONNX, and the module for sentence-transformers."""
+"""An encoder for other programs: the module for sentence-transformers, and results of MTEB."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pipeline.comparison.correlations import compare, pairs_file
-from pipeline.comparison.dependent import steiger, williams
 from pipeline.comparison.table import lines, verdict
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
@@ -59,8 +58,6 @@ def test_each_row_is_what_its_parts_say(tables, found):
         assert (row.a, row.b, row.difference) == pytest.approx((r[0, 1], r[0, 2], r[0, 1] - r[0, 2]))
         assert (row.a_score.low, row.a_score.high) == fisher_interval(row.a, row.pairs)
         assert (row.b_score.low, row.b_score.high) == fisher_interval(row.b, row.pairs)
-        assert row.williams.p == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], row.pairs).p)
-        assert row.steiger.p == pytest.approx(steiger(r[0, 1], r[0, 2], r[1, 2], row.pairs).p)
         assert row.bootstrap.low < row.difference < row.bootstrap.high
     assert [row.holm for row in found.rows] == holm([row.bootstrap.p for row in found.rows])
     assert {row.better for row in found.rows} <= {"A", None}
@@ -106,10 +103,7 @@ def test_a_subtask_alone_has_the_same_draws(tables, found):
 def test_a_system_is_not_better_than_itself(tables):
     found = compare(tables[0], tables[0], samples=100)
     for row in found.rows:
-        assert (row.difference, row.williams.p, row.steiger.p, row.bootstrap.p, row.holm, row.better) == (
-            *(0, 1, 1, 1, 1),
-            "equal",
-        )
+        assert (row.difference, row.bootstrap.p, row.holm, row.better) == (0, 1, 1, "equal")
     assert (found.mean.difference, found.mean.bootstrap.p) == (0, 1)
 
 
@@ -157,9 +151,9 @@ def test_a_constant_system_has_no_difference_and_no_row_is_lost(tables):
     found = compare(tables[0], flat, samples=100)
     row = found.rows[1]
     assert row.a is not None
-    assert {row.b, row.difference, row.bootstrap, row.williams, row.steiger, row.holm, row.better} == {None}
+    assert {row.b, row.difference, row.bootstrap, row.holm, row.better} == {None}
     assert found.mean is None
-    assert lines(found)[2][4:] == ["-", "-", "-", "-", "-", "-", ""]
+    assert lines(found)[2][4:] == ["-", "-", "-", "-", ""]
     others = [row.bootstrap.p for row in found.rows if row.bootstrap]
     assert [row.holm for row in found.rows if row.bootstrap] == holm(others)
 
@@ -201,7 +195,7 @@ def test_a_subtask_with_three_pairs_left_is_shown_and_does_not_count():
     row = found.rows[-1]
     assert row.pairs == 3
     assert row.difference is not None
-    assert (row.a_score, row.williams, row.bootstrap, row.holm, row.better) == (None,) * 5
+    assert (row.a_score, row.bootstrap, row.holm, row.better) == (None,) * 4
     assert found.mean.subtasks == 3
 
 
@@ -216,7 +210,6 @@ def test_the_text_is_rounded_and_the_exact_table_is_not(found):
     assert {len(line) for line in exact} == {len(names)}
     cells = dict(zip(names, exact[0], strict=True))
     assert float(cells["a"]) == first.a
-    assert float(cells["williams_t"]) == first.williams.statistic
     assert float(cells["bootstrap_p"]) == first.bootstrap.p
     assert float(cells["holm_p"]) == first.holm
 

@@ -47,24 +47,11 @@ def test_a_click_sorts_by_the_difference(browser: Browser, address: str) -> None
     assert browser.run(rows) == sorted(before, reverse=True) != before
 
 
-def test_a_switch_shows_the_tests_that_decide_nothing(browser: Browser, address: str) -> None:
-    browser.look(width=1280)
-    browser.open(address)
-    browser.run("document.documentElement.style.scrollBehavior = 'auto'")  # a click waits for no smooth scroll
-    heads = (
-        "[...document.querySelectorAll('.correlations thead th')].map(one => one.checkVisibility() && one.innerText)"
-    )
-    assert ["Williams p" in str(head) for head in browser.run(heads)].count(True) == 0
-    browser.click(".switch input")
-    assert ["Williams p" in str(head) for head in browser.run(heads)].count(True) == 1
-
-
 def test_a_click_sorts_small_p_and_words_too(browser: Browser, address: str) -> None:
     browser.look(width=1280)
     browser.open(address)
     browser.run("document.documentElement.style.scrollBehavior = 'auto'")
     column = "[...document.querySelectorAll('.correlations tbody tr')].map(row => row.cells[%d].textContent)"
-    browser.click(".switch input")
     for row, p in enumerate(["<0.0001", "0.5", "0.02", "0.0003"]):
         browser.run(f"document.querySelectorAll('.correlations tbody tr')[{row}].cells[6].textContent = '{p}'")
     browser.click(".correlations thead th:nth-child(7) button")

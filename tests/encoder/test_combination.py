@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from encoder_kinds import BAG, GRU, TEXTS, VOCABULARY, joined, of_sentences, summed, three, weighted
+from encoder_kinds import BAG, GRU, TEXTS, joined, of_sentences, summed, three, weighted
 from small_encoder import made
 from small_ground import TEXTS as GROUND_TEXTS
 from small_ground import encoder as with_spaces
@@ -18,8 +18,6 @@ from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.encoding import embed
-from sightword.export.onnx_folder import CAPTIONS, run, write_export
-from sightword.model.encoders import pad
 from sightword.vse.page.attention import attend
 
 FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
@@ -155,32 +153,6 @@ def test_a_token_of_the_treebank_is_called_a_word(caplog):
     assert "GRU over words," in repr(found)
     found.encode(["qwertz"])
     assert "1 of 1 sentences have no word that the encoder knows" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: joined(summed(GRU, members=2, seed=1), summed({**GRU, "cell": "lstm"}, seed=2)),
-        with_spaces,
-        lambda: with_spaces().in_space("visual"),
-        of_sentences,
-    ],
-)
-def test_the_graph_of_every_kind_gives_what_the_encoder_gives(tmp_path, make):
-    encoder = make()
-    assert write_export(tmp_path / "out", encoder) < 1e-5
-    assert (tmp_path / "out/images.onnx").exists() == bool(encoder.features_width)
-    ids, lengths = pad([np.asarray(encoder.vocabulary.encode(text), np.int64) for text in GROUND_TEXTS[:9]])
-    found = run(tmp_path / "out" / CAPTIONS, ids=ids.numpy(), lengths=lengths.numpy())
-    np.testing.assert_allclose(found, encoder.encode(GROUND_TEXTS[:9]), atol=1e-5)
-
-
-def test_two_vocabularies_have_no_graph(tmp_path):
-    parts = [*of_sentences().parts, *of_sentences(Vocabulary.build(TEXTS, unit="word")).parts]
-    assert parts[0].vocabulary == VOCABULARY
-    with pytest.raises(EncoderError, match="reads with several vocabularies"):
-        write_export(tmp_path / "out", SentenceEncoder(parts, "join"))
-    assert not (tmp_path / "out").exists()
 
 
 def test_joined_parts_with_shares_have_the_weighted_mean_of_their_cosines() -> None:
