@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from pipeline import systems
 from pipeline.lineage.facts import params_files
 from pipeline.params.params_file import settings_class
-from pipeline.pipelines import pipelines
+from pipeline.pipelines import LEDGER, pipelines
 
 REPOSITORY = Path(__file__).parents[1]
 PIPELINES = pipelines(REPOSITORY)
@@ -135,7 +135,7 @@ def test_the_lock_belongs_to_this_code_and_these_parameters(repository, tmp_path
                 continue
             for path, state in change.get("changed deps", {}).items():
                 made_by_a_stage = path.startswith(("data/", "models/", "metrics/", "plots/")) and state == "deleted"
-                if not made_by_a_stage:
+                if not made_by_a_stage and Path(path).name != LEDGER:  # empty in a clone
                     stale.append(f"{name}: {path} {state}")
     assert not stale, "run `dvc repro` and commit dvc.lock:\n" + "\n".join(stale)
 

@@ -51,6 +51,7 @@ def test_row_keeps_the_scores_that_are_named_and_no_row_is_without_any(project):
 
 
 def test_run_without_facts_lacks_what_only_facts_say(project):
+    project.do("rm", "-r", "runs", str(project.folder.parent / "unused-store"), ok=False)
     assert "no facts of the run" in project.add("toys/plain")
     (run,) = project.row("toys/plain")["runs"]
     assert run.keys() == {"seeds", "commit", "inputs", "outputs", "scores"}
