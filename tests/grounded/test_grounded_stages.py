@@ -53,7 +53,7 @@ def test_judge_writes_the_scores_and_the_tables_of_one_encoder(project):
     assert set(found) == {"SHA256SUMS", "evaluate.json", *(f"{name}.parquet" for name in tables)}
     metrics = read_json(project / "metrics/grounded/cg-pg-0/evaluate.json")
     assert (metrics["scenario"], metrics["seed"], metrics["judged"]) == ("cg-pg", 0, "grounded")
-    assert json.loads(found["evaluate.json"]) == metrics
+    assert json.loads(found["evaluate.json"]) == {"schema": 1, **metrics}
     assert set(metrics["spaces"]["grounded"]["structure"]) == {"dev", "test"}
     subtasks = read_pairs(project / "data/grounded/cg-pg-0/pairs.parquet").subtasks
     assert list(subtasks) == [("STSBenchmark", "cosine"), ("SICKRelatedness", "cosine")]
