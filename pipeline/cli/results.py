@@ -49,9 +49,8 @@ Fill the tables of the pages from the rows, as results/tables.yaml lays them out
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->` on a page of
 docs/ or in README.md. With --check nothing is written: the faults are listed,
-such as a table that is not of the rows, a row that no table shows, or an
-interval that does not follow from its score, and the exit code is 1 if there
-are any."""
+such as a table that is not of the rows, a row that no table shows, or a number
+in the text that no table has, and the exit code is 1 if there are any."""
 
 
 def add(commands: Commands) -> None:
@@ -114,13 +113,13 @@ def _add(arguments: argparse.Namespace) -> int:
 
 def _pages(arguments: argparse.Namespace) -> int:
     from pipeline.pipelines import find_project
-    from pipeline.results import intervals, pages, provenance
+    from pipeline.results import intervals, pages, prose, provenance
     from pipeline.results.records import rows
 
     project = find_project(Path.cwd())
     if arguments.check:
         every = rows(project)
-        faults = pages.faults(project) + provenance.faults(project, every)
+        faults = pages.faults(project) + prose.faults(project, every) + provenance.faults(project, every)
         faults += intervals.faults(every)
         print("\n".join(faults) if faults else "the tables are those of the rows")
         return 1 if faults else 0

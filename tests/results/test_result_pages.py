@@ -14,7 +14,7 @@ import pytest
 
 from pipeline import cli
 from pipeline.lineage.lock import within
-from pipeline.results import pages, provenance
+from pipeline.results import pages, prose, provenance
 from pipeline.results.records import Row, rows, write_row
 from sightword.entailment.judging.measuring import TAKEN
 from sightword.errors import ParamsError
@@ -25,7 +25,7 @@ NGRAMS = "results/ngrams/base.json"
 
 def test_pages_and_rows_in_git_have_no_fault(repository: Path) -> None:
     every = rows(repository)
-    faults = pages.faults(repository) + provenance.faults(repository, every)
+    faults = pages.faults(repository) + prose.faults(repository, every) + provenance.faults(repository, every)
     if faults:
         pytest.fail("\n".join(["run `sightword results pages`, and mend:", *faults]), pytrace=False)
 
@@ -139,6 +139,19 @@ def test_pages_written_anew_undo_an_edited_number_and_keep_the_text(project, mon
     assert cli.main(["results", "pages"]) == 0
     assert page.read_text() == text
     assert cli.main(["results", "pages", "--check"]) == 0
+
+
+def test_check_refuses_a_score_changed_in_the_text(project, monkeypatch, capsys):
+    monkeypatch.setattr(provenance, "faults", lambda *_: [])
+    monkeypatch.chdir(project)
+    page = project / "docs/hypernyms.md"
+    text = page.read_text()
+    page.write_text(text.replace("The published scores of 90.6", "The published scores of 96.6"))
+    assert page.read_text() != text
+    assert cli.main(["results", "pages", "--check"]) == 1
+    loose, listed = capsys.readouterr().out.splitlines()
+    assert re.match(r"docs/hypernyms\.md:\d+: 96\.6 is in no table", loose)
+    assert listed == "results/prose.yaml: docs/hypernyms.md has no 90.6 in its text"
 
 
 def test_check_refuses_a_score_moved_with_its_interval(project, monkeypatch, capsys):
