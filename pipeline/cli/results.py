@@ -85,7 +85,7 @@ def _list(arguments: argparse.Namespace) -> int:
     lines = [["row", "recipe", "overrides", "seeds", "marks"]]
     for key, row in rows(find_project(Path.cwd())).items():
         marks = ["private inputs"] * bool(row.private)
-        marks += ["hashes not recorded"] * any(not run.inputs or not run.outputs for run in row.runs)
+        marks += ["hashes not recorded"] * (not row.hashed)
         seeds = " ".join(map(str, sorted(row.seeds)))
         lines.append([key, row.recipe or "-", str(len(row.overrides) or ""), seeds, ", ".join(marks)])
     print(laid_out(arguments, lines) if len(lines) > 1 else "no rows yet: `sightword results add TOPIC/NAME` makes one")

@@ -109,6 +109,11 @@ class Row(Settings):
         return f"{self.topic}/{self.name}"
 
     @property
+    def hashed(self) -> bool:
+        """Whether all runs have the hashes of their inputs and outputs."""
+        return all(run.inputs and run.outputs for run in self.runs)
+
+    @property
     def seeds(self) -> list[int]:
         """The seeds of all runs."""
         return [seed for run in self.runs for seed in run.seeds]

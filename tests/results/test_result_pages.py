@@ -15,6 +15,7 @@ import pytest
 from pipeline import cli
 from pipeline.lineage.lock import within
 from pipeline.results import pages, prose, provenance
+from pipeline.results.marks import UNHASHED
 from pipeline.results.records import Row, rows, write_row
 from sightword.entailment.judging.measuring import TAKEN
 from sightword.errors import ParamsError
@@ -233,6 +234,14 @@ def test_row_with_scores_of_other_encoders_names_them_among_its_inputs(repositor
                 listed = [path for path in run.inputs if within(path, "data/raw/encoders")]
                 assert listed or not run.inputs, row.key
     assert "entailment/three-classes" in found
+
+
+def test_audit_page_has_the_number_of_rows_without_hashes(repository):
+    every = rows(repository)
+    unhashed, all_rows = re.findall(r"of (\d+) of the (\d+) rows", (repository / "docs/audit.md").read_text())[0]
+    assert (int(unhashed), int(all_rows)) == (sum(not row.hashed for row in every.values()), len(every))
+    first = (repository / "docs/results.md").read_text().split("<!-- end -->")[0]
+    assert first.count(UNHASHED) == 1
 
 
 def test_reason_of_a_private_input_stands_on_each_page_that_shows_the_row(repository):
