@@ -28,7 +28,7 @@ LEAST = 5.0
 """Percent: controls that saw no picture are by chance below, and not in the chart of languages."""
 WIDTH = 4.8
 """Inches: the letters are still read on a phone, which is 390 pixels wide."""
-MARKS = "†‡⁰¹²³⁴⁵⁶⁷⁸⁹"
+MARKS = "†‡§⁰¹²³⁴⁵⁶⁷⁸⁹"
 """What stands behind a name in the table, and not in the chart."""
 
 

@@ -49,8 +49,8 @@ Fill the tables of the pages from the rows, as results/tables.yaml lays them out
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->` on a page of
 docs/ or in README.md. With --check nothing is written: the faults are listed,
-such as a table that is not of the rows, or a row that no table shows, and the
-exit code is 1 if there are any."""
+such as a table that is not of the rows, a row that no table shows, or a number
+in the text that no table has, and the exit code is 1 if there are any."""
 
 
 def add(commands: Commands) -> None:
@@ -85,7 +85,7 @@ def _list(arguments: argparse.Namespace) -> int:
     lines = [["row", "recipe", "overrides", "seeds", "marks"]]
     for key, row in rows(find_project(Path.cwd())).items():
         marks = ["private inputs"] * bool(row.private)
-        marks += ["hashes not recorded"] * any(not run.inputs or not run.outputs for run in row.runs)
+        marks += ["hashes not recorded"] * (not row.hashed)
         seeds = " ".join(map(str, sorted(row.seeds)))
         lines.append([key, row.recipe or "-", str(len(row.overrides) or ""), seeds, ", ".join(marks)])
     print(laid_out(arguments, lines) if len(lines) > 1 else "no rows yet: `sightword results add TOPIC/NAME` makes one")
@@ -113,12 +113,14 @@ def _add(arguments: argparse.Namespace) -> int:
 
 def _pages(arguments: argparse.Namespace) -> int:
     from pipeline.pipelines import find_project
-    from pipeline.results import pages, provenance
+    from pipeline.results import intervals, pages, prose, provenance
     from pipeline.results.records import rows
 
     project = find_project(Path.cwd())
     if arguments.check:
-        faults = pages.faults(project) + provenance.faults(project, rows(project))
+        every = rows(project)
+        faults = pages.faults(project) + prose.faults(project, every) + provenance.faults(project, every)
+        faults += intervals.faults(every)
         print("\n".join(faults) if faults else "the tables are those of the rows")
         return 1 if faults else 0
     changed = pages.write(project)

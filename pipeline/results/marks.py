@@ -9,6 +9,7 @@ from sightword.messages import and_more
 EARLIER = "Earlier code:"
 """The beginning of the note of a row that today's code does not make by the row's recipe: the reason, then after
 a semicolon what else the reader needs."""
+UNHASHED = "§ No hashes of inputs and outputs: made before rows kept them, or by no run of a pipeline."
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -19,6 +20,7 @@ class Legend:
         self._on = on
         self._private: dict[str, dict[str, None]] = {}
         self._earlier: dict[str, None] = {}
+        self._unhashed = False
         self._notes: dict[str, None] = {}
 
     def marks(self, *sources: Row | PublishedScores | None) -> str:
@@ -39,6 +41,9 @@ class Legend:
             why, _, note = note.removeprefix(EARLIER).strip().partition("; ")
             self._earlier[why] = None
             found.append("‡")
+        if isinstance(source, Row) and not source.hashed:
+            self._unhashed = True
+            found.append("§")
         if note:
             unmade = "No recipe makes the row. " if isinstance(source, Row) and source.recipe is None else ""
             note = unmade + _sentence(note)
@@ -52,6 +57,7 @@ class Legend:
         earlier = [_sentence(why) for why in self._earlier]
         found = [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(private)}"] if private else []
         found += [f"‡ Today's code gives other numbers by the same recipe. {' '.join(earlier)}"] if earlier else []
+        found += [UNHASHED] if self._unhashed else []
         found += [f"{str(number).translate(_RAISED)} {note}" for number, note in enumerate(self._notes, 1)]
         return [f"\n{one}" for one in found]
 

@@ -88,9 +88,9 @@ def _filled(project: Path) -> tuple[dict[Path, str], list[str]]:
 
 
 def _once(table: str, told: set[str]) -> str:
-    """Return a table without explanations of † and ‡ that the page has above, and add its own to those."""
+    """Return a table without explanations of †, ‡ and § that the page has above, and add its own to those."""
     parts = [part for part in table.split("\n\n") if part not in told]
-    told |= {part for part in parts if part.startswith(("†", "‡"))}
+    told |= {part for part in parts if part.startswith(("†", "‡", "§"))}
     return "\n\n".join(parts)
 
 

@@ -66,7 +66,11 @@ class Run(Settings):
     """The numbers by metrics file and the keys in it, joined by dots: ``retrieval.test.full.caption_to_image.r10``."""
 
     @model_validator(mode="after")
-    def _has_seeds(self) -> Run:
+    def _is_sound(self) -> Run:
+        for name, score in self.scores.items():
+            if score.low is not None and score.high is not None and not score.low <= score.value <= score.high:
+                ends = f"{score.low} to {score.high}"
+                raise ValueError(f"{name}: the value {score.value} is outside of its 95 % interval, {ends}")
         if len(self.seeds) == 1 and any(score.sd is not None for score in self.scores.values()):
             raise ValueError("a run of one seed has no deviation over seeds (sd)")
         return self
@@ -103,6 +107,11 @@ class Row(Settings):
     def key(self) -> str:
         """The row's name with its topic: ``ngrams/one-network``."""
         return f"{self.topic}/{self.name}"
+
+    @property
+    def hashed(self) -> bool:
+        """Whether all runs have the hashes of their inputs and outputs."""
+        return all(run.inputs and run.outputs for run in self.runs)
 
     @property
     def seeds(self) -> list[int]:

@@ -2,7 +2,8 @@
 
 A cell is a text with names of scores in braces: ``{retrieval.test.full.caption_to_image.r10}``. A row over several
 seeds is shown as the mean and the sample standard deviation. Marks behind a row's name: † for inputs that not everybody
-has, ‡ for a row of earlier code, raised numbers for other notes; the lines below the table explain them.
+has, ‡ for a row of earlier code, § for a row without hashes, raised numbers for other notes; the lines below the table
+explain them.
 """
 
 from __future__ import annotations

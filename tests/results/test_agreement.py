@@ -29,7 +29,7 @@ def differing(one: Row, value: float, *, equal: bool) -> list[bool]:
         (row(70.0), 12.0, False, [False]),  # nothing is known of its spread
         (row(69.0, 70.0, 71.0), 72.4, False, [False]),  # mean 70, deviation 1
         (row(69.0, 70.0, 71.0), 72.6, False, [True]),
-        (row(69.0, 71.0, low=68.0, high=70.0), 70.5, False, [True]),  # two seeds are too few
+        (row(69.0, 71.0, low=68.0, high=72.0), 72.5, False, [True]),  # two seeds are too few
         (row(70.0, 70.0, 70.0, low=69.0, high=71.0), 70.5, False, [False]),  # no spread over seeds
     ],
 )

@@ -21,9 +21,10 @@ PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), NUMBERS, TEXTS, 
 
 @st.composite
 def scores(draw: st.DrawFn, *, seeds: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"value": draw(NUMBERS)}
+    low, value, high = sorted([draw(NUMBERS), draw(NUMBERS), draw(NUMBERS)])
+    found: dict[str, Any] = {"value": value}
     if draw(st.booleans()):
-        found |= zip(("low", "high"), sorted([draw(NUMBERS), draw(NUMBERS)]), strict=True)
+        found |= {"low": low, "high": high}
     return found | ({"sd": abs(draw(NUMBERS))} if seeds > 1 and draw(st.booleans()) else {})
 
 
@@ -119,6 +120,8 @@ SCORE = ["runs", 0, "scores", "retrieval.test.r10"]
         (_set([*SCORE, "sd"], 0.2), ["one seed has no deviation"]),
         (_set([*SCORE, "low"], 80.0), ["the lower one first"]),
         (_set([*SCORE, "low"], None), ["both low and high"]),
+        (_set([*SCORE, "value"], 94.04), ["runs[1]", "retrieval.test.r10", "94.04", "68.5 to 71.5"]),
+        (_set([*SCORE, "value"], 68.4), ["runs[1]", "retrieval.test.r10", "68.4", "68.5 to 71.5"]),
         (_set([*SCORE, "mean"], 3.0), ["runs[1].scores.retrieval.test.r10.mean: no such key"]),
         (_set(["runs", 0, "threads"], 1.5), ["runs[1].threads = 1.5"]),
         (_set(["recipe"], [*"long" * 999]), ["recipe = ['l', 'o',", " ..."]),

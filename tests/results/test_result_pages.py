@@ -14,7 +14,8 @@ import pytest
 
 from pipeline import cli
 from pipeline.lineage.lock import within
-from pipeline.results import pages, provenance
+from pipeline.results import pages, prose, provenance
+from pipeline.results.marks import UNHASHED
 from pipeline.results.records import Row, rows, write_row
 from sightword.entailment.judging.measuring import TAKEN
 from sightword.errors import ParamsError
@@ -24,7 +25,8 @@ NGRAMS = "results/ngrams/base.json"
 
 
 def test_pages_and_rows_in_git_have_no_fault(repository: Path) -> None:
-    faults = pages.faults(repository) + provenance.faults(repository, rows(repository))
+    every = rows(repository)
+    faults = pages.faults(repository) + prose.faults(repository, every) + provenance.faults(repository, every)
     if faults:
         pytest.fail("\n".join(["run `sightword results pages`, and mend:", *faults]), pytrace=False)
 
@@ -90,7 +92,11 @@ def test_row_in_another_order_or_layout_than_the_tool_writes_is_a_fault(project)
 
 
 def test_changed_score_is_a_fault_of_the_pages_that_show_the_row(project):
-    edit(project, NGRAMS, lambda row: first_scores(row)["semantics.STSBenchmark.cosine.pearson"].update(value=0.99))
+    edit(
+        project,
+        NGRAMS,
+        lambda row: first_scores(row)["semantics.STSBenchmark.cosine.pearson"].update(value=0.99, low=0.98, high=0.995),
+    )
     shown = ("results/ngrams", "results", "what-pictures-add")
     expected = [f"docs/{page}.md: tables differ from the rows" for page in shown]
     assert pages.faults(project) == expected
@@ -134,6 +140,47 @@ def test_pages_written_anew_undo_an_edited_number_and_keep_the_text(project, mon
     assert cli.main(["results", "pages"]) == 0
     assert page.read_text() == text
     assert cli.main(["results", "pages", "--check"]) == 0
+
+
+def test_check_refuses_a_score_changed_in_the_text(project, monkeypatch, capsys):
+    monkeypatch.setattr(provenance, "faults", lambda *_: [])
+    monkeypatch.chdir(project)
+    page = project / "docs/hypernyms.md"
+    text = page.read_text()
+    page.write_text(text.replace("The published scores of 90.6", "The published scores of 96.6"))
+    assert page.read_text() != text
+    assert cli.main(["results", "pages", "--check"]) == 1
+    loose, listed = capsys.readouterr().out.splitlines()
+    assert re.match(r"docs/hypernyms\.md:\d+: 96\.6 is in no table", loose)
+    assert listed == "results/prose.yaml: docs/hypernyms.md has no 90.6 in its text"
+
+
+def test_check_refuses_a_score_moved_with_its_interval(project, monkeypatch, capsys):
+    monkeypatch.setattr(provenance, "faults", lambda *_: [])
+    monkeypatch.chdir(project)
+    name = "retrieval.test.full.caption_to_image.r10"
+
+    def move(values: dict[str, Any]) -> None:
+        first_scores(values)[name] = {end: value + 20.0 for end, value in first_scores(values)[name].items()}
+
+    edit(project, NGRAMS, move)
+    assert cli.main(["results", "pages"]) == 0
+    capsys.readouterr()
+    assert cli.main(["results", "pages", "--check"]) == 1
+    assert f"{NGRAMS}: {name} = 90: its 95 % interval" in capsys.readouterr().out
+
+
+def test_score_moved_out_of_its_interval_is_refused(project, monkeypatch, capsys):
+    monkeypatch.chdir(project)
+    path = project / NGRAMS
+    path.write_text(
+        path.read_text().replace('caption_to_image.r10": {"value": 70.0,', 'caption_to_image.r10": {"value": 90.0,')
+    )
+    for command in (["results"], ["results", "pages"], ["results", "pages", "--check"]):
+        assert cli.main(command) == 1
+        error = capsys.readouterr().err
+        assert "ngrams/base.json" in error
+        assert "retrieval.test.full.caption_to_image.r10: the value 90.0 is outside of its 95 % interval" in error
 
 
 @pytest.mark.parametrize("marker", ["<!-- table: ngrams -->", "<!-- table: -->\n<!-- end -->"])
@@ -187,6 +234,14 @@ def test_row_with_scores_of_other_encoders_names_them_among_its_inputs(repositor
                 listed = [path for path in run.inputs if within(path, "data/raw/encoders")]
                 assert listed or not run.inputs, row.key
     assert "entailment/three-classes" in found
+
+
+def test_audit_page_has_the_number_of_rows_without_hashes(repository):
+    every = rows(repository)
+    unhashed, all_rows = re.findall(r"of (\d+) of the (\d+) rows", (repository / "docs/audit.md").read_text())[0]
+    assert (int(unhashed), int(all_rows)) == (sum(not row.hashed for row in every.values()), len(every))
+    first = (repository / "docs/results.md").read_text().split("<!-- end -->")[0]
+    assert first.count(UNHASHED) == 1
 
 
 def test_reason_of_a_private_input_stands_on_each_page_that_shows_the_row(repository):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pipeline.results.layout import FILE, Layout, load, shown
-from pipeline.results.marks import EARLIER
+from pipeline.results.marks import EARLIER, UNHASHED
 from pipeline.results.records import Row
 from pipeline.results.tables import markdown, pooled
 from sightword.errors import FileFormatError, ParamsError
@@ -24,8 +24,13 @@ STS = {"title": "sts", "cell": "{sts}", "factor": 100}
 
 def row(*scores: dict[str, Any], seeds: list[list[int]] | None = None, **more: Any) -> Row:
     """A row with a run for each mapping of scores, whose plain numbers are values."""
+    hashes = {"inputs": {"data/raw/a": "1"}, "outputs": {"metrics/a.json": "2"}}
     runs = [
-        {"seeds": own, "scores": {key: one if isinstance(one, dict) else {"value": one} for key, one in values.items()}}
+        {
+            "seeds": own,
+            **hashes,
+            "scores": {key: one if isinstance(one, dict) else {"value": one} for key, one in values.items()},
+        }
         for own, values in zip(seeds or [[number] for number in range(len(scores))], scores, strict=True)
     ]
     return Row.model_validate({"topic": "a", "name": "b", "recipe": "sample", **more, "runs": runs})
@@ -218,6 +223,16 @@ def test_mark_of_a_row_is_explained_below_the_table():
     assert earlier.endswith("Another hash.")
     assert (first, second) == ("¹ One network.", "² No recipe makes the row. A script.")
     assert not explanations(markdown("t", layout(*lines, columns=(STS,), marks=False), rows))
+
+
+@pytest.mark.parametrize("lacks", ["inputs", "outputs"])
+def test_row_with_a_run_without_hashes_is_marked(lacks):
+    first, second = row({"sts": 0.1}, {"sts": 0.2}).runs
+    part = row({"sts": 0.1}).model_copy(update={"runs": [first, second.model_copy(update={lacks: {}})]})
+    lines = ({"label": "whole", "result": "a/whole"}, {"label": "part", "result": "a/part"})
+    text = markdown("t", layout(*lines, columns=(STS,)), {"a/whole": row({"sts": 0.1}), "a/part": part})
+    assert [line[0] for line in cells(text)] == ["whole", "part §"]
+    assert explanations(text) == [UNHASHED]
 
 
 def test_mark_of_the_row_of_all_lines_stands_at_the_head():

@@ -18,7 +18,7 @@ text | 1.0 | 2.0 |
 | system | there | back | STS |
 | --- | --- | --- | --- |
 | [published, a `GRU`](results/a.md) | 70.5 (± 1.3) | 79.3 (± 2.5) | 64.4 |
-| n-grams, query bank †‡¹ | 72.1 ± 0.5 | 81.6 ± 0.2 | 66.1 |
+| n-grams, query bank †‡§¹ | 72.1 ± 0.5 | 81.6 ± 0.2 | 66.1 |
 | tf-idf | – | – | 66.9 |
 | untrained | chance | chance | 61.0 |
 
