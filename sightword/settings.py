@@ -127,6 +127,8 @@ def explain(model: type[BaseModel], problem: Any, above: str = "") -> str:
             continue
         if part == "[key]":
             break
+        if problem["type"] == "invalid_key":
+            return f"{place}: the key {quote(part)} is no text"
         key = str(part)
         if isinstance(part, int):
             place += f"[{part + 1}]"

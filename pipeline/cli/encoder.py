@@ -134,7 +134,7 @@ def _read_training_captions(path: Path) -> list[str]:
     from sightword.io.opening import lines
 
     if path.suffix == ".parquet":
-        rows = read_table(path, ["text", "split"]).to_pylist()
+        rows = read_table(path, ["text", "split"], foreign=True).to_pylist()
         captions = [row["text"] for row in rows if row["split"] == "train"]
     else:
         captions = [line for _, line in lines(path) if line.strip()]

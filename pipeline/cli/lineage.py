@@ -88,9 +88,10 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.history:
         from pipeline.lineage.history import history
 
-        past = records.of_history(history(arguments.history, project, everywhere=arguments.all, facts=facts))
+        found_past = history(arguments.history, project, everywhere=arguments.all, facts=facts)
+        past = records.of_history(found_past)
         _print_json(past) if arguments.json else text.print_history(past, full=arguments.full)
-        return 0
+        return 1 if any(point.edited or point.contradicted or point.foreign for point in found_past.points) else 0
     if arguments.diff:
         from pipeline.lineage.difference import difference
 

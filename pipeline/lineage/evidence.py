@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 from pipeline.lineage.facts_schema import SIZE
 from pipeline.lineage.known_facts import VERSIONS, KnownFacts, entry_of, outs_as_told, started
-from pipeline.lineage.lock import Artefact, Entry, changes, hashes, within
+from pipeline.lineage.lock import Artefact, Entry, Lock, changes, hashes, within
 from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
+from sightword import machine
 from sightword.errors import LineageError
-from sightword.machine import processor
 from sightword.messages import and_more
 
 Verdict = Literal[
@@ -73,7 +73,7 @@ class _Run:
     shared: Sequence[str]
     """The outputs that do not."""
     this_kind: bool
-    """Whether it ran on this kind of processor, with the versions that are installed here."""
+    """Whether it ran on this kind of machine (:func:`_is_this_kind`)."""
 
 
 class Records:
@@ -83,7 +83,7 @@ class Records:
         self.facts = KnownFacts(facts)
         self._project = project
         self._weighed: dict[tuple[str, tuple[Artefact, ...]], Evidence] = {}
-        self._locks: dict[tuple[Any, Any], Mapping[str, Entry]] = {}
+        self._locks: dict[Any, Lock | None] = {}
 
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
@@ -106,9 +106,10 @@ class Records:
         if facts := self.facts.of(entry):
             return Evidence("run recorded in", _of_facts(facts))
         runs = [(self._run(path, facts, entry), facts) for path, facts in self.facts.like(entry)]
-        later = [run for run, facts in runs if not self._had(entry, facts)]
-        foreign = [run for run in later if run.ran and _kept(entry) & {*run.shared}]
-        copied = [run for run in foreign if _kept(entry) <= {*run.shared}]
+        kept = _kept(entry)
+        later = [run for run, facts in runs if (not run.ran or kept & {*run.shared}) and not self._had(entry, facts)]
+        foreign = [run for run in later if run.ran]
+        copied = [run for run in foreign if kept <= {*run.shared}]
         if differing := [run for run in later if not run.ran and run.this_kind]:
             return _verdict("contradicted", differing[0], foreign)
         if copied:
@@ -126,24 +127,29 @@ class Records:
 
     def _had(self, entry: Entry, facts: Mapping[str, Any]) -> bool:
         """Return whether the lock had an entry when a run began: by its commit, in another clone by its time."""
-        when = facts.get("commit"), facts["started"]
-        if when not in self._locks:
-            lock = None
-            with contextlib.suppress(LineageError), Repository(self._project) as repository:
-                for commit in (when[0], repository.before(when[1])):
-                    lock = lock or (lock_of(repository, Commit(commit, "", "", "")) if commit else None)
-            self._locks[when] = lock.entries if lock else {}
-        return self._locks[when].get(entry.name) == entry
+        with contextlib.suppress(LineageError), Repository(self._project) as repository:
+            for find in (lambda: facts.get("commit"), lambda: repository.before(facts["started"])):
+                if (commit := find()) and commit not in self._locks:
+                    self._locks[commit] = lock_of(repository, Commit(commit, "", "", ""))
+                if lock := self._locks.get(commit):
+                    return lock.entries.get(entry.name) == entry
+        return False
 
 
 def _is_this_kind(facts: Mapping[str, Any]) -> bool:
-    """Return whether a run was on this kind of processor with the versions that are installed here."""
+    """Return whether a run was on this kind of processor, with the versions and settings of today, and without a GPU.
+
+    What a GPU computed contradicts nothing: the entry may be that of a CPU.
+    """
     here = {}
     for name in VERSIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             here[name] = importlib.metadata.version(name)
-    packages = facts["packages"]
-    return facts["processor"] == processor() and all(packages.get(name) == here.get(name) for name in VERSIONS)
+    packages, now = facts["packages"], machine.current()
+    same = {"processor": machine.processor(), "device": "cpu", "threads": now.threads, "inference": now.inference}
+    return all(packages.get(name) == here.get(name) for name in VERSIONS) and all(
+        facts.get(name, value) == value for name, value in same.items()
+    )
 
 
 def _kept(entry: Entry) -> set[str]:

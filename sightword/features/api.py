@@ -161,8 +161,9 @@ def extract(
 
         with contextlib.closing(decoded()) as found:
             extraction.follow(found, keep)
-    copies = [row for row, first in enumerate(rows) if first != row]
-    features[copies] = features[[rows[row] for row in copies]]
+        copies = [row for row, first in enumerate(rows) if first != row]
+        features[copies] = features[[rows[row] for row in copies]]
+        bar.update(len(copies))
     return features
 
 

@@ -304,7 +304,7 @@ def check_seal(path: Pathish, *, pages: bool = True, todo: str | None = None) ->
             found, footer = file.read(_SEALED), file.read()
             expected = _seal(file, start if pages else None, footer)
             if found[-65:] != expected[-65:] or (pages and found != expected):
-                what = "is damaged, was changed, or is no table that Sightword wrote"
+                what = "is damaged or was changed, or is a table of another program or of an earlier Sightword"
                 raise FileFormatError(what, where=path, todo=todo)
 
 

@@ -32,15 +32,15 @@ def hash_sources(root: Path, names: Iterable[str]) -> str:
 def imported_files(module: str, root: Path) -> list[str]:
     """Return the files of a module and of the modules that it imports, as paths below ``root``, without running them.
 
-    Of a folder of installed packages these are the files of the module's own top-level package. Imports by
-    ``importlib`` are not seen.
+    Of a folder of installed packages these are the files of the module's own top-level package. Files of Sightword
+    are left out, and imports by ``importlib`` are not seen.
     """
     own = f"{module.partition('.')[0]}." if root.name in ("site-packages", "dist-packages") else ""
     found: dict[str, Path | None] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if not name or name in found or not f"{name}.".startswith(own):
+        if not name or name in found or not f"{name}.".startswith(own) or f"{name}.".startswith("sightword."):
             continue
         path = found[name] = _file(name, root)
         waiting.append(name.rpartition(".")[0])  # a package's own file runs before its modules

@@ -24,6 +24,7 @@ from sightword.messages import first_line, quote, short
 
 SUMS = "SHA256SUMS"
 TENSORS = ".safetensors"
+_SHA256 = "[0-9a-f]" * 64
 LONGEST = 255
 """The most bytes of a file's name."""
 
@@ -143,7 +144,7 @@ def write_summed(folder: Path, name: str, data: bytes) -> None:
     path = folder / f"{name}-{hashlib.sha256(data).hexdigest()}{TENSORS}"
     with atomic_file(path) as temporary:
         temporary.write_bytes(data)
-    for other in folder.glob(f"{name}-*{TENSORS}"):
+    for other in folder.glob(f"{name}-{_SHA256}{TENSORS}"):
         if other != path:
             other.unlink(missing_ok=True)
 
@@ -154,7 +155,7 @@ def summed(folder: Path, name: str) -> Iterator[Path]:
     Raises:
         FileFormatError: a file has another sha256 than its name says.
     """
-    for path in sorted(folder.glob(f"{name}-*{TENSORS}")):
+    for path in sorted(folder.glob(f"{name}-{_SHA256}{TENSORS}")):
         if sha256_file(path) != path.stem.removeprefix(f"{name}-"):
             todo = f"Delete {folder}, and run the stage again."
             raise FileFormatError("is not the file that was saved: its sha256 is not its name's", where=path, todo=todo)

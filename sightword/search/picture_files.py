@@ -77,12 +77,12 @@ class Digests(NamedTuple):
 class FileDigests:
     """The hashes of the picture files of a folder; a file whose size and time did not change is not read again.
 
-    The list is in the folder of the store: one for each way to resize, and for each version of the code and libraries
+    The list is in the folder of the store, one for each way to resize. It is of one version of the code and libraries
     that decode, since another may give other pixels. A damaged list is made again, with a warning.
     """
 
     def __init__(self, folder: Pathish, store: Store, resizing: ResizeSettings) -> None:
-        made = [os.fsdecode(Path(folder).absolute()), resizing.model_dump(), decoder()]
+        made = [os.fsdecode(Path(folder).absolute()), resizing.model_dump()]
         name = hashlib.sha256(os.fsencode(canonical_json(made))).hexdigest()[:32]
         self._place = store.place.folder / "folders" / f"{name}.json"
         self._saved = _read(self._place)
@@ -104,7 +104,7 @@ class FileDigests:
         if record == self._saved:
             return
         try:
-            text = canonical_json(record)
+            text = canonical_json([decoder(), record])
             group_files.write_open(self._place, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
             self._saved = record
         except OSError as error:
@@ -127,6 +127,7 @@ def _read(place: Path) -> dict[str, Any]:
     with contextlib.suppress(FileFormatError, ValueError):
         sha256, _, text = read_text(place).partition("\n")
         if hashlib.sha256(text.encode()).hexdigest() == sha256:
-            return dict(json.loads(text))
+            version, record = json.loads(text)
+            return dict(record) if version == decoder() else {}
     log.warning("%s: is not the list of files that was saved; the files are read again", place)
     return {}

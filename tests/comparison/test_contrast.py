@@ -295,7 +295,7 @@ def test_other_queries_are_no_comparison(project, tmp_path):
     table = pq.read_table(project.folder / "data/retrieval/top.parquet")
     half = table.filter([image < "scene-020.png" for image in table["query_image"].to_pylist()])
     (project.folder / "data/retrieval/top.parquet").unlink()
-    pq.write_table(half, project.folder / "data/retrieval/top.parquet")
+    write_table(project.folder / "data/retrieval/top.parquet", half)
     found, page = compared(project, "good", "workspace")
     assert found.recalls == []
     assert "Retrieval is not tested: caption_to_image: the two were asked other queries: 40 only in A" in found.notes[0]
@@ -322,7 +322,7 @@ def test_captions_names_and_sentences_cannot_write_markup(project):
     table = pq.read_table(project.folder / "data/captions/captions.parquet").to_pydict()
     table["text"] = [f"<script>alert(1)</script>{text}" for text in table["text"]]
     (project.folder / "data/captions/captions.parquet").unlink()
-    pq.write_table(pa.table(table), project.folder / "data/captions/captions.parquet")
+    write_table(project.folder / "data/captions/captions.parquet", pa.table(table))
     project.do("git", "tag", "a<b>", "good")
     _, page = compared(project, "workspace", "a<b>")
     assert page.count("<script>") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import re
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class Function(Library):
     root: Path | None
     """The folder of the function's top-level module or package."""
 
-    @property
+    @functools.cached_property
     def configuration(self) -> str:
         """The sha256 of the function's files: another function may give the same weights another meaning."""
         return network_sha256(self.name, self.root) if self.root else ""
