@@ -38,7 +38,7 @@ def lines(comparison: Comparison, *, exact: bool = False) -> list[list[str]]:
 
     With ``exact`` the numbers have all digits, and ends of intervals and statistics have columns of their own.
     """
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             *(row.task, row.subtask, row.pairs, row.a, *_ends(row.a_score), row.b, *_ends(row.b_score)),
             *(row.difference, *_ends(row.bootstrap), row.bootstrap and row.bootstrap.p, row.holm, row.better),
