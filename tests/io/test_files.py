@@ -235,7 +235,7 @@ def test_table_of_another_program_is_refused_unless_foreign(tmp_path):
     assert files.read_table(tmp_path / "other", ["a"], foreign=True).equals(table)
     (tmp_path / "cut").write_bytes((tmp_path / "own").read_bytes()[:50])
     for name in ("other", "cut"):
-        with pytest.raises(FileFormatError, match=f"{name}: is damaged, was changed, or is no table .* Make it"):
+        with pytest.raises(FileFormatError, match=f"{name}: is damaged or was changed, or is a table .* Make it"):
             files.read_table(tmp_path / name, ["a"], todo="Make it.")
 
 

@@ -61,7 +61,8 @@ def test_facts_of_an_earlier_version_contradict(
 ) -> None:
     for path in (OLDER / f"schema-{schema}").glob("*.json"):
         facts = json.loads(path.read_text())
-    monkeypatch.setattr("pipeline.lineage.evidence.processor", lambda: facts["processor"])
+    monkeypatch.setattr("sightword.machine.processor", lambda: facts["processor"])
+    monkeypatch.setenv("SIGHTWORD_THREADS", str(facts["threads"]))
     monkeypatch.setattr("importlib.metadata.version", facts["packages"].__getitem__)
     found = Records([OLDER / f"schema-{schema}"], tmp_path).weigh(remade("make", "data/made", **change))
     assert found.verdict == verdict

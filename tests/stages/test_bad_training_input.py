@@ -89,7 +89,7 @@ def smaller_vocabulary():
     [
         (larger_batch, TrainingError, r"train\.batch = 9 is more than the 8 training pictures; .*smaller train\.batch"),
         (no_dev, CaptionsError, "the split 'dev' has no captions"),
-        (other_caption, FileFormatError, "captions.parquet: is damaged, was changed.*`dvc repro captions`"),
+        (other_caption, FileFormatError, "captions.parquet: is damaged or was changed.*`dvc repro captions`"),
         (no_training, CaptionsError, "the split 'train' has no captions"),
         (captions_without_features, FeaturesError, r"2 of 8 pictures have no features: 04\.jpg, 07\.jpg"),
         (smaller_vocabulary, CaptionsError, r"expected ids below 5.*`dvc repro captions`"),

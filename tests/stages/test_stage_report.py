@@ -41,7 +41,7 @@ def test_damaged_input_leaves_the_earlier_page(tmp_path: Path, repository: Path)
     places.top.write_bytes(places.top.read_bytes()[:100])
     done = run_here(repository, tmp_path, "report", "--params", str(repository / "params.yaml"))
     assert done.returncode == 1
-    assert done.stderr.startswith("report: data/retrieval/top.parquet: is not a whole Parquet file")
+    assert done.stderr.startswith("report: data/retrieval/top.parquet: is damaged or was changed")
     assert "Traceback" not in done.stderr
     assert (tmp_path / "report" / "index.html").read_text() == "earlier"
     assert list((tmp_path / "report").iterdir()) == [tmp_path / "report" / "index.html"]

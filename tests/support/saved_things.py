@@ -34,6 +34,7 @@ from sightword.hypernyms.data.storage import read_prepared, write_prepared
 from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.images import resized, shards
+from sightword.images.encoding import hash_pixels
 from sightword.io.files import atomic_folder, read_table, write_table
 from sightword.model.encoders import Encoders
 from sightword.text.storage import Text, write_text
@@ -148,7 +149,8 @@ def read_corpus(folder):
 
 def save_resized(folder):
     folder.mkdir()
-    rows = [shards.ResizedPicture(name, "0" * 64, 2, 2, "raw", bytes(range(12))) for name in NAMES]
+    pixels = bytes(range(12))
+    rows = [shards.ResizedPicture(name, "0" * 64, hash_pixels(pixels, 2, 2), 2, 2, "raw", pixels) for name in NAMES]
     shards.write_shard(shards.shard_path(folder, 0), rows, {"resize": 2, "exif": True})
     table = {"image_id": ["q"], "reason": ["damaged"], "detail": ["cut"]}
     write_table(folder / "rejects.parquet", pa.table(table))

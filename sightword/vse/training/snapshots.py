@@ -98,7 +98,9 @@ class Snapshots:
         Raises:
             EncoderError: the file is missing, damaged, or of another network.
         """
-        return load_encoders(self.folder / file_name(epoch), len(self.vocabulary), self.features_width, self.model)
+        path = self.folder / file_name(epoch)
+        with FORMAT.checked(self.folder / FORMAT.description):
+            return load_encoders(path, len(self.vocabulary), self.features_width, self.model)
 
     def check_features(self, attributes: dict[str, Any], width: int, *, where: Pathish) -> None:
         """Refuse features of another kind than those of the training; warn of another file of the same kind.
