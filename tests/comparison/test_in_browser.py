@@ -52,10 +52,11 @@ def test_a_click_sorts_small_p_and_words_too(browser: Browser, address: str) -> 
     browser.open(address)
     browser.run("document.documentElement.style.scrollBehavior = 'auto'")
     column = "[...document.querySelectorAll('.correlations tbody tr')].map(row => row.cells[%d].textContent)"
-    for row, p in enumerate(["<0.0001", "0.5", "0.02", "0.0003"]):
+    spelt = ["<0.0001", "0.5", "0.02", "0.0003"]
+    for row, p in enumerate(spelt):
         browser.run(f"document.querySelectorAll('.correlations tbody tr')[{row}].cells[6].textContent = '{p}'")
     browser.click(".correlations thead th:nth-child(7) button")
-    assert browser.run(column % 6)[:4] == ["0.5", "0.02", "0.0003", "<0.0001"]
+    assert [p for p in browser.run(column % 6) if p in spelt] == ["0.5", "0.02", "0.0003", "<0.0001"]
     before = browser.run(column % 1)
     browser.click(".correlations thead th:nth-child(2) button")
     assert browser.run(column % 1) == sorted(before, reverse=True) != before
