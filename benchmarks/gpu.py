@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -85,7 +86,6 @@ def captions_step(arguments: argparse.Namespace, hidden: int, size: int, cell: s
     import torch
     import training as peers
 
-    from sightword.features.utilisation import peak_flops
     from sightword.vse.training.settings import TrainSettings
     from sightword.vse.training.task import CaptionTask
 
@@ -115,9 +115,16 @@ def captions_step(arguments: argparse.Namespace, hidden: int, size: int, cell: s
     for side, times in in_turn(arguments, works).items():
         seconds = statistics.median(times) / steps
         useful = peers.flops_a_caption(pairs, hidden) * size / seconds * (4 / 3 if cell == "lstm" else 1)
-        peak = peak_flops("bf16" if "bf16" in side else "fp32", use(arguments))
+        peak = peak_of("bf16" if "bf16" in side else "fp32", arguments)
         found[side] = {"ms": seconds * 1e3, "share": useful / peak, "first_losses": losses[side][:3]}
     return found
+
+
+def peak_of(precision: str, arguments: argparse.Namespace) -> float:
+    """The operations a second that the device can do; unbounded in small, since CPUs without bfloat16 take minutes."""
+    from sightword.features.utilisation import peak_flops
+
+    return math.inf if arguments.tiny else peak_flops(precision, use(arguments))
 
 
 def plain_step(network: Any, pairs: Any, device: Any, *, bf16: bool) -> Callable[[Any], Any]:
@@ -146,7 +153,6 @@ def text_step(arguments: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     import grounded as peers
-    from sightword.features.utilisation import peak_flops
     from sightword.grounded.skipthought.settings import SkipthoughtSettings
     from sightword.grounded.skipthought.task import TextTask
 
@@ -180,7 +186,7 @@ def text_step(arguments: argparse.Namespace) -> dict[str, Any]:
     operations = statistics.mean(peers.operations(text, middles, settings) for middles in batches)
     for side, times in in_turn(arguments, sides).items():
         seconds = statistics.median(times) / len(batches)
-        peak = peak_flops("fp32" if "fp32" in side else "bf16", device)
+        peak = peak_of("fp32" if "fp32" in side else "bf16", arguments)
         found[side] = {"ms": seconds * 1e3, "share": operations / seconds / peak}
     return found
 
