@@ -55,7 +55,8 @@ def test_a_history_marks_the_values_that_a_record_contradicts(project):
         (pytest.approx(3), []),
         (pytest.approx(9), ["third"]),
     ]
-    assert project.audit("--history", KEY).stdout.count("CONTRADICTED by a record of a run: third") == 1
+    shown = project.audit("--history", KEY)
+    assert (shown.stdout.count("CONTRADICTED by a record of a run: third"), shown.returncode) == (1, 1)
 
 
 def test_a_clone_has_no_records_and_says_so(ran, tmp_path):

@@ -68,6 +68,23 @@ def test_facts_of_an_earlier_version_contradict(
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("device", "NVIDIA H200 (CUDA 13.0, cuDNN 91300)"), ("threads", 64), ("inference", "openvino")]
+)
+def test_run_on_another_kind_of_machine_contradicts_nothing(
+    name: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    for path in (OLDER / "schema-3").glob("*.json"):
+        facts = json.loads(path.read_text())
+        (tmp_path / "runs" / path.name).write_text(json.dumps({**facts, name: value}))
+    monkeypatch.setattr("sightword.machine.processor", lambda: facts["processor"])
+    monkeypatch.setenv("SIGHTWORD_THREADS", str(facts["threads"]))
+    monkeypatch.setattr("importlib.metadata.version", facts["packages"].__getitem__)
+    found = Records([tmp_path / "runs"], tmp_path).weigh(remade("make", "data/made", md5="0" * 32))
+    assert found.verdict == "not repeated on this kind of machine"
+
+
 @pytest.mark.parametrize("schema", ["1-key", "1", "2", "3"])
 def test_edited_facts_of_an_earlier_version_are_no_evidence(
     schema: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
