@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import FileFormatError, SemanticsError
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, seen_pairs
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
 from sightword.evaluation.semantics.published import Key, Score, check_numbers, in_mean, score_of
 from sightword.io.files import Pathish
 from sightword.statistics.bootstrap import Doubles, Resampled, pearson_differences, resampled
@@ -174,7 +174,8 @@ def _shown(pair: tuple[str, str, float] | None) -> str:
 
 def unseen_pairs(a: ScoredPairs, b: ScoredPairs) -> NDArray[np.bool_]:
     """Return whether neither sentence of a pair is known to be a training caption of A or B, (N,)."""
-    return ~(seen_pairs(a) | seen_pairs(b))
+    flags = [seen for one in (a, b) for seen in (one.first_seen, one.second_seen) if seen is not None]
+    return ~np.logical_or.reduce([np.zeros(len(a), np.bool_), *flags])
 
 
 def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: int) -> tuple[Row, Doubles | None]:

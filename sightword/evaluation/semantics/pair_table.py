@@ -45,13 +45,6 @@ class ScoredPairs:
         return len(self.first)
 
 
-def seen_pairs(pairs: ScoredPairs) -> NDArray[np.bool_]:
-    """Return whether a sentence of a pair is known to be a training caption, (N,)."""
-    if pairs.first_seen is None or pairs.second_seen is None:
-        return np.zeros(len(pairs), dtype=bool)
-    return pairs.first_seen | pairs.second_seen
-
-
 @dataclass(frozen=True)
 class PairTable:
     """An encoder's scores of all pairs."""

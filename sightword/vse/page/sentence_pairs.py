@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.semantics.breakdown import TRAINED
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs, seen_pairs
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
 from sightword.evaluation.semantics.published import SYSTEMS, Score
 from sightword.evaluation.semantics.tables import DRAWN, THIS
 from sightword.report.inputs import numbers, read_tsv, texts
@@ -102,6 +102,13 @@ def _panel(task: str, subtasks: Sequence[tuple[str, ScoredPairs]], most: int) ->
     order = sorted(range(len(places)), key=lambda row: hashlib.sha256(places[row].encode()).digest())
     chosen = np.sort(np.array(order[:most], dtype=int))
     return Panel(task, len(gold), pearson(score, gold), gold[chosen], score[chosen], seen[chosen])
+
+
+def seen_pairs(pairs: ScoredPairs) -> NDArray[np.bool_]:
+    """Return whether a sentence of a pair is known to be a training caption, (N,)."""
+    if pairs.first_seen is None or pairs.second_seen is None:
+        return np.zeros(len(pairs), dtype=bool)
+    return pairs.first_seen | pairs.second_seen
 
 
 def _worst(path: Path) -> list[dict[str, str]]:
