@@ -174,8 +174,11 @@ def _shown(pair: tuple[str, str, float] | None) -> str:
 
 def unseen_pairs(a: ScoredPairs, b: ScoredPairs) -> NDArray[np.bool_]:
     """Return whether neither sentence of a pair is known to be a training caption of A or B, (N,)."""
-    flags = [seen for one in (a, b) for seen in (one.first_seen, one.second_seen) if seen is not None]
-    return ~np.logical_or.reduce([np.zeros(len(a), np.bool_), *flags])
+    seen = np.zeros(len(a), np.bool_)
+    for known in (a.first_seen, a.second_seen, b.first_seen, b.second_seen):
+        if known is not None:
+            seen |= known
+    return ~seen
 
 
 def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: int) -> tuple[Row, Doubles | None]:
