@@ -170,10 +170,10 @@ def test_the_parameters_of_each_pipeline_are_checked_by_its_own_stages(described
 
 
 def test_a_recipe_is_written_to_the_pipeline_whose_stages_are_its_sections(described, capsys):
-    assert main(["recipe", "deep", "--force"]) == 0
+    assert main(["params", "--recipe", "deep", "--force"]) == 0
     assert params_file.load(described / "more/params.yaml")["other"] == Other(depth=99)
     assert "Next: dvc repro more/dvc.yaml" in capsys.readouterr().out
-    assert main(["recipe", "small", "--force"]) == 0
+    assert main(["params", "--recipe", "small", "--force"]) == 0
     assert params_file.load(described / "params.yaml")["first"] == First(size=1)
 
 

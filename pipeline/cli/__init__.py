@@ -19,7 +19,7 @@ from pipeline.cli import (
     hypernyms,
     init,
     lineage,
-    project,
+    params,
     results,
     search,
     store,
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for room in (
         init,
-        project,
+        params,
         sweeps,
         compare,
         results,

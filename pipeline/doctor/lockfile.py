@@ -18,7 +18,6 @@ from typing import Any
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.packages import check_lists
 from pipeline.doctor.project import check_hidden, git_output
-from pipeline.experiments.clones import run_dvc
 from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import Records, in_words
 from pipeline.lineage.facts import stage_paths
@@ -26,7 +25,7 @@ from pipeline.lineage.hashing import md5_of
 from pipeline.lineage.lock import Entry, Lock, tracked_hashes
 from pipeline.lineage.locks import lock_here
 from pipeline.lineage.repository import Repository
-from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
+from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines, run_dvc
 from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
