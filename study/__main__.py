@@ -1,139 +1,124 @@
-"""The command ``results``, which looks after the rows of results."""
+"""``python -m study``: list, add, check, show and make again the rows of results, in the repository's folder."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out
+from pipeline.pipelines import find_project
+from sightword.errors import SightwordError
 from sightword.messages import plural, quote
-
-if TYPE_CHECKING:
-    from pipeline.results.agreement import Difference
-    from pipeline.results.records import Run
-
-RESULTS = """\
-Look after the rows of results, files that git has in results/: list, add, check.
-
-A row is a recipe with what differs from it, and for each seed a run: its scores
-with their intervals, its commit and machine, and the hashes of its inputs and
-outputs. docs/audit.md shows how a row is made and checked."""
-
-LIST = "List all rows: recipe, runs, seeds, and what nobody else can have."
+from study import intervals, origins, prose, remake, rows, runs
 
 ADD = """\
 Make a row from a finished run, or add the run to the row.
 
-The run is the one whose results lie here, or that of a commit or an experiment
-(--rev). The recipe with the fewest parameters that differ is found, and those
-that differ stand in the row; seeds and titles do not count. A run is refused
-whose numbers are not of its parameters, or whose code is in no commit; and an
-input that neither git nor `sightword fetch` has, unless --private says why.
-A row of a large grid may keep few of its scores (--scores)."""
+The run is the one whose results lie here, or that of a commit or an experiment (--rev). A run is refused whose numbers
+are not of its parameters, or whose code is in no commit that a remote has; and an input that neither git nor
+`sightword fetch` has, unless --private says why."""
 
-CHECK = """\
-Make a run of a row again, and compare all scores.
+REMAKE = """\
+Make a run of a row again, in a clone of the last commit, and compare all scores.
 
-The run has the recipe, the last commit's code, and the data that lies here; it
-runs in a clone, and of your files only the ledger of scorings may grow. On the
-same kind of machine, with the same inputs and versions of numpy and torch, all
-scores must be equal. Otherwise each must be within 2.5 standard deviations of
-the row's mean, or, where the row has fewer than three seeds, within its own
-95 % interval. Exits with 1 when one is not."""
-
-PAGES = """\
-Fill the tables of the pages from the rows, as results/tables.yaml lays them out.
-
-A table stands between `<!-- table: NAME -->` and `<!-- end -->` on a page of
-docs/ or in README.md. With --check nothing is written: the faults are listed,
-such as a table that is not of the rows, a row that no table shows, or a number
-in the text that no table has, and the exit code is 1 if there are any."""
+On the same kind of machine, with the same inputs and versions of numpy and torch, all scores must be equal. Otherwise
+each must be within 2.5 standard deviations of the row's mean, or, where the row has fewer than three seeds, within its
+own 95 % interval. Exits with 1 when one is not."""
 
 
-def add(commands: Commands) -> None:
-    """Add ``results`` with its own commands."""
-    results = add_command(commands, "results", RESULTS, _list)
-    results.set_defaults(md=False, csv=False)
-    actions = results.add_subparsers(title="commands", metavar="COMMAND")
-    add_layout(add_command(actions, "list", LIST, _list), csv="CSV")
-    one = add_command(actions, "add", ADD, _add)
-    one.add_argument("row", metavar="TOPIC/NAME", help="the row: its file is results/TOPIC/NAME.json")
-    one.add_argument("--rev", metavar="REV", default="", help="a commit or experiment (default: what lies here)")
-    one.add_argument("--recipe", metavar="NAME", help="the recipe (default: that of the row, else the nearest one)")
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 1 for an error, or for a fault of rows and pages."""
+    parser = argparse.ArgumentParser(prog="python -m study", description=__doc__)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    plain = argparse.RawDescriptionHelpFormatter
+    commands.add_parser("list", help="list all rows").set_defaults(run=_list)
+    commands.add_parser("check", help="list the faults of rows and pages").set_defaults(run=_check)
+    commands.add_parser("pages", help="fill the tables of all pages from the rows").set_defaults(run=_pages)
+    add = commands.add_parser("add", help="add a finished run to a row", description=ADD, formatter_class=plain)
+    add.set_defaults(run=_add)
+    add.add_argument("row", metavar="TOPIC/NAME")
+    add.add_argument("--rev", metavar="REV", default="", help="a commit or experiment (default: what lies here)")
+    add.add_argument("--recipe", metavar="NAME", help="the recipe (default: that of the row)")
     reason = "why nobody else can have an input; may be given again"
-    one.add_argument("--private", metavar="PATH=REASON", action="append", default=[], type=_reason, help=reason)
-    one.add_argument("--note", metavar="SENTENCE", help="what a reader of the row must know")
-    only = "keep the scores whose names match in some part (default: all)"
-    one.add_argument("--scores", metavar="REGEX", default="", help=only)
-    one.add_argument("--replace", action="store_true", help="replace the row's run with the same seed")
-    check = add_command(actions, "check", CHECK, _check)
-    check.add_argument("row", metavar="TOPIC/NAME", help="the row, as `sightword results` lists it")
-    check.add_argument("--seed", metavar="N", type=int, help="the seed of the run (default: the row's first)")
-    check.add_argument("--dry-run", action="store_true", help="only check that data and parameters are there")
-    add_layout(check, csv="CSV")
-    pages = add_command(actions, "pages", PAGES, _pages)
-    pages.add_argument("--check", action="store_true", help="only list the faults of pages and rows")
+    add.add_argument("--private", metavar="PATH=REASON", action="append", default=[], type=_reason, help=reason)
+    add.add_argument("--note", metavar="SENTENCE", help="what a reader of the row must know")
+    add.add_argument("--scores", metavar="REGEX", default="", help="keep the scores whose names match (default: all)")
+    add.add_argument("--replace", action="store_true", help="replace the row's run with the same seed")
+    again = commands.add_parser("remake", help="make a row's run again", description=REMAKE, formatter_class=plain)
+    again.set_defaults(run=_remake)
+    again.add_argument("row", metavar="TOPIC/NAME")
+    again.add_argument("--seed", metavar="N", type=int, help="the seed of the run (default: the row's first)")
+    again.add_argument("--dry-run", action="store_true", help="only check that data and parameters are there")
+    arguments = parser.parse_args(argv)
+    try:
+        code: int = arguments.run(arguments, find_project(Path.cwd()))
+    except SightwordError as error:
+        print(f"study: {error}", file=sys.stderr)
+        return 1
+    return code
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    from pipeline.pipelines import find_project
-    from pipeline.results.records import rows
-
-    lines = [["row", "recipe", "overrides", "seeds", "marks"]]
-    for key, row in rows(find_project(Path.cwd())).items():
-        marks = ["private inputs"] * bool(row.private)
-        marks += ["hashes not recorded"] * (not row.hashed)
-        seeds = " ".join(map(str, sorted(row.seeds)))
-        lines.append([key, row.recipe or "-", str(len(row.overrides) or ""), seeds, ", ".join(marks)])
-    print(laid_out(arguments, lines) if len(lines) > 1 else "no rows yet: `sightword results add TOPIC/NAME` makes one")
+def _list(_: argparse.Namespace, project: Path) -> int:
+    for key, row in rows.read_rows(project).items():
+        marks = ["private inputs"] * bool(row.private) + ["no hashes"] * (not row.hashed)
+        print("\t".join([key, row.recipe or "-", " ".join(map(str, sorted(row.seeds))), ", ".join(marks)]))
     return 0
 
 
-def _add(arguments: argparse.Namespace) -> int:
-    from pipeline.pipelines import find_project
-    from pipeline.results import addition
-    from pipeline.results.records import path_of, read_row, write_row
+def _check(_: argparse.Namespace, project: Path) -> int:
+    every = rows.read_rows(project)
+    faults = prose.table_faults(project) + prose.prose_faults(project, every)
+    faults += origins.faults(project, every) + intervals.faults(every)
+    print("\n".join(faults) or "the tables are those of the rows")
+    return 1 if faults else 0
 
-    project = find_project(Path.cwd())
-    path, recipe = path_of(project, arguments.row), arguments.recipe
-    if recipe is None and path.exists():
-        recipe = read_row(path).recipe
-    found = addition.find_run(project, arguments.rev, recipe, arguments.scores)
-    private, note = dict(arguments.private), arguments.note
-    row = addition.extended(project, arguments.row, found, private=private, note=note, replace=arguments.replace)
-    write_row(project, row)
-    print(f"{os.path.relpath(path)}: {plural(len(found.run.scores), 'score')} of {_made_by(found.run)}")
-    print(f"  recipe {row.recipe}" + "".join(f"\n    {key}: {value}" for key, value in row.overrides.items()))
-    print(f"  seeds of the row: {' '.join(map(str, sorted(row.seeds)))}")
+
+def _pages(_: argparse.Namespace, project: Path) -> int:
+    changed = prose.fill(project)
+    print("\n".join(os.path.relpath(path) for path in changed) or "no page has changed")
     return 0
 
 
-def _pages(arguments: argparse.Namespace) -> int:
-    from pipeline.pipelines import find_project
-    from pipeline.results import intervals, pages, prose, provenance
-    from pipeline.results.records import rows
-
-    project = find_project(Path.cwd())
-    if arguments.check:
-        every = rows(project)
-        faults = pages.faults(project) + prose.faults(project, every) + provenance.faults(project, every)
-        faults += intervals.faults(every)
-        print("\n".join(faults) if faults else "the tables are those of the rows")
-        return 1 if faults else 0
-    changed = pages.write(project)
-    print("\n".join(os.path.relpath(path) for path in changed) if changed else "no page has changed")
+def _add(arguments: argparse.Namespace, project: Path) -> int:
+    key = arguments.row
+    every = rows.read_rows(project)
+    recipe = arguments.recipe or (every[key].recipe if key in every else None)
+    if recipe is None:
+        raise SightwordError("a new row needs a recipe", where=key, todo="--recipe NAME")
+    finished = runs.Finished(project, arguments.rev, recipe)
+    row = runs.extended(
+        project, key, finished, private=dict(arguments.private), note=arguments.note, scores=arguments.scores,
+        replace=arguments.replace,
+    )  # fmt: skip
+    print(f"{os.path.relpath(rows.write_row(project, row))}: {key}, recipe {recipe}, seeds {sorted(row.seeds)}")
+    for name, value in row.overrides.items():
+        print(f"  {name}: {value}")
     return 0
 
 
-def _made_by(run: Run) -> str:
-    """Return the seeds, the commit and the machine of a run in words."""
-    seeds = f"the seed {run.seeds[0]}" if len(run.seeds) == 1 else f"the seeds {' '.join(map(str, run.seeds))}"
-    return (
-        f"{seeds}, commit {(run.commit or 'unknown')[:7]}, {run.processor or 'unknown machine (no facts of the run)'}"
-    )
+def _remake(arguments: argparse.Namespace, project: Path) -> int:
+    row = rows.find_row(project, arguments.row)
+    run = remake.find_run(row, arguments.seed)
+    notes = remake.check_data(project, row, run)
+    for note in notes:
+        print(f"other data: {note}", file=sys.stderr)
+    if arguments.dry_run:
+        origins.wholes(row.recipe or "", row.overrides, project)
+        print(f"{row.key}: can be made again here")
+        return 0
+    again = remake.rerun(project, row, run, arguments.seed)
+    equal = remake.same_machine(run) and bool(run.inputs) and not notes
+    found = remake.compare(row, run, again, equal=equal)
+    for one in found:
+        bounds = "not known" if one.low is None else f"{one.low:.6g} to {one.high:.6g}"
+        print(f"{one.name}: row {one.row:.6g}, again {one.again}, allowed {bounds}{', BEYOND' * one.beyond}")
+    rule = "all must be equal" if equal else "machine, packages or data are not the row's, so they may differ by chance"
+    beyond = sum(one.beyond for one in found)
+    equals = plural(len(run.scores) - len(found), "score")
+    print(f"{equals} equal, {len(found)} differ, {beyond} beyond the bounds ({rule})", file=sys.stderr)
+    return 1 if beyond else 0
 
 
 def _reason(text: str) -> tuple[str, str]:
@@ -143,35 +128,5 @@ def _reason(text: str) -> tuple[str, str]:
     return path.strip(), reason.strip()
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    from pipeline.pipelines import find_project
-    from pipeline.results import agreement, rerun
-    from pipeline.results.records import path_of, read_row
-
-    project = find_project(Path.cwd())
-    row = read_row(path_of(project, arguments.row))
-    prepared = rerun.prepare(project, row, arguments.seed)
-    for note in prepared.notes:
-        print(f"other data: {note}", file=sys.stderr)
-    print(f"{row.key}: {_made_by(prepared.run)}", file=sys.stderr)
-    if arguments.dry_run:
-        print(f"{row.key}: can be made again here")
-        return 0
-    again = rerun.rerun(prepared)
-    equal = again.same_machine and bool(prepared.run.inputs) and not prepared.notes
-    found = agreement.compare(row, prepared.run, again.scores, equal=equal)
-    beyond = sum(one.beyond for one in found)
-    if found:
-        print(laid_out(arguments, [["score", "row", "again", "allowed", ""], *map(_difference, found)]))
-    same = len(prepared.run.scores) - len(found)
-    rule = "all must be equal" if equal else "machine, packages or data are not the row's, so they may differ by chance"
-    free = sum(not one.judged for one in found)
-    counts = f"{len(found)} differ, {beyond} beyond the bounds{f', {free} without known bounds' if free else ''}"
-    print(f"{plural(same, 'score')} equal, {counts} ({rule})", file=sys.stderr)
-    return 1 if beyond else 0
-
-
-def _difference(one: Difference) -> list[str]:
-    allowed = "not known" if one.low is None else f"{one.low:.6g} to {one.high:.6g}"
-    again = "none" if one.again is None else f"{one.again:.6g}"
-    return [one.name, f"{one.row:.6g}", again, allowed, "BEYOND" if one.beyond else ""]
+if __name__ == "__main__":
+    sys.exit(main())

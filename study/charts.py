@@ -1,6 +1,7 @@
-"""Draws charts of results: docs/images/results.svg and languages.svg from tables of the pages, doses.svg from the rows.
+"""Draws charts of results: docs/images/results.svg and languages.svg from tables of the pages, pages/doses.svg from
+the rows.
 
-`python -m tools.results_chart` in the repository's folder writes the files.
+`python -m study.charts` in the repository's folder writes the files.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from pipeline.results.records import Row, rows
-from pipeline.results.tables import pooled
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, Drawing, drawing_style, plain_axes
+from study.rows import Row, read_rows
+from study.tables import pooled
 
 TITLE = "R@10 on Flickr8k's test split, in percent; the table has the numbers"
 OTHERS = ("published", "CLIP")
@@ -33,7 +34,7 @@ MARKS = "†‡§⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 class Chart(NamedTuple):
-    """A file below docs/images, and the page and the tables that it is drawn from."""
+    """A file, and the page and the tables that it is drawn from."""
 
     file: Path
     page: Path
@@ -46,7 +47,7 @@ CHARTS = [
 ]
 
 
-DOSES = Path("docs/images/doses.svg")
+DOSES = Path("study/pages/doses.svg")
 DOSE = re.compile(r"doses/(\d+)-(\d+)")
 """The key of a row with right pictures: the pictures, and the captions a picture."""
 GAINS = {"STSBenchmark": "STS Benchmark", "SICKRelatedness": "SICK", "sts": "STS12 to STS16"}
@@ -156,4 +157,4 @@ def draw_doses(every: Mapping[str, Row]) -> Drawing:
 if __name__ == "__main__":
     for chart in CHARTS:
         chart.file.write_text(draw(bars(chart.page.read_text("utf-8"), chart.tables)).svg(), "utf-8")
-    DOSES.write_text(draw_doses(rows(Path())).svg(), "utf-8")
+    DOSES.write_text(draw_doses(read_rows(Path())).svg(), "utf-8")

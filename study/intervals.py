@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 
-from pipeline.results.records import FOLDER, Row, Score
 from sightword.statistics.inference import Z95, fisher_interval, interval_ends, proportion_interval, rank_interval
+from study.rows import Row, Score
 
 CASES = {
     "caption_to_image": (5000, 250),
@@ -38,7 +38,7 @@ _ROUNDING = 2e-6
 def faults(rows: Mapping[str, Row]) -> list[str]:
     """Return a line for each score whose interval does not follow from it."""
     return [
-        f"{FOLDER}/{key}.json: {name} = {score.value:g}: its 95 % interval, {score.low:g} to {score.high:g}, is that "
+        f"{key}: {name} = {score.value:g}: its 95 % interval, {score.low:g} to {score.high:g}, is that "
         f"of another score or number of cases (seed {run.seeds[0]})"
         for key, row in rows.items()
         for run in row.runs

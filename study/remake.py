@@ -1,216 +1,203 @@
-"""A row's run made again: by the recipe and the code of the last commit, in a clone, on data that is at hand.
+"""A row's run made again by its recipe and the last commit's code, in a clone; its scores compared with the row's.
 
-The clone is deleted afterwards, and neither DVC's cache nor its run-cache has a part in the run. Features come out of
-the store where the store has them.
+On the same kind of machine with the same inputs all scores are equal. Elsewhere a score may differ from the mean of the
+row by :data:`DEVIATIONS` standard deviations over its seeds; with fewer than three seeds, within its own 95 % interval.
+The clone is deleted afterwards, and DVC's cache and run-cache have no part in the run. Features come out of the store
+where the store has them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline import systems
-from pipeline.experiments.baseline import Baseline, find_baseline
-from pipeline.experiments.clones import DVC, Clone
-from pipeline.experiments.plan import Trial
-from pipeline.experiments.results import METRICS
-from pipeline.experiments.runner import environment_of
-from pipeline.experiments.slots import choose
-from pipeline.lineage import scorings
-from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.known_facts import RUNS, KnownFacts
-from pipeline.lineage.lock import is_code, within
-from pipeline.lineage.workspace import Workspace
-from pipeline.params.overlay import Whole
-from pipeline.pipelines import expanded, parameter
-from pipeline.results.origins import hash_of, whereabouts
-from pipeline.results.recognition import further, overridden
-from pipeline.results.records import Row, Run, Score
-from pipeline.results.runs import machine_of, packages_of
-from pipeline.results.scores import prefix, read_scores
+from pipeline.lineage.hashing import Ignored, hash_listing, hash_path
+from pipeline.pipelines import LEDGER, by_entry, parameter
 from sightword.errors import LineageError, ParamsError
+from sightword.machine import processor
 from sightword.messages import and_more
+from study.origins import RAW, fetched_by, git, overridden, wholes
+from study.rows import Row, Run, Score
+from study.runs import METRICS, NOTE, read_scores
+
+DEVIATIONS = 2.5
+FEWEST = 3
+"""Seeds from which a deviation is taken."""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A run that can be made again."""
+class Difference(NamedTuple):
+    """A score that differs, or that only the row has."""
 
-    run: Run
-    """As the row has it."""
-    baseline: Baseline
-    texts: dict[str, str]
-    """The text of each parameter file."""
-    inputs: list[str]
-    """The raw data of the run in the project."""
-    notes: list[str]
-    """A line for each input with another hash than the row's."""
-    files: dict[str, str]
-    """The stage of each file of metrics that the row has scores of."""
+    name: str
+    row: float
+    again: float | None
+    """None where the run made again has no such score."""
+    low: float | None
+    """The least value that agrees; None where nothing is known of the score's spread."""
+    high: float | None
 
-
-class Again(NamedTuple):
-    """The scores of a run made again, and whether machine and packages were the row's."""
-
-    scores: dict[str, Score]
-    same_machine: bool
+    @property
+    def beyond(self) -> bool:
+        """Whether the difference is more than chance and machine explain."""
+        if self.again is None:
+            return True
+        return self.low is not None and self.high is not None and not self.low <= self.again <= self.high
 
 
-def prepare(project: Path, row: Row, seed: int | None = None) -> Prepared:
-    """Check that a run of a row can be made again.
+def compare(row: Row, run: Run, again: Mapping[str, Score], *, equal: bool) -> list[Difference]:
+    """Return the scores of a run that differ when made again, those beyond their bounds first.
 
     Args:
-        project: the project's folder.
-        row: the row.
-        seed: the seed of the run; None takes the first run, and of several seeds the first.
-
-    Raises:
-        ParamsError: the row has no such seed or no recipe, or its parameters or scores are of no stage of today.
-        LineageError: data is not at hand; the message has each file, its hash, and how to have it.
-        SweepError: code or data has changes that are in no commit.
+        row: the row of the run.
+        run: the run.
+        again: all scores of the run made again.
+        equal: whether machine, packages and inputs are the same, so that every difference counts.
     """
+    found = []
+    for name, score in run.scores.items():
+        there = again.get(name)
+        if there is None or there.value != score.value:
+            ends = (score.value, score.value) if equal else _bounds(row, run, name)
+            found.append(Difference(name, score.value, None if there is None else there.value, *ends))
+    return sorted(found, key=lambda one: (not one.beyond, one.name))
+
+
+def _bounds(row: Row, run: Run, name: str) -> tuple[float | None, float | None]:
+    score, values = run.scores[name], [one.scores[name].value for one in row.runs if name in one.scores]
+    middle, spread = statistics.fmean(values), statistics.stdev(values) if len(values) >= FEWEST else 0.0
+    if score.sd and len(run.seeds) >= FEWEST:
+        middle, spread = score.value, score.sd
+    if spread:
+        return middle - DEVIATIONS * spread, middle + DEVIATIONS * spread
+    return score.low, score.high
+
+
+def find_run(row: Row, seed: int | None) -> Run:
+    """Return the run of a seed, or the first one; ParamsError where the row has no such seed or no recipe."""
     run = next((one for one in row.runs if seed is None or seed in one.seeds), None)
     if run is None:
         raise ParamsError(f"has no run with the seed {seed}", where=row.key, expected=and_more(row.seeds, 20))
     if row.recipe is None:
         raise ParamsError("no recipe makes this row", where=row.key, todo=row.note)
-    wholes = _wholes(row, row.recipe, run, seed, project)
-    whole = wholes[0]
-    baseline = find_baseline(project, whole.pipeline.folder)
-    needed: set[str] = set()
-    for one in wholes:
-        params = {name: section.model_dump() for name, section in one.sections.items()}
-        needed |= {*replace(baseline, folder=one.pipeline.folder).inputs([Trial(row.name, {}, {}, params)])}
-    baseline.check_committed(needed)
-    data = {path for path in needed if not is_code(path) and not within(path, METRICS)}
-    notes = _check_data(project, row, dict.fromkeys(row.private, "") | (run.inputs or dict.fromkeys(sorted(data), "")))
-    texts = {one.pipeline.params: json.dumps(one.values, indent=1) for one in wholes}
-    inputs = sorted(path for path in {*data, *run.inputs} if (project / path).exists())
-    return Prepared(run, baseline, texts, inputs, notes, _metrics(whole, row, run))
+    return run
 
 
-def _wholes(row: Row, recipe: str, run: Run, seed: int | None, project: Path) -> list[Whole]:
-    """Return the parameters of a run, and those of the pipelines that it builds on."""
-    whole = overridden(recipe, row.overrides, project)
-    if name := systems.declared(whole.pipeline, "SEED", None):
-        several = isinstance(parameter(whole.values, name), list)
-        value = run.seeds if several else run.seeds[0] if seed is None else seed
-        whole = overridden(recipe, {**row.overrides, name: value}, project)
-    return [whole, *further(row.overrides, project)]
-
-
-def _check_data(project: Path, row: Row, wanted: Mapping[str, str]) -> list[str]:
-    """Return a line for each input with another hash; LineageError where inputs are not here."""
-    here, notes, lost = Workspace(project), [], []
-    for path, md5 in wanted.items():
-        found = here.hashed(path)
-        if found is None:
-            whence = row.private.get(path) or whereabouts(path, project)
+def check_data(project: Path, row: Row, run: Run) -> list[str]:
+    """Return a line for each input with another hash than the row's; LineageError where inputs are not here."""
+    notes, lost, ignored = [], [], Ignored(project.resolve())
+    for path, md5 in (dict.fromkeys(row.private, "") | run.inputs).items():
+        if not (project / path).exists():
+            name = fetched_by(path)
+            whence = row.private.get(path) or (
+                f"`sightword fetch {name}` brings it." if name else "Git does not have it."
+            )
             lost.append(f"{path} (expected {md5 or 'any version'}, found none). {whence}")
-        elif md5 not in ("", now := found.md5 if found.files is None else hash_of(found.files)):
-            notes.append(f"{path}: expected {md5}, found {now}")
+        elif md5:
+            hashed = hash_path((project / path).resolve(), ignored)
+            files = {name: one for name, one in (hashed.files or {}).items() if not NOTE.fullmatch(name)}
+            if md5 != (now := hash_listing(files) if hashed.files is not None else hashed.md5):
+                notes.append(f"{path}: expected {md5}, found {now}")
     if lost:
-        what = "\n  ".join(["its data is not at hand:", *lost])
-        raise LineageError(what, where=row.key)
+        raise LineageError("\n  ".join(["its data is not at hand:", *lost]), where=row.key)
     return notes
 
 
-def _metrics(whole: Whole, row: Row, run: Run) -> dict[str, str]:
-    """Return the stage of each file of metrics with scores of a run; ParamsError where no stage writes any."""
-    pipeline, found = whole.pipeline, {}
-    for name, described in expanded(pipeline.stages, whole.values, pipeline.dvc_yaml).items():
-        for path, _ in listed(described, OUTS):
-            if path.endswith(".json") and any(key.startswith(f"{prefix(path)}.") for key in run.scores):
-                found[path] = pipeline.address(name)
-    if not found:
-        what = f"no stage of {pipeline.dvc_yaml} writes scores such as {min(run.scores)}"
-        raise ParamsError(what, where=row.key)
-    return found
+def rerun(project: Path, row: Row, run: Run, seed: int | None = None) -> dict[str, Score]:
+    """Make a run of a row again and return its scores; the output of DVC and the stages goes to standard error.
 
-
-def rerun(prepared: Prepared) -> Again:
-    """Make a run again; the output of DVC and the stages goes to standard error.
-
-    The ledgers of the project get the scorings of the run that they lack, also when the run fails later.
+    The ledgers of the project get the scorings of the run that they lack.
 
     Raises:
-        LineageError: a stage fails.
-        SetupError: the machine's settings are wrong.
+        LineageError: code or data has changes that are in no commit; or a stage fails.
     """
-    baseline, run = prepared.baseline, prepared.run
-    with _scratch(baseline.project / ".dvc" / "tmp") as folder:
-        # A half-done training of the user's is not taken over.
-        environment = environment_of(choose(1, 1)[0]) | {"SIGHTWORD_SCRATCH": os.fspath(folder / "scratch")}
-        if run.threads:
-            environment |= {"SIGHTWORD_THREADS": str(run.threads)}
-        clone = Clone(folder / "clone", baseline, environment)
-        clone.make(os.fspath(folder / "cache"))
-        clone.begin(prepared.texts[baseline.pipeline.params], ())
-        for file, text in prepared.texts.items():
-            (clone.project / file).write_text(text, encoding="utf-8")
-        if baseline.folder:
-            (clone.project / baseline.pipeline.ignore).unlink(missing_ok=True)
-        _link(prepared.inputs, baseline.project, clone.project)
-        options = ("--force", "--no-run-cache", "--no-commit")
-        command = [*DVC, "repro", *options, *dict.fromkeys(prepared.files.values())]
-        done = subprocess.run(command, cwd=clone.project, env=environment, stdout=sys.stderr, check=False)  # noqa: S603 - DVC, with stages of this project
-        facts = KnownFacts([clone.project / RUNS])
-        scorings.keep(facts, baseline.project)
-        if done.returncode:
-            what = f"the run failed (dvc repro: exit code {done.returncode})"
-            raise LineageError(what, where=baseline.pipeline.dvc_yaml)
-        scores = read_scores({path: (clone.project / path).read_bytes() for path in prepared.files})
-        machines = {(machine_of(one), packages_of(one)) for one in facts}
-    return Again(scores, machines == {(run.processor, tuple(run.packages.items()))})
+    assert row.recipe is not None
+    if changed := git(project, "status", "--porcelain", "--", "sightword", "pipeline", "stages", ":(glob)**/dvc.yaml"):
+        raise LineageError(f"these changes are in no commit:\n{changed}", where=project, todo="`git commit`")
+    every = wholes(row.recipe, row.overrides, project)
+    if name := systems.declared(every[0].pipeline, "SEED", None):
+        several = isinstance(parameter(every[0].values, name), list)
+        value = run.seeds if several else run.seeds[0] if seed is None else seed
+        every[0] = overridden(row.recipe, {**row.overrides, name: value}, project)
+    pipeline = every[0].pipeline
+    with tempfile.TemporaryDirectory(prefix="remake-", dir=project / ".dvc" / "tmp") as folder:
+        clone = Path(folder, "clone")
+        git(project, "clone", "-q", "--shared", str(project), str(clone))
+        _link(project / RAW, clone / RAW)
+        for one in every:
+            (clone / one.pipeline.params).write_text(json.dumps(one.values, indent=1), encoding="utf-8")
+            if one.pipeline.folder:
+                (clone / one.pipeline.ignore).unlink(missing_ok=True)
+        environment = {**os.environ, "SIGHTWORD_SCRATCH": f"{folder}/scratch"}
+        environment |= {"SIGHTWORD_THREADS": str(run.threads)} if run.threads else {}
+        dvc = [sys.executable, "-m", "dvc"]
+
+        def do(*arguments: str) -> int:
+            return subprocess.run(
+                [*dvc, *arguments], cwd=clone, env=environment, stdout=sys.stderr, check=False
+            ).returncode
+
+        do("config", "--local", "cache.dir", f"{folder}/cache")
+        wanted = {name.split(".")[0] for name in run.scores}
+        files = [
+            path.relative_to(clone).as_posix()
+            for path in (clone / METRICS).rglob("*.json")
+            if path.relative_to(clone / METRICS).with_suffix("").as_posix() in wanted
+        ]
+        if not files:
+            raise ParamsError(f"no stage of {pipeline.dvc_yaml} writes scores such as {min(run.scores)}", where=row.key)
+        code = do("repro", "--force", "--no-run-cache", "--no-commit", *_stages(clone, files))
+        _keep_scorings(clone, project)
+        if code:
+            raise LineageError(f"the run failed (dvc repro: exit code {code})", where=pipeline.dvc_yaml)
+        return {name: one for path in files for name, one in read_scores(path, (clone / path).read_bytes()).items()}
 
 
-@contextlib.contextmanager
-def _scratch(place: Path) -> Iterator[Path]:
-    """Yield a new folder, which is deleted afterwards; folders that killed processes left are deleted first."""
-    place.mkdir(parents=True, exist_ok=True)
-    for left in place.glob("results-*"):
-        with contextlib.suppress(OSError), _held(left):  # a process at work holds its own
-            shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix="results-", dir=place) as folder, contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a file system without locks
-            stack.enter_context(_held(Path(folder)))
-        yield Path(folder)
+def _stages(clone: Path, files: Iterable[str]) -> list[str]:
+    """Return the addresses of the stages that write some files of metrics."""
+    wanted = {*files}
+    return [address for address, described in by_entry(clone).items() if wanted & {*map(str, _outs(described))}]
 
 
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; OSError where another process has the lock."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
+def _outs(described: Mapping[str, object]) -> Iterable[str]:
+    for kind in ("outs", "metrics", "plots"):
+        for one in described.get(kind) or ():  # type: ignore[attr-defined]
+            yield from [one] if isinstance(one, str) else one
 
 
-def _link(paths: Iterable[str], project: Path, clone: Path) -> None:
-    """Put raw data into a clone that does not have it, as further names of the same files where the disk can."""
+def _keep_scorings(clone: Path, project: Path) -> None:
+    """Add the lines of the clone's ledgers to those of the project."""
+    for path in (clone / METRICS).rglob(Path(LEDGER).name):
+        ledger = project / path.relative_to(clone)
+        before = ledger.read_text("utf-8").splitlines() if ledger.is_file() else []
+        now = path.read_text("utf-8").splitlines()
+        if {*now} - {*before}:
+            lines = [*now[:1], *sorted({*before[1:], *now[1:]})]
+            ledger.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
-    def put(source: str, target: str) -> None:
-        if not Path(target).exists():
+
+def _link(source: Path, target: Path) -> None:
+    """Put raw data into a clone that lacks it, as further names of the same files where the disk can."""
+
+    def put(file: str, name: str) -> None:
+        if not Path(name).exists():
             try:
-                os.link(os.path.realpath(source), target)
+                os.link(os.path.realpath(file), name)
             except OSError:  # another disk
-                shutil.copy2(source, target)
+                shutil.copy2(file, name)
 
-    for path in paths:
-        (clone / path).parent.mkdir(parents=True, exist_ok=True)
-        if (project / path).is_dir():
-            shutil.copytree(project / path, clone / path, copy_function=put, dirs_exist_ok=True)
-        else:
-            put(os.fspath(project / path), os.fspath(clone / path))
+    shutil.copytree(source, target, copy_function=put, dirs_exist_ok=True)
+
+
+def same_machine(run: Run) -> bool:
+    """Return whether this kind of processor, and these versions, made a run."""
+    return run.processor == processor() and all(version(name) == one for name, one in run.packages.items())

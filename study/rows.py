@@ -1,4 +1,4 @@
-"""The files of the rows, ``results/<topic>/<name>.json``: a recipe, what differs from it, and what its runs scored.
+"""Rows of results: ``results/<topic>.jsonl`` has a row a line, a recipe with what differs from it and its runs' scores.
 
 A row has a run for each seed. Where only the mean over several seeds is known, one run has them all, and its scores
 have a standard deviation. What is not known of a run is absent.
@@ -16,15 +16,12 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from sightword.errors import FileFormatError, ParamsError
-from sightword.io.files import read_json, write_text
+from sightword.io.files import read_text, write_text
 from sightword.messages import and_more, quote
 from sightword.settings import Settings, explain
 
-FOLDER = "results"
-"""The folder of the rows, in the project."""
-SCHEMA = 1
-_WORD = r"[A-Za-z0-9][A-Za-z0-9.-]*"
-_KEY = re.compile(rf"({_WORD})/({_WORD})")
+FOLDER = "study/results"
+_KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*)/([A-Za-z0-9][A-Za-z0-9.-]*)")
 
 
 class Score(Settings):
@@ -45,11 +42,10 @@ class Score(Settings):
 
 
 class Run(Settings):
-    """One run, or the mean of several that are known by it only."""
+    """One run, or the mean of several runs."""
 
     seeds: list[int] = Field(min_length=1)
     commit: str | None = None
-    """The project's commit."""
     date: str | None = None
     """The day, or the month, of the run."""
     processor: str | None = None
@@ -57,16 +53,16 @@ class Run(Settings):
     """The versions of the packages that compute, by name."""
     threads: int | None = None
     seconds: float | None = None
-    """The stages that this row needs, together."""
+    """The seconds of all stages that the row needs."""
     inputs: dict[str, str] = Field(default={})
-    """DVC's hashes of the data that the run read and no stage made, by path, without notes such as ``.dvc`` files."""
+    """DVC's hashes of the data that no stage made, by path, without notes such as ``.dvc`` files."""
     outputs: dict[str, str] = Field(default={})
     """DVC's hashes of what the stages made, by path."""
     scores: dict[str, Score] = Field(min_length=1)
     """The numbers by metrics file and the keys in it, joined by dots: ``retrieval.test.full.caption_to_image.r10``."""
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Run:
+    def _scores_fit(self) -> Run:
         for name, score in self.scores.items():
             if score.low is not None and score.high is not None and not score.low <= score.value <= score.high:
                 ends = f"{score.low} to {score.high}"
@@ -77,12 +73,12 @@ class Run(Settings):
 
 
 class Row(Settings):
-    """One row; ``topic`` and ``name`` are those of its file."""
+    """One row, the line of ``name`` in the file of ``topic``."""
 
     topic: str
     name: str
     recipe: str | None
-    """A recipe of the project; None where none makes the row, which the note then explains."""
+    """The name of a recipe; None where none makes the row, which the note then explains."""
     overrides: dict[str, Any] = Field(default={})
     """The parameters that differ from the recipe's, by full name, without seeds and titles.
 
@@ -105,7 +101,7 @@ class Row(Settings):
 
     @property
     def key(self) -> str:
-        """The row's name with its topic: ``ngrams/one-network``."""
+        """The row's topic and name: ``ngrams/base``."""
         return f"{self.topic}/{self.name}"
 
     @property
@@ -121,69 +117,63 @@ class Row(Settings):
 
 def split_key(key: str) -> tuple[str, str]:
     """Return topic and name of ``topic/name``; ParamsError for another text."""
-    found = _KEY.fullmatch(key)
-    if found is None:
-        expected = "TOPIC/NAME, of letters, digits, - and ."
-        raise ParamsError(f"{quote(key)} names no row of results", expected=expected)
-    return found[1], found[2]
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise ParamsError(f"{quote(key)} names no row", expected="TOPIC/NAME, of letters, digits, - and .")
+    return match[1], match[2]
 
 
-def path_of(project: Path, key: str) -> Path:
-    """Return the file of a row; ParamsError where the key is not ``topic/name``."""
-    topic, name = split_key(key)
-    return project / FOLDER / topic / f"{name}.json"
+def read_topic(path: Path) -> dict[str, Row]:
+    """Read the rows of a file by ``topic/name``; FileFormatError with the line of a row that is wrong."""
+    rows: dict[str, Row] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        where = f"{path}:{number}"
+        try:
+            row = Row.model_validate({**json.loads(line), "topic": path.stem})
+        except ValidationError as error:
+            problems = dict.fromkeys(explain(Row, item) for item in error.errors())
+            what = "\n  ".join(["is not a row of results:", and_more(problems, 20, between="\n  ")])
+            raise FileFormatError(what, where=where) from None
+        except (ValueError, TypeError) as error:
+            raise FileFormatError(f"is not a row of results: {error}", where=where) from None
+        if row.key in rows:
+            raise FileFormatError(f"the row {row.name} stands twice", where=where)
+        split_key(row.key)
+        rows[row.key] = row
+    return rows
 
 
-def read_row(path: Path) -> Row:
-    """Read the file of a row.
-
-    Raises:
-        FileFormatError: it is missing, is not JSON, or has other keys or values than a row; each has a line.
-        ParamsError: the names of file and folder are not those of a row.
-    """
-    topic, name = split_key(f"{path.parent.name}/{path.stem}")
-    values = read_json(path)
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise FileFormatError("is not a row of results", where=path, expected=f'an object with "schema": {SCHEMA}')
-    own = {key: value for key, value in values.items() if key != "schema"}
-    try:
-        if strange := own.keys() & {"topic", "name"}:
-            raise FileFormatError(f"{min(strange)}: no such key", where=path, expected="the file's own name only")
-        return Row.model_validate({**own, "topic": topic, "name": name})
-    except ValidationError as error:
-        problems = dict.fromkeys(explain(Row, item) for item in error.errors())
-        what = "\n  ".join(["is not a row of results:", and_more(problems, 20, between="\n  ")])
-        raise FileFormatError(what, where=path) from None
+def read_rows(project: Path) -> dict[str, Row]:
+    """Read all rows of a project by ``topic/name``, in the order of topics and names."""
+    paths = sorted((project / FOLDER).glob("*.jsonl"))
+    return {key: row for path in paths for key, row in read_topic(path).items()}
 
 
-def rows(project: Path) -> dict[str, Row]:
-    """Return all rows of a project by ``topic/name``, in the order of the names; errors are those of read_row."""
-    found = (read_row(path) for path in sorted((project / FOLDER).glob("*/*.json")))
-    return {row.key: row for row in found}
+def find_row(project: Path, key: str) -> Row:
+    """Return a row by its key; ParamsError for an unknown one."""
+    topic, _ = split_key(key)
+    path = project / FOLDER / f"{topic}.jsonl"
+    rows = read_topic(path) if path.is_file() else {}
+    if key not in rows:
+        raise ParamsError("no such row", where=key, todo="`python -m study list` lists all.")
+    return rows[key]
 
 
 def write_row(project: Path, row: Row) -> Path:
-    """Write the file of a row, and return its path."""
-    path = path_of(project, row.key)
-    write_text(path, text_of(row))
+    """Write a row into the file of its topic, and return the file's path."""
+    path = project / FOLDER / f"{row.topic}.jsonl"
+    rows = read_topic(path) if path.is_file() else {}
+    write_text(path, text_of({**rows, row.key: row}))
     return path
 
 
-def text_of(row: Row) -> str:
-    """Return the text of the file of a row: runs in the order of their seeds, private inputs in that of their paths."""
-    values = row.model_dump(exclude={"topic", "name"}, exclude_defaults=True)
-    values["runs"].sort(key=lambda run: run["seeds"])
-    if row.private:
-        values["private"] = {path: row.private[path] for path in sorted(row.private)}
-    return _spelt({"schema": SCHEMA, **values}) + "\n"
-
-
-def _spelt(value: Any, line: str = "\n") -> str:
-    """Return a value as JSON, a key a line, with a score or a list of plain values on one line."""
-    inner = f"{line}  "
-    if isinstance(value, Mapping) and value and "value" not in value:
-        keys = (f"{json.dumps(key, ensure_ascii=False)}: {_spelt(one, inner)}" for key, one in value.items())
-        return f"{{{inner}{f',{inner}'.join(keys)}{line}}}"
-    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-        return f"[{inner}{f',{inner}'.join(_spelt(one, inner) for one in value)}{line}]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+def text_of(rows: Mapping[str, Row]) -> str:
+    """Return the text of the file of a topic: rows by name, runs by seed, private inputs by path."""
+    lines = []
+    for _, row in sorted(rows.items()):
+        values = row.model_dump(exclude={"topic"}, exclude_defaults=True)
+        values["runs"].sort(key=lambda run: run["seeds"])
+        if row.private:
+            values["private"] = {path: row.private[path] for path in sorted(row.private)}
+        lines.append(json.dumps(values, ensure_ascii=False, allow_nan=False))
+    return "".join(f"{line}\n" for line in lines)

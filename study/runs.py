@@ -1,191 +1,303 @@
-"""The run whose results lie in the workspace or in a commit, and the checks that its numbers are its own."""
+"""A row from a finished run in the workspace, a commit or an experiment, after checks that its numbers are its own."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline import systems
-from pipeline.experiments.results import METRICS, foreign
-from pipeline.lineage import documents
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import Records
-from pipeline.lineage.facts import OUTS, listed, params_files, stage_paths
-from pipeline.lineage.hashing import hash_listing, md5_of_text
-from pipeline.lineage.known_facts import VERSIONS, KnownFacts
-from pipeline.lineage.lock import Artefact, Entry, is_code, within
-from pipeline.lineage.locks import Snapshot
-from pipeline.lineage.repository import Repository, git
+from pipeline.lineage.hashing import Ignored, hash_listing, hash_path, md5_of_text
 from pipeline.params import overlay, recipes
-from pipeline.pipelines import Pipeline, expanded, folder_of, parameter, stage_of
-from pipeline.results.records import Run
-from pipeline.results.scores import read_scores
-from sightword.errors import LineageError
-from sightword.messages import and_more
+from pipeline.pipelines import LOCK, Pipeline, folder_of, parameter, pipelines
+from sightword.errors import LineageError, ParamsError
+from sightword.io import yaml_reader
+from sightword.messages import and_more, flat, quote
+from sightword.statistics.inference import rounded
+from study.origins import RAW, covers, fetched_by, find_recipe, git, recognise, texts, within
+from study.rows import Row, Run, Score, find_row, split_key
 
-PUSH = "`git push`, then add the row."
-COMMIT = "Commit it, run the pipeline again, and add the row then."
+CODE = ("sightword", "pipeline", "stages")
+METRICS = "metrics"
+SHARED = ("beside", "entailment", "features", "hypernyms", "pretrained", "ratings", "starts", "text", "word_vectors")
+"""The folders of raw data of which a stage reads what its own parameters name; of any other one it reads all."""
+INTERVALS = ("_ci95", "_bootstrap95")
+"""The endings of the names of a score's intervals; the first that is there counts."""
+VERSIONS = ("numpy", "torch")
+NOTE = re.compile(r"(.*/)?(README\.md|\.gitignore|[^/]*\.dvc)")
+"""A file beside data that no stage reads."""
+
+
+class Stage(NamedTuple):
+    """An entry of ``dvc.lock``: hashes of dependencies and outputs by path, parameters by file and name."""
+
+    name: str
+    deps: dict[str, str]
+    params: dict[str, dict[str, Any]]
+    outs: dict[str, str]
 
 
 @dataclass(frozen=True)
-class FinishedRun:
-    """The last run of a pipeline in a snapshot."""
+class Finished:
+    """The last run of a pipeline in the workspace, or in a commit or experiment.
 
-    then: Snapshot
-    pipeline: Pipeline
+    Args:
+        project: the project's folder.
+        revision: a commit, or the name of an experiment; empty: the workspace.
+        recipe: the name of the recipe that the run followed.
+    """
 
-    @cached_property
-    def params(self) -> dict[str, Any]:
-        """The parameters by section, as they stand in the file."""
-        return dict(self.values(self.pipeline.params))
-
-    @property
-    def seed(self) -> str | None:
-        """The full name of the parameter in which the runs of a row differ; None where the system has none."""
-        name: str | None = systems.declared(self.pipeline, "SEED", None)
-        return name
+    project: Path
+    revision: str
+    recipe: str
 
     @cached_property
-    def entries(self) -> list[Entry]:
-        """The entries of the pipeline's stages with metrics.
-
-        Raises:
-            LineageError: one of them has not run.
-        """
-        described = self.values(self.pipeline.dvc_yaml)["stages"]
-        names = expanded(described, self.params, self.pipeline.dvc_yaml)
-        runs = {self.pipeline.address(name): [path for path, _ in listed(one, OUTS)] for name, one in names.items()}
-        wanted = [name for name, outs in runs.items() if any(within(path, METRICS) for path in outs)]
-        if absent := [name for name in wanted if name not in self.then.lock.entries]:
-            what, todo = f"has no run of {and_more(absent)}", f"Run the whole pipeline: `{self.pipeline.command}`."
-            raise LineageError(what, where=self.pipeline.lock, todo=todo)
-        return [self.then.lock.entries[name] for name in wanted]
+    def commit(self) -> str:
+        """The full hash of the run's commit."""
+        named = git(self.project, "for-each-ref", "refs/exps", "--format=%(objectname) %(refname)").split("\n")
+        shas = [line.split()[0] for line in named if line.endswith(f"/{self.revision}")] if self.revision else []
+        return shas[0] if shas else git(self.project, "rev-parse", f"{self.revision or 'HEAD'}^{{commit}}").strip()
 
     @cached_property
-    def chain(self) -> list[Entry]:
-        """These entries, and all that they build on, of other pipelines too."""
-        every = (one for entry in self.entries for one in self.then.lock.chain(entry.name))
-        return list({one.name: one for one in every}.values())
+    def public(self) -> str:
+        """The newest commit up to the run's that a remote has; without remotes, that the checked-out commit has."""
+        remotes = git(self.project, "remote").split()
+        refs = (
+            git(self.project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split() if remotes else ["HEAD"]
+        )
+        bases = [
+            sha for ref in dict.fromkeys(refs) if (sha := git(self.project, "merge-base", self.commit, ref).strip())
+        ]
+        if not bases:
+            raise LineageError(
+                f"no commit up to {self.commit[:7]} is on a remote", where=self.project, todo="`git push`."
+            )
+        return git(self.project, "rev-list", "--max-count=1", "--date-order", *bases).strip()
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file of the run; empty where there is none."""
+        if not self.revision:
+            return (self.project / path).read_bytes() if (self.project / path).is_file() else b""
+        command = ["git", "show", f"{self.commit}:{path}"]
+        return subprocess.run(command, cwd=self.project, capture_output=True, check=False).stdout
+
+    def values(self, path: str) -> Any:
+        """Return the values of a YAML file of the run."""
+        return yaml_reader.parse(self.read(path).decode(errors="replace"), path) or {}
 
     @cached_property
-    def inputs(self) -> list[Artefact]:
-        """The data that no stage made, without the ledgers, which grow beside the metrics."""
-        deps = {dep.path: dep for entry in self.chain for dep in entry.deps}
-        raw = [path for path in sorted(deps) if not is_code(path) and not within(path, METRICS)]
-        return [deps[path] for path in raw if not self.then.lock.made(path)]
+    def published(self) -> dict[str, str]:
+        """The MD5 of each file of the public commit, by path."""
+        command = ["git", "archive", "--format=tar", self.public]
+        packed = subprocess.run(command, cwd=self.project, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            members = [(one.name, files.extractfile(one)) for one in files if one.isfile()]
+            return {name: md5_of_text(file.read()) for name, file in members if file}
 
-    @property
-    def outputs(self) -> list[Artefact]:
-        """The pipeline's files of metrics, and the models that they are of."""
-        own = [one for one in self.chain if folder_of(one.name) == self.pipeline.folder]
-        every = {out.path: out for entry in own for out in entry.outs}
-        outs = {path: out for path, out in every.items() if within(path, "models") or within(path, METRICS)}
-        return [outs[path] for path in sorted(outs)]
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The pipeline of the recipe."""
+        return overlay.pipeline_of(find_recipe(self.recipe, self.project), self.project)
 
-    def metrics(self) -> dict[str, bytes]:
-        """Return the texts of the files of metrics by path; LineageError for one that its stage did not write."""
+    @cached_property
+    def stages(self) -> dict[str, Stage]:
+        """All entries of the locks, by address."""
         found = {}
-        for out in (out for one in self.entries for out in one.outs if within(out.path, METRICS)):
-            if out.path.endswith(".json"):
-                text = self.then.read(out.path)
-                if text is None or md5_of_text(text) != out.md5:
-                    what = "is not there" if text is None else "is not the file that its stage wrote"
-                    raise LineageError(what, where=out.path, todo=f"Run it again: `{self.pipeline.command}`.")
-                found[out.path] = text
+        for one in pipelines(self.project):
+            for name, entry in (self.values(one.lock).get("stages") or {}).items():
+                deps, outs = ({item["path"]: item["md5"] for item in entry.get(kind, [])} for kind in ("deps", "outs"))
+                found[one.address(name)] = Stage(one.address(name), deps, entry.get("params", {}), outs)
         return found
 
-    def described(self, facts: Sequence[Path], commit: str | None, inputs: Mapping[str, str]) -> Run:
-        """Return the run as a row has it; what the facts in some folders do not say of all stages is absent.
+    @cached_property
+    def chain(self) -> list[Stage]:
+        """The stages with metrics of the pipeline, and all that they build on, of other pipelines too."""
+        wanted = [
+            one
+            for one in self.stages.values()
+            if folder_of(one.name) == self.pipeline.folder and any(within(path, METRICS) for path in one.outs)
+        ]
+        if not wanted:
+            raise LineageError("has no run", where=self.pipeline.lock, todo=f"`{self.pipeline.command}`")
+        found: dict[str, Stage] = {}
+        while wanted:
+            one = wanted.pop()
+            found[one.name] = one
+            wanted += [maker for path in one.deps if (maker := self.maker(path)) and maker.name not in found]
+        return [one for one in self.stages.values() if one.name in found]
 
-        The inputs are given with their hashes. The threads are those of the stage that reads the seed: the last bits of
-        its training depend on them.
-        """
-        known = KnownFacts(facts)
-        told = [known.of(entry) for entry in self.chain]
-        seeds = parameter(self.params, self.seed) if self.seed else 0
-        seeded = self.pipeline.address((self.seed or "").partition(".")[0])
-        drawn = [one for entry, one in zip(self.chain, told, strict=True) if stage_of(entry.name) == seeded] or told
-        dates = [str(one["started"])[:10] for one in told if one]
-        whole = None not in told
-        return Run(
+    def maker(self, path: str) -> Stage | None:
+        """Return the stage that makes a path."""
+        return next((one for one in self.stages.values() if any(within(path, out) for out in one.outs)), None)
+
+    def metrics(self) -> dict[str, bytes]:
+        """Return the pipeline's files of metrics by path; LineageError for a file that its stage did not write."""
+        found = {}
+        for stage in (one for one in self.chain if folder_of(one.name) == self.pipeline.folder):
+            for path, md5 in stage.outs.items():
+                if within(path, METRICS) and path.endswith(".json"):
+                    found[path] = self.read(path)
+                    if md5_of_text(found[path]) != md5:
+                        raise LineageError("is not the file that its stage wrote", where=path, todo="Run it again.")
+        return found
+
+    def check(self) -> None:
+        """Check that one run of each stage, with the parameters, code and recipe of the commit, made the metrics."""
+        files = {f"{folder}/{file}".lstrip("/") for folder in self._folders for file in ("dvc.yaml",)}
+        recipe = find_recipe(self.recipe, self.project).path
+        files |= {recipe.resolve().relative_to(self.project.resolve()).as_posix()}
+        for path in sorted(files):
+            if md5_of_text(self.read(path)) != self.published.get(path):
+                raise self._refused("is not that of the commit", path)
+        for stage in self.chain:
+            for file, params in stage.params.items():
+                now = flat(self.values(file))
+                for key, then in flat(params).items():
+                    if now.get(key) != then:
+                        what = f"its metrics are not of its parameters: {key} is {now.get(key)}, in {LOCK} {then}"
+                        raise LineageError(what, where=file, todo="Run it again.")
+            for path, md5 in stage.deps.items():
+                maker = self.maker(path)
+                if maker and maker.outs.get(path, md5) != md5:
+                    what = f"was made again by {maker.name} since {stage.name} read it"
+                    raise LineageError(what, where=path, todo="Run it again.")
+                if covers(CODE, path):
+                    inside = {
+                        name[len(path) :].lstrip("/"): one for name, one in self.published.items() if within(name, path)
+                    }
+                    if md5 != (inside.get("") or hash_listing(inside)):
+                        raise self._refused(f"the code with which {stage.name} ran is not that of the commit", path)
+
+    def _refused(self, what: str, path: str) -> LineageError:
+        return LineageError(
+            f"{what} {self.public[:7]}", where=path, todo="Commit and push it, run, and add the row then."
+        )
+
+    @property
+    def _folders(self) -> list[str]:
+        return sorted({folder_of(one.name) for one in self.chain})
+
+    def facts(self, paths: Sequence[str]) -> dict[str, Any]:
+        """Return what `sightword audit` knows of each stage's run, by address; LineageError where it contradicts."""
+        found: dict[str, Any] = {}
+        for path in paths:
+            command = [sys.executable, "-m", "pipeline.cli", "audit", path, "--json"]
+            command += ["--rev", self.revision] if self.revision else []
+            done = subprocess.run(command, cwd=self.project, capture_output=True, text=True, check=False)
+            if not done.stdout.startswith("{"):
+                raise LineageError(done.stderr.strip().removeprefix("sightword: "))
+            for stage in json.loads(done.stdout)["stages"]:
+                if stage["record"]["doubted"]:
+                    what = f"{stage['name']} does not agree with the records of runs: {stage['record']['verdict']}"
+                    raise LineageError(what, where=path, todo="Run it again.")
+                found[stage["name"]] = stage["run"]
+        return found
+
+    def inputs(self) -> tuple[dict[str, str], list[str]]:
+        """Return the hashes of the raw data that the run read, and its files that neither git nor `fetch` has."""
+        hashes: dict[str, str] = {}
+        private: list[str] = []
+        for stage in self.chain:
+            for path, md5 in stage.deps.items():
+                if not within(path, RAW) or self.maker(path) or path in hashes:
+                    continue
+                place = (self.project / path).resolve()
+                hashed = hash_path(place, Ignored(self.project.resolve())) if place.exists() else None
+                if hashed is None or hashed.md5 != md5:
+                    raise LineageError("is not the data that the run read", where=path, todo="Put it back.")
+                files = {name: one for name, one in (hashed.files or {"": md5}).items() if not NOTE.fullmatch(name)}
+                read = {path: files} if files else {}
+                if path.removeprefix(f"{RAW}/") in SHARED and hashed.files is not None:
+                    named = {text.removeprefix(f"{path}/").rstrip("/") for text in texts(stage.params)} - {""}
+                    parts = {
+                        name: {file[len(name) :].lstrip("/"): one for file, one in files.items() if within(file, name)}
+                        for name in sorted(named)
+                    }
+                    read = {f"{path}/{name}": part for name, part in parts.items() if part}
+                for part, inside in read.items():
+                    hashes[part] = inside[""] if "" in inside else hash_listing(inside)
+                    whole = {f"{part}/{name}".rstrip("/"): one for name, one in inside.items()}
+                    private += [
+                        name for name, one in whole.items() if self.published.get(name) != one and not fetched_by(name)
+                    ]
+        return hashes, sorted(private)
+
+    def overrides(self) -> dict[str, Any]:
+        """Return the parameters that differ from the recipe; of the pipelines that the run builds on too."""
+        seed = systems.declared(self.pipeline, "SEED", None)
+        found = recognise(self.values(self.pipeline.params), self.pipeline, name=self.recipe, without=seed)
+        for folder in (one for one in self._folders if one != self.pipeline.folder):
+            other = Pipeline(self.project, folder)
+            read = [one.params.get(other.params, {}) for one in self.chain if folder_of(one.name) == folder]
+            sections = {name.partition(".")[0] for names in read for name in names}
+            values = self.values(other.params)
+            name = nearest(values, other, sections)
+            differing = recognise(values, other, name=name, sections=sections)
+            found |= {other.params: name, **{f"{other.params}:{key}": value for key, value in differing.items()}}
+        return found
+
+    def run(self, keep: str = "") -> tuple[Run, list[str]]:
+        """Return the checked run with the scores that match ``keep`` in some part, and its private files."""
+        self.check()
+        metrics = self.metrics()
+        scores = {name: one for path, text in metrics.items() for name, one in read_scores(path, text).items()}
+        kept = {name: one for name, one in scores.items() if re.search(keep, name)}
+        if not kept:
+            raise ParamsError(
+                f"--scores {quote(keep)}: the run has no such score", expected=f"one of {and_more(scores, 5)}"
+            )
+        facts = self.facts([*metrics])
+        told = [facts.get(one.name) for one in self.chain]
+        inputs, private = self.inputs()
+        name = systems.declared(self.pipeline, "SEED", None)
+        seeds = parameter(self.values(self.pipeline.params), name) if name else 0
+        drawn = facts.get(self.pipeline.address((name or "").partition(".")[0])) or {}
+        known = [one for one in told if one]
+        whole = len(known) == len(told)
+        outs = {
+            path: md5
+            for one in self.chain
+            for path, md5 in one.outs.items()
+            if folder_of(one.name) == self.pipeline.folder
+        }
+        run = Run(
             seeds=seeds if isinstance(seeds, list) else [seeds],
-            commit=commit,
-            date=max(dates) if whole else None,
-            processor=_common(told, machine_of),
-            packages=dict(_common(told, packages_of) or ()),
-            threads=_common(drawn, lambda one: one["threads"]),
-            seconds=round(sum(one["seconds"] for one in told if one)) if whole else None,
-            inputs=dict(inputs),
-            outputs={one.path: one.md5 for one in self.outputs},
-            scores=read_scores(self.metrics()),
+            commit=self.public,
+            date=max(str(one["started"])[:10] for one in known) if whole else None,
+            processor=same([machine_of(one) for one in known]) if whole else None,
+            packages=same([{name: one["packages"].get(name, "none") for name in VERSIONS} for one in known]) or {}
+            if whole
+            else {},
+            threads=drawn.get("threads"),
+            seconds=round(sum(one["seconds"] for one in known)) if whole else None,
+            inputs=inputs,
+            outputs={path: outs[path] for path in sorted(outs) if within(path, "models") or within(path, METRICS)},
+            scores=kept,
         )
-
-    def values(self, path: str) -> Mapping[str, Any]:
-        """Return the values of a YAML file of the snapshot; LineageError where it is absent or cannot be read."""
-        values = documents.parse((self.then.read(path) or b"").decode(errors="replace"), path)
-        if not isinstance(values, Mapping):
-            raise LineageError("is not there, or is empty", where=path)
-        return values
-
-    def check(self, facts: Sequence[Path]) -> None:
-        """Check that the present parameters, and one run of each stage, made the metrics; LineageError otherwise."""
-        cache, lock = Cache(self.then.project), self.then.lock
-        params = {file: {"data": self.values(file)} for entry in self.chain for file in entry.params}
-        records = Records(facts, self.then.project)
-        wrong, _ = foreign(self.metrics(), params, lock, records)
-        again = f"Run it again: `{self.pipeline.command}`."
-        if wrong:
-            path, why = next(iter(wrong.items()))
-            raise LineageError(why, where=path, todo=again)
-        for entry in self.chain:
-            for dep in entry.deps:
-                maker = lock.producer(dep.path)
-                if maker and cache.wrote(maker, dep.path) not in (None, dep.md5):
-                    what = f"was made again by {maker.name} since {entry.name} read it"
-                    raise LineageError(what, where=dep.path, todo=again)
-
-    def check_stages(self, repository: Repository, public: str) -> None:
-        """Check that the stages have the commands, inputs, parameters and outputs of a commit; LineageError otherwise.
-
-        The code of a stage is that of its inputs, so a ``dvc.yaml`` that leaves one out would hide a change.
-        """
-        for folder in sorted({folder_of(entry.name) for entry in self.chain}):
-            one = Pipeline(self.then.project, folder)
-            text = (repository.read(public, one.dvc_yaml) or b"").decode(errors="replace")
-            stages = (documents.parse(text, one.dvc_yaml) or {}).get("stages", {})
-            known = expanded(stages, self.values(one.params), one.dvc_yaml)
-            for entry in (entry for entry in self.chain if folder_of(entry.name) == folder):
-                described = known.get(entry.name.rpartition(":")[2], {})
-                if not self._is_described(entry, described, one):
-                    what = f"the stage {entry.name} ran with another command, dependency, parameter or output than it "
-                    what += f"has in the commit {public[:7]}"
-                    todo = "Commit and push the file of the run, or run the pipeline again with that of the commit."
-                    raise LineageError(what, where=one.dvc_yaml, todo=todo)
-
-    def _is_described(self, entry: Entry, described: Mapping[str, Any], pipeline: Pipeline) -> bool:
-        """Return whether an entry has the command, the names of parameters, and the paths of a stage."""
-        command, read = described.get("cmd", ""), params_files(described, pipeline)
-        try:
-            deps, outs = stage_paths(described, self.values(pipeline.params))
-        except KeyError:  # a path with a parameter that the run does not have
-            return False
-        return (
-            entry.command == (command if isinstance(command, str) else "\n".join(command))
-            and {file: {*names} for file, names in entry.params.items()}
-            == {file: {*names} for file, names in read.items() if names}
-            and {one.path for one in entry.deps} == {*deps}
-            and {one.path for one in entry.outs} == {*outs}
-        )
+        return run, private
 
 
-def _common(told: Sequence[dict[str, Any] | None], of: Any) -> Any:
-    """Return what all facts say; None where they differ, or where some are not known."""
-    found = {None if one is None else of(one) for one in told}
-    return found.pop() if len(found) == 1 else None
+def nearest(values: Mapping[str, Any], pipeline: Pipeline, sections: set[str]) -> str:
+    """Return the name of the recipe of a pipeline with the fewest parameters that differ."""
+    every = recipes.list_recipes(pipeline.project)
+    ours = [one for one in every if overlay.pipeline_of(one, pipeline.project).folder == pipeline.folder]
+    if not ours:
+        raise ParamsError("has no recipe", where=pipeline.dvc_yaml)
+    return min((len(recognise(values, pipeline, name=one.name, sections=sections)), one.name) for one in ours)[1]
+
+
+def same(values: Sequence[Any]) -> Any:
+    """Return what all values are; None where they differ."""
+    return values[0] if values and all(one == values[0] for one in values) else None
 
 
 def machine_of(facts: Mapping[str, Any]) -> str:
@@ -193,65 +305,88 @@ def machine_of(facts: Mapping[str, Any]) -> str:
     return str(facts["processor"] if facts["device"] == "cpu" else facts["device"])
 
 
-def packages_of(facts: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the versions on which the last bits of a number depend."""
-    return tuple((name, facts["packages"].get(name, "none")) for name in VERSIONS)
+def read_scores(path: str, text: bytes) -> dict[str, Score]:
+    """Return the scores of a file of metrics: its numbers with fractions, each with its 95 % interval.
+
+    Stages write counts, such as the queries of a recall, as whole numbers; a score keeps its point, also where it is
+    100.0. Whole numbers, texts, null, and intervals without a score are left out.
+    """
+    return _scores(json.loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
 
 
-def public_commit(project: Path, head: str) -> str:
-    """Return the newest commit up to ``head`` that a remote has; without remotes, that the checked-out commit has.
+def _scores(values: Mapping[str, Any], above: str) -> dict[str, Score]:
+    found: dict[str, Score] = {}
+    for key, value in values.items():
+        name = f"{above}.{key}"
+        if isinstance(value, Mapping):
+            found |= _scores(value, name)
+        elif isinstance(value, float) and math.isfinite(value) and not key.endswith(INTERVALS):
+            interval = next((values[f"{key}{end}"] for end in INTERVALS if f"{key}{end}" in values), None)
+            ends = [value - interval, value + interval] if isinstance(interval, int | float) else interval
+            if isinstance(ends, list) and len(ends) == 2 and all(isinstance(one, int | float) for one in ends):
+                low, high = rounded([float(one) for one in ends])
+                found[name] = Score(value=value, low=low, high=high)
+            else:
+                found[name] = Score(value=value)
+    return found
 
-    ``head`` itself may be of one laboratory alone: an experiment, or a commit that adds data.
+
+def extended(
+    project: Path,
+    key: str,
+    finished: Finished,
+    *,
+    private: Mapping[str, str],
+    note: str | None = None,
+    scores: str = "",
+    replace: bool = False,
+) -> Row:
+    """Return a row with a run more, or a new row; nothing is written.
+
+    Args:
+        project: the project whose rows are meant.
+        key: ``topic/name``.
+        finished: the run.
+        private: why nobody else can have an input, by its path or that of a folder above.
+        note: a sentence that a reader needs; None keeps that of the row.
+        scores: the regular expression that the names of the kept scores match in some part.
+        replace: leave out earlier runs with a seed of this run.
 
     Raises:
-        LineageError: there are remotes, and none has any commit up to ``head``.
+        ParamsError: the row has one of the seeds, or other parameters; or a private input has no reason.
+        LineageError: the numbers are not those of a run of the commit, or the runs of the row read other data.
     """
-    remotes = git(project, "remote").split()
-    refs = git(project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split() if remotes else ["HEAD"]
-    bases = []
-    for ref in dict.fromkeys(refs):
-        with contextlib.suppress(LineageError):  # without a common commit
-            bases.append(git(project, "merge-base", head, ref).strip())
-    if remotes and not bases:
-        raise LineageError(f"no commit up to {head[:7]} is on a remote", where=project, todo=PUSH)
-    return git(project, "rev-list", "--max-count=1", "--date-order", *bases).strip() if bases else head
-
-
-def check_code(chain: Iterable[Entry], repository: Repository, public: str, head: str) -> None:
-    """Check that the code of some entries is that of a commit.
-
-    Raises:
-        LineageError: it is in no commit, or only in one that no remote has.
-    """
-    seen: dict[tuple[str, str], str] = {}
-
-    def hashed(commit: str, dep: Artefact) -> str:
-        if (commit, dep.path) not in seen:
-            seen[commit, dep.path] = _in_commit(repository, commit, dep)
-        return seen[commit, dep.path]
-
-    for entry in chain:
-        for dep in (dep for dep in entry.deps if is_code(dep.path) and hashed(public, dep) != dep.md5):
-            if hashed(head, dep) == dep.md5:
-                what = f"the code with which {entry.name} ran is in the commit {head[:7]}, which no remote has"
-                raise LineageError(what, where=dep.path, todo=PUSH)
-            what = f"the code with which {entry.name} ran is not that of the commit {public[:7]}"
-            raise LineageError(what, where=dep.path, todo=COMMIT)
-
-
-def check_recipes(names: Iterable[str], project: Path, repository: Repository, public: str) -> None:
-    """Check that some recipes of the project, and their bases, are those of a commit; LineageError otherwise."""
-    for name in names:
-        for path in overlay.files(recipes.find(name, project), project):
-            shown = path.relative_to(project).as_posix() if path.is_relative_to(project) else None
-            if shown and repository.read(public, shown) != path.read_bytes():
-                what = f"the recipe {name} is not that of the commit {public[:7]}"
-                raise LineageError(what, where=shown, todo="Commit and push it, then add the row.")
-
-
-def _in_commit(repository: Repository, commit: str, dep: Artefact) -> str:
-    """Return DVC's hash of a file or folder of a commit; of an absent one, that of an empty one."""
-    names = repository.files(commit, dep.path) if dep.folder else [""]
-    texts = {name: repository.read(commit, f"{dep.path}/{name}".rstrip("/")) or b"" for name in names}
-    found = {name: md5_of_text(text) for name, text in texts.items()}
-    return hash_listing(found) if dep.folder else found[""]
+    topic, name = split_key(key)
+    try:
+        before: Row | None = find_row(project, key)
+    except ParamsError:
+        before = None
+    run, files = finished.run(scores)
+    overrides = finished.overrides()
+    kept = [one for one in before.runs if not {*one.seeds} & {*run.seeds}] if before else []
+    if before and len(kept) < len(before.runs) and not replace:
+        raise ParamsError(
+            f"has a run with the seed {run.seeds[0]} already", where=key, todo="--replace puts this one there."
+        )
+    if before and kept and (before.recipe, before.overrides) != (finished.recipe, overrides):
+        names = [one for one in {**before.overrides, **overrides} if before.overrides.get(one) != overrides.get(one)]
+        what = f"the run has another recipe or other parameters: {and_more(names) or finished.recipe}"
+        raise ParamsError(what, where=key, todo="Give it a row of its own.")
+    for path in [
+        path
+        for one in kept
+        if one.inputs
+        for path in {**one.inputs, **run.inputs}
+        if one.inputs.get(path) != run.inputs.get(path)
+    ]:
+        raise LineageError(f"the run read other data: {path}", where=key, todo="Give it a row of its own.")
+    reasons = {**(before.private if before else {}), **private}
+    if untold := [path for path in files if not covers(reasons, path)]:
+        what = f"neither git nor `sightword fetch` has {and_more(untold, 5)}"
+        raise ParamsError(
+            what, where=key, todo="Say why for each, or for a folder above: --private PATH='where it is from'."
+        )
+    return Row(
+        topic=topic, name=name, recipe=finished.recipe, overrides=overrides, private=reasons,
+        note=note or (before.note if before else None), runs=[*kept, run],
+    )  # fmt: skip
