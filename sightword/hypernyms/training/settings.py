@@ -8,21 +8,17 @@ from pydantic import Field
 
 from sightword.settings import MAX_SEED, Settings
 
-EnergyName = Literal["order", "symmetric", "symmetric_as_released", "bilinear", "gaussian", "box", "gumbel_box", "cone"]
-
 
 class EmbedSettings(Settings):
     """How the embeddings are trained; defaults as Vendrov et al. (2016), section 3.3."""
 
-    energy: EnergyName = "order"
-    """The penalty of a pair: ``order`` (Vendrov et al. 2016); ``symmetric``, (1 - cosine) / 2;
-    ``symmetric_as_released``, with the reversed sign; ``bilinear`` (Socher et al. 2013); ``gaussian`` (Athiwaratkun &
-    Wilson 2018); ``box`` (smoothed, Li et al. 2019); ``gumbel_box`` (Dasgupta et al. 2020); ``cone`` (Ganea et al.
-    2018)."""
+    energy: Literal["order", "symmetric", "bilinear", "gaussian", "cone"] = "order"
+    """The penalty of a pair: ``order`` (Vendrov et al. 2016); ``symmetric``, (1 - cosine) / 2; ``bilinear``
+    (Socher et al. 2013); ``gaussian`` (Athiwaratkun & Wilson 2018); ``cone`` (Ganea et al. 2018)."""
     dimension: int = Field(50, ge=1)
-    """Numbers of a vector; a gaussian and a box have two vectors."""
+    """Numbers of a vector; a gaussian has two vectors."""
     margin: float = Field(1.0, gt=0)
-    """The energy from which a false pair costs nothing; the boxes have no margin."""
+    """The energy from which a false pair costs nothing."""
     margin_start: float | None = Field(None, gt=0)
     """The margin of the first epoch, from which it grows evenly to ``margin`` over the first half of the epochs; null
     keeps ``margin`` throughout, as published."""
@@ -49,7 +45,7 @@ class EmbedSettings(Settings):
     epsilon: float = Field(1e-8, gt=0)
     """What Adam adds to the root of the second moment."""
     init: float = Field(1.0, gt=0)
-    """Standard deviation of the initial numbers; the boxes, gaussians and cones scale their own by it."""
+    """Standard deviation of the initial numbers; gaussians and cones scale their own by it."""
     corrupt: Literal["known", "as_drawn"] = "known"
     """The false pairs of training: ``known`` draws a pair of the training split again; ``as_drawn`` keeps it, as the
     released code does."""
