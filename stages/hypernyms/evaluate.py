@@ -25,7 +25,6 @@ PLANE = Path("plots/hypernyms/plane/plane.tsv")
 
 def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
     """Judge predicted hypernyms, and write the page."""
-    from sightword import machine
     from sightword.hypernyms.data.storage import read_prepared
     from sightword.hypernyms.judging import measuring
     from sightword.hypernyms.page import drawings
@@ -39,7 +38,7 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
     prepared = read_prepared(TAXONOMY)
     concepts = Concepts.load(CONCEPTS)
     embedding = read_json(EMBED)
-    found = measuring.measure(prepared, concepts, embedding, settings, threads=machine.current().threads)
+    found = measuring.measure(prepared, concepts, embedding, settings)
     own = found.metrics[settings.split][embedding["energy"]]
     pairs, names = prepared.pairs[settings.split], prepared.taxonomy.names
     sides = ([names[row] for row in side.tolist()] for side in (pairs.hyponyms, pairs.hypernyms))

@@ -24,9 +24,7 @@ blocks:
 @pytest.mark.full
 def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
-    clone.change(
-        "hypernyms/params.yaml", train__epochs=2, train__validate_every=20, plane__epochs=50, evaluate__reconstruct=20
-    )
+    clone.change("hypernyms/params.yaml", train__epochs=2, train__validate_every=20, plane__epochs=50)
     clone.run("sh", "-c", Pipeline(clone.folder, "hypernyms").command)
     assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
     assert (clone.folder / "report/hypernyms/index.html").is_file()

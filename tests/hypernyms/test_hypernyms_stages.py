@@ -36,7 +36,7 @@ def run_all(folder, monkeypatch, repository):
     taxonomy.work(sample)
     train.work(EMBED)()
     plane.work(PlaneSettings(concepts=CONCEPTS, epochs=300))
-    evaluate.work(HypernymsSettings(reconstruct=20, mistakes=5))
+    evaluate.work(HypernymsSettings(mistakes=5))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_one_thread_computes_each_energy(done, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Concepts, "scores", watched)
     with devices.threads(3):
-        evaluate.work(HypernymsSettings(reconstruct=20, mistakes=5))
+        evaluate.work(HypernymsSettings(mistakes=5))
         assert torch.get_num_threads() == 3
     assert seen == {1}
 
@@ -84,7 +84,6 @@ def test_the_metrics(done):
     assert found["test"]["closure"]["false_right"] == 100
     assert found["dev"]["order"]["threshold"] == own["threshold"]
     assert found["leak"] == {"in_training": 0.0, "mislabelled": 0.0}
-    assert found["reconstruction"]["concepts"] == 20
     summary = json.loads((done / "metrics/hypernyms/summary.json").read_text())
     assert summary["accuracy"] == own["accuracy"]
     embedding = json.loads((done / "metrics/hypernyms/train.json").read_text())

@@ -19,9 +19,8 @@ from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.storage import Prepared
-from sightword.hypernyms.data.taxonomy import Taxonomy, closure
+from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.judging.judging import groups, judge
-from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.io.files import Pathish
@@ -51,12 +50,7 @@ class Measured:
 
 @devices.threads(1)  # how torch shares an array among threads changes the last bits of some energies
 def measure(
-    prepared: Prepared,
-    concepts: Concepts,
-    embedding: Mapping[str, Any],
-    settings: HypernymsSettings,
-    *,
-    threads: int,
+    prepared: Prepared, concepts: Concepts, embedding: Mapping[str, Any], settings: HypernymsSettings
 ) -> Measured:
     """Score the embedding, the closure and the frequency on a split; thresholds come from dev.
 
@@ -82,16 +76,10 @@ def measure(
     pairs, labels = split[settings.split], split[settings.split].labels
     energies = concepts.scores(pairs.hyponyms, pairs.hypernyms)
     metrics["leak"] = {key: prepared.counts[settings.split][key] for key in ("in_training", "mislabelled")}
-    if settings.reconstruct:
-        rows = closure(taxonomy)
-        metrics["reconstruction"] = reconstruct(concepts, *rows, number=settings.reconstruct, threads=threads)
     own = metrics[settings.split][energy]
     summary = {"energy": energy, "dev": round(embedding["dev"], 4), "split": settings.split}
     summary |= {key: own[key] for key in ("accuracy", "f1", "auc", "direct", "indirect", "false_right") if key in own}
     summary |= {"closure": metrics[settings.split]["closure"]["accuracy"]}
-    summary |= {
-        f"reconstruction_{key}": metrics["reconstruction"][key] for key in ("map", "mean_rank") if settings.reconstruct
-    }
     true = np.flatnonzero(labels)
     distance = _distances(taxonomy, pairs.hyponyms[true], pairs.hypernyms[true])
     return Measured(

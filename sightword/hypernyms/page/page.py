@@ -227,18 +227,6 @@ def _parts(scores: Mapping[str, Any], energy: str) -> Table:
     return Table("Percent right", ("part", energy, "closure", "pairs"), rows, style="narrow")
 
 
-def _reconstruction(metrics: Mapping[str, Any]) -> Markup | None:
-    if not (found := metrics.get("reconstruction")):
-        return None
-    numbers = f"{found['map']:.3f}", f"{found['mean_rank']:.1f}"
-    return html.text(
-        "Reconstruction: the hypernyms of {} concepts, ranked among all concepts: mean average precision {}, mean "
-        "rank {}; ties count against the embedding.",
-        found["concepts"],
-        *numbers,
-    )
-
-
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Markup:
     rows = [
         Row(
