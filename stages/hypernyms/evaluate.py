@@ -20,7 +20,6 @@ TAXONOMY = Path("data/hypernyms/taxonomy")
 CONCEPTS = Path("models/hypernyms/concepts")
 EMBED = Path("metrics/hypernyms/train.json")
 CURVES = Path("plots/hypernyms/train")
-PLANE = Path("plots/hypernyms/plane/plane.tsv")
 
 
 def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
@@ -51,7 +50,6 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
         energies(found.histogram, own["threshold"]),
         drawings.accuracies("depth", found.by_depth, "edges from the hyponym to a root", "Accuracy by depth."),
         drawings.accuracies("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
-        drawings.plane(*measuring.read_plane(PLANE)),
     ]
     with atomic_folder("data/hypernyms/scores") as folder:
         write_table(folder / "mistakes.parquet", found.mistakes)

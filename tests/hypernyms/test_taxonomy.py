@@ -368,9 +368,3 @@ def test_published_splits(wordnet, real_data, tmp_path):
     assert len(closure(newer, paths=True)[0]) == 838073
 
 
-def test_the_recipes_name_concepts_of_wordnet(wordnet, repository):
-    names = set(wordnet.names)
-    for recipe in ("vendrov", "vendrov-margin", "li2019", "ganea2018-0"):
-        concepts = overlay.resolve(recipes.find(recipe, repository), repository).values["plane"]["concepts"]
-        assert set(concepts) <= names
-        assert len(concepts) == 30

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.compute import devices
-from sightword.errors import FileFormatError
 from sightword.evaluation.binary import scores
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
@@ -23,13 +21,10 @@ from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.judging.judging import groups, judge
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.hypernyms.training.concepts import Concepts
-from sightword.io.files import Pathish
-from sightword.io.tables import Table, number
 
 Array = NDArray[Any]
 GLOSS = 90
 """Characters of a gloss in the list of mistakes."""
-_PLANE = Table(("concept", "x", "y", "hypernyms"), FileFormatError, empty=("hypernyms",), separator="\t")
 
 
 @dataclass(frozen=True)
@@ -100,15 +95,6 @@ def measure(
             }
         ),
     )
-
-
-def read_plane(path: Pathish) -> tuple[dict[str, tuple[float, float]], list[tuple[str, str]]]:
-    """Read the points and edges that the stage plane wrote."""
-    points, edges = {}, []
-    for where, (name, x, y, above) in _PLANE.rows(Path(path)):
-        points[name] = (number(x, where, "x", FileFormatError), number(y, where, "y", FileFormatError))
-        edges += [(name, high) for high in above.split()]
-    return points, edges
 
 
 def _distances(taxonomy: Taxonomy, low: Array, high: Array) -> Array:

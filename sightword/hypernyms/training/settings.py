@@ -1,4 +1,4 @@
-"""The sections ``train`` and ``plane`` of ``hypernyms/params.yaml``."""
+"""The section ``train`` of ``hypernyms/params.yaml``."""
 
 from __future__ import annotations
 
@@ -57,18 +57,3 @@ class EmbedSettings(Settings):
     """The number on dev that chooses threshold and weights; ``f1`` as Ganea et al. (2018)."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights, the order of the pairs, and the corrupted pairs."""
-
-
-class PlaneSettings(Settings):
-    """Order-embeddings of a few concepts in the plane, as Figure 2 of Vendrov et al. (2016)."""
-
-    concepts: list[str] = Field(default=["entity.n.01", "animal.n.01", "dog.n.01"], min_length=2)
-    """The names of the concepts."""
-    epochs: int = Field(1000, ge=1)
-    """Passes through the pairs of these concepts."""
-    rate: float = Field(0.01, gt=0)
-    """Learning rate of Adam."""
-    margin: float = Field(1.0, gt=0)
-    """As for ``train``."""
-    seed: int = Field(0, ge=0, le=MAX_SEED)
-    """As for ``train``."""
