@@ -193,5 +193,3 @@ def test_a_list_that_is_missing_leaves_the_earlier_outputs(done, tmp_path, monke
     with pytest.raises(CorpusError, match="data/raw/hypernyms/a: does not exist"):
         taxonomy.work(settings)
     assert files(tmp_path / "run") == before
-
-

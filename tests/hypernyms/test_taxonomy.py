@@ -366,5 +366,3 @@ def test_published_splits(wordnet, real_data, tmp_path):
     assert (len(newer.names), len(newer.hyponyms)) == (82192, 84505)
     assert len(closure(newer)[0]) == 743746
     assert len(closure(newer, paths=True)[0]) == 838073
-
-

@@ -22,5 +22,3 @@ def accuracies(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, t
         axes.set_xlabel(xlabel)
         axes.set_ylabel("accuracy (%)")
         return Drawing(name, title, figure)
-
-
