@@ -191,7 +191,11 @@ class Legend:
         private = [_sentence(f"{and_more(paths, 1)}: {why}") for why, paths in self._private.items()]
         earlier = [_sentence(why) for why in self._earlier]
         found = [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(private)}"] if private else []
-        found += [f"‡ Today's code gives other numbers by the same recipe. {' '.join(earlier)}"] if earlier else []
+        found += (
+            [f"‡ Today's code gives other numbers by the same recipe, or refuses its settings. {' '.join(earlier)}"]
+            if earlier
+            else []
+        )
         found += [UNHASHED] if self._unhashed else []
         found += [f"{str(number).translate(_RAISED)} {note}" for number, note in enumerate(self._notes, 1)]
         return [f"\n{one}" for one in found]
