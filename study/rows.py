@@ -126,7 +126,7 @@ def split_key(key: str) -> tuple[str, str]:
 def read_topic(path: Path) -> dict[str, Row]:
     """Read the rows of a file by ``topic/name``; FileFormatError with the line of a row that is wrong."""
     rows: dict[str, Row] = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), 1):
         where = f"{path}:{number}"
         try:
             row = Row.model_validate({**json.loads(line), "topic": path.stem})
