@@ -108,7 +108,7 @@ def start(lab: Lab) -> None:
     shutil.rmtree(lab.clone / ".git")  # without its history, which `dvc gc --all-commits` would read
     lab.run("git", "init", "-q", "-b", "main")
     lab.run("git", "add", "-A")
-    lab.run("sightword", "recipe", "sample", "--force")
+    lab.run("sightword", "params", "--recipe", "sample", "--force")
     yaml_files = YAML()
     for name, changes in FEW.items():
         document = yaml_files.load(lab.clone / name)

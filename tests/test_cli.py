@@ -50,7 +50,7 @@ finally:
     print("heavy:", sorted({heavy} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "recipe" in done.stdout
+    assert "params" in done.stdout
     assert done.stdout.endswith("heavy: []\n")
 
 
@@ -61,7 +61,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"sightword {sightword.__version__}\n"
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["recipe"], ["params", "--recipe", "sample", "--nonsense"]])
+@pytest.mark.parametrize(
+    "argv", [[], ["nonsense"], ["params", "--force"], ["params", "--recipe", "sample", "--nonsense"]]
+)
 def test_wrong_arguments_end_with_2(project: Path, argv: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(argv)
@@ -129,7 +131,7 @@ OUTSIDE = "this command needs a project, and there is none here or above. Go to 
             ["params", "--recipe", "sample"],
             ["params"],
             ["params", "--check"],
-            ["experiments"],
+            ["sweep"],
             ["compare", "HEAD", "smaller"],
         ),
         *(["sweep", "grid.yaml"], ["audit", "metrics/summary.json"], ["audit", "--verify", "train"]),

@@ -16,9 +16,7 @@ from pipeline.cli import main
 from pipeline.doctor.checks import checks
 from pipeline.doctor.findings import Check, good
 from pipeline.experiments.baseline import find_baseline
-from pipeline.experiments.grid import Grid
-from pipeline.experiments.plan import Trial
-from pipeline.experiments.sweep import base_params, pipeline_of
+from pipeline.experiments.grid import Grid, Trial, base_params
 from pipeline.lineage.lock import read_lock
 from pipeline.lineage.locks import lock_here
 from pipeline.params import params_file
@@ -246,12 +244,12 @@ def test_a_grid_names_the_pipeline_whose_stages_have_the_names_of_others(describ
     (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: y, wdir: ..}\n")
     (described / "more/params.yaml").write_text("first: {depth: 5}\n")
     blocks = [{"first.depth": [1, 2]}]
-    assert pipeline_of(Grid(name="g", blocks=blocks), described).folder == ""
+    assert base_params(Grid(name="g", blocks=blocks), described)[0].folder == ""
     named = Grid(name="g", pipeline="more", blocks=blocks)
-    assert pipeline_of(named, described).folder == "more"
-    assert base_params(named, described) == ("first: {depth: 5}\n", "more/params.yaml")
+    pipeline, values, source = base_params(named, described)
+    assert (pipeline.folder, values, source) == ("more", {"first": {"depth": 5}}, "more/params.yaml")
     with pytest.raises(ParamsError, match=r"the grid g: pipeline: no such pipeline: 'mor' \(did you mean 'more'"):
-        pipeline_of(Grid(name="g", pipeline="mor", blocks=blocks), described)
+        base_params(Grid(name="g", pipeline="mor", blocks=blocks), described)
 
 
 @pytest.mark.slow
@@ -307,11 +305,11 @@ def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_mak
 
 
 def test_a_sweep_of_a_hidden_pipeline_is_refused(fresh):
-    runs = [Trial("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
+    runs = [Trial("wide", {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
     with pytest.raises(
         SweepError, match=r"extra/\.dvcignore: hides the pipeline from DVC\. `git rm extra/\.dvcignore`"
     ):
-        find_baseline(fresh.folder, "extra").check_inputs(runs, committed=True)
+        find_baseline(pipelines.Pipeline(fresh.folder, "extra")).check(runs)
 
 
 @pytest.mark.slow

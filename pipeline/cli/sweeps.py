@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
     sweep.add_argument("--dry-run", action="store_true", help=only)
     slots = "experiments at a time (default: the visible GPUs; without one, half as many as there are cores)"
     sweep.add_argument("--slots", metavar="N", type=_count, help=slots)
-    sweep.add_argument("--only", metavar="REGEX", default=".*", help="only experiments whose whole name matches")
+    sweep.add_argument("--only", metavar="REGEX", help="only experiments whose whole name matches")
     metric = "the metrics whose whole name matches, from any file; may be given again (default: the summary's)"
     sweep.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
     sweep.add_argument("--over", metavar="PARAM", default="", help="what may differ (default: the pipeline's seed)")
@@ -69,12 +69,13 @@ def _sweep(arguments: argparse.Namespace) -> int:
     refuse(arguments, (arguments.grid is None and (arguments.dry_run or arguments.slots), "which GRID?"))
     project = find_project(Path.cwd())
     if arguments.grid is None:
-        _print_table(arguments, results.only(_listing(project), arguments.only))
+        listing = _listing(project)
+        _print_table(arguments, results.only(listing, arguments.only) if arguments.only else listing)
         return 0
     wanted = grid.load(recipes.find_grid(arguments.grid, project))
     pipeline, base, source = grid.base_params(wanted, project)
     every = grid.expand(wanted, base, arguments.grid)
-    chosen = results.compiled(arguments.only, "--only")
+    chosen = results.compiled(arguments.only or ".*", "--only")
     runs = [run for run in every if chosen.fullmatch(run.name)]
     if not runs:
         what = f"--only {arguments.only}: no experiment has such a name"

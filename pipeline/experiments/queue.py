@@ -130,7 +130,8 @@ def overrides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     lost = ([prefix for prefix in _prefixes(key) if prefix not in kept] for key in old if key not in new)
     gone = dict.fromkeys(prefixes[0] for prefixes in lost if prefixes)
     changed = [key for key, value in new.items() if key not in old or json.dumps(old[key]) != json.dumps(value)]
-    return [*(f"~{key}" for key in gone), *(f"++{key}={_spelt(new[key])}" for key in changed)]
+    empty = [f"++{key}=0" for key in gone if key in old and old[key] is None]  # which Hydra cannot remove
+    return [*empty, *(f"~{key}" for key in gone), *(f"++{key}={_spelt(new[key])}" for key in changed)]
 
 
 def _prefixes(key: str) -> list[str]:

@@ -79,7 +79,7 @@ def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known)
     assert found["verdict"] == "of another run"
     assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
     assert record(known, KEY, "second")["verdict"] == "run recorded in"
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert "second does not agree with the records of runs: OF ANOTHER RUN" in listed.stderr
     done = known.audit("--diff", "main", "saved")
     assert done.returncode == 1
@@ -134,7 +134,7 @@ def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
     known.commit("a run without facts")
     found = record(known, FOURTH, FOURTH)
     assert (found["verdict"], found["why"]) == ("never seen to run", None)
-    listed = known.run("sightword", "experiments", "--metric", "total")
+    listed = known.run("sightword", "sweep", "--metric", "total")
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
@@ -192,7 +192,7 @@ def test_a_history_marks_what_was_saved_without_a_run(known):
 def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experiments(known):
     edit_code(known)
     known.commit("a remark")
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
@@ -200,7 +200,7 @@ def test_an_edited_number_is_left_out_of_the_experiments(known):
     known.edit("metrics/third.json", "3.0", "9.0")
     known.do("dvc", "commit", "-q", "-f", "third")
     known.commit("better")
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert "(third does not agree with the records of runs: CONTRADICTED: the same inputs gave" in listed.stderr
     assert "left out: main (third " in listed.stderr
 
@@ -211,7 +211,7 @@ def test_output_not_repeated_on_this_kind_of_machine_is_noted(known):
     known.do("dvc", "repro", "-q")
     keep(known, "third")
     known.commit("run on")
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert "main" in listed.stdout
     assert "left out" not in listed.stderr
     assert "note: second not repeated on this kind of machine: the same inputs gave" in listed.stderr
@@ -220,7 +220,7 @@ def test_output_not_repeated_on_this_kind_of_machine_is_noted(known):
 
 def test_an_earlier_stage_with_the_outputs_of_other_parameters_leaves_its_numbers_out(known):
     save_parameter(known)
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert "second does not agree with the records of runs: OF ANOTHER RUN" in listed.stderr
     assert "left out" in listed.stderr
 
