@@ -1,6 +1,6 @@
 """What a sweep starts from: the last commit, whose experiments see neither uncommitted files nor untracked data.
 
-DVC's queue takes uncommitted edits into all experiments without a word, so that all inputs are committed is checked here.
+DVC's queue takes uncommitted edits into all experiments without a word, so the check of them is here.
 """
 
 from __future__ import annotations

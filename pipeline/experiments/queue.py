@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,8 @@ def opened(baseline: Baseline) -> Iterator[Queue]:
 
     for chatty in ("dvc", "kombu", "celery", "dvc_task", ""):
         logging.getLogger(chatty).setLevel(logging.ERROR)
-    with contextlib.chdir(baseline.project), Repo(os.fspath(baseline.project)) as repo:
+    with contextlib.chdir(baseline.project), Repo(os.fspath(baseline.project)) as repo, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of celery's packages
         yield Queue(baseline, repo)
 
 

@@ -330,7 +330,7 @@ def _telling(found: Sequence[Group]) -> list[str]:
 
     every = list(found[0].varied)
     aside = [
-        name for name in every if name.partition(".")[0] in ASIDE
+        name for name in every if name.partition(".")[0] in ASIDE or (name == "features.source" and BACKBONE in every)
         or any(isinstance(value, list) or _FILE.search(str(value)) for value in (one.varied[name] for one in found))
     ]  # fmt: skip
     shown = [name for name in every if name not in aside]

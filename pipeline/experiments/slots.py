@@ -64,7 +64,7 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
 
 
 def take_gpu(machine: Machine) -> Machine:
-    """Wait for a free GPU of those of a sweep, and keep it as long as this process lives; return the machine's settings.
+    """Wait for a free GPU of a sweep, and keep it as long as this process lives; return the machine's settings.
 
     Without a sweep, or on a CPU, nothing is taken.
     """
