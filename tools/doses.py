@@ -19,10 +19,8 @@ from tqdm import tqdm
 
 from pipeline.comparison.correlations import PAIRS
 from pipeline.lineage import documents
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.locks import lock_at
+from pipeline.lineage.files import Cache, take_out
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.lineage.revision import take_out
 from pipeline.results.addition import extended, find_run
 from pipeline.results.records import Row, Run, path_of, read_row, write_row
 from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
@@ -100,7 +98,7 @@ def _place(params: Any) -> tuple[str, int]:
 
 def _pairs(project: Path, repository: Repository, commit: Commit) -> PairTable:
     with tempfile.TemporaryDirectory() as folder:
-        lock = lock_at(repository, commit, commit.name)
+        lock = repository.lock(commit)
         take_out(
             [PAIRS.as_posix()], Path(folder), lock=lock, commit=commit, cache=Cache(project), repository=repository
         )

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.experiments.results import compiled
-from pipeline.lineage.known_facts import facts_folders
+from pipeline.lineage.evidence import facts_folders
+from pipeline.lineage.files import Workspace, snapshot
 from pipeline.lineage.lock import changes
-from pipeline.lineage.locks import snapshot
 from pipeline.lineage.repository import Repository
-from pipeline.lineage.workspace import Workspace
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import PARAMS, Pipeline, folder_of, pipelines
 from pipeline.results.origins import covers, files_read, hash_of, private_files

@@ -8,10 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.downloads.sources import Source, data_sets
-from pipeline.lineage.hashing import hash_listing, md5_of_text
+from pipeline.lineage.files import Workspace, hash_listing, md5_of_text
 from pipeline.lineage.lock import Artefact, Entry, hashes, tracked_hashes, within
 from pipeline.lineage.repository import Repository
-from pipeline.lineage.workspace import Workspace
 from sightword.messages import flat
 
 RAW = "data/raw"

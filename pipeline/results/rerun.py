@@ -27,10 +27,10 @@ from pipeline.experiments.results import METRICS
 from pipeline.experiments.runner import environment_of
 from pipeline.experiments.slots import choose
 from pipeline.lineage import scorings
+from pipeline.lineage.evidence import RUNS, KnownFacts
 from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.known_facts import RUNS, KnownFacts
+from pipeline.lineage.files import Workspace
 from pipeline.lineage.lock import is_code, within
-from pipeline.lineage.workspace import Workspace
 from pipeline.params.overlay import Whole
 from pipeline.pipelines import expanded, parameter
 from pipeline.results.origins import hash_of, whereabouts

@@ -12,13 +12,10 @@ from typing import Any
 from pipeline import systems
 from pipeline.experiments.results import METRICS, foreign
 from pipeline.lineage import documents
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import Records
+from pipeline.lineage.evidence import VERSIONS, KnownFacts
 from pipeline.lineage.facts import OUTS, listed, params_files, stage_paths
-from pipeline.lineage.hashing import hash_listing, md5_of_text
-from pipeline.lineage.known_facts import VERSIONS, KnownFacts
+from pipeline.lineage.files import Cache, Snapshot, hash_listing, md5_of_text
 from pipeline.lineage.lock import Artefact, Entry, is_code, within
-from pipeline.lineage.locks import Snapshot
 from pipeline.lineage.repository import Repository, git
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import Pipeline, expanded, folder_of, parameter, stage_of
@@ -135,7 +132,7 @@ class FinishedRun:
         """Check that the present parameters, and one run of each stage, made the metrics; LineageError otherwise."""
         cache, lock = Cache(self.then.project), self.then.lock
         params = {file: {"data": self.values(file)} for entry in self.chain for file in entry.params}
-        records = Records(facts, self.then.project)
+        records = KnownFacts(facts, self.then.project)
         wrong, _ = foreign(self.metrics(), params, lock, records)
         again = f"Run it again: `{self.pipeline.command}`."
         if wrong:
