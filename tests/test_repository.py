@@ -9,7 +9,7 @@ from pathlib import Path
 TOP_LEVEL = """
 .ci .devcontainer .dvc .dvcignore .gitattributes .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md Dockerfile LICENSE
 Makefile README.md benchmarks constraints.txt data docs dvc.lock dvc.yaml entailment grounded hypernyms metrics
-params.yaml pipeline pyproject.toml recipes results setup.py sightword stages tests tools
+params.yaml pipeline pyproject.toml recipes setup.py sightword stages study tests tools
 """
 FACTS_OF_A_RUN = re.compile(rb'^\s*"(host|platform)"\s*:\s*"', re.MULTILINE)
 """Keys of the facts of a run that name the machine."""
@@ -27,7 +27,7 @@ def test_top_level_tracked_entries_are_those_of_the_project(repository: Path) ->
 def test_no_tracked_file_names_the_machine_of_a_run(repository: Path) -> None:
     """The facts in git have the kind of processor only."""
     own = Path(__file__).relative_to(repository)
-    files = [path for path in tracked(repository) if path != own and path.parts[0] != "results"]
+    files = [path for path in tracked(repository) if path != own and path.parts[0] != "study"]
     assert [path for path in files if FACTS_OF_A_RUN.search((repository / path).read_bytes())] == []
     assert FACTS_OF_A_RUN.search(b' "host": "vm",\n')
 
