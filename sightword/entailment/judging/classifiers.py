@@ -1,12 +1,17 @@
-"""The classifier that Vendrov et al. (2016), section 5.4, train on skip-thoughts: both vectors and their absolute
-difference, so that it sees which sentence is the premise; two hidden layers, batch normalisation, PReLU, dropout.
-It tells two classes apart by one output, three by three.
+"""Judges of sentence pairs beside an encoder's energy: baselines, and a classifier on vectors.
+
+The baselines are the majority, the share of new words, and a logistic regression that sees the hypothesis only. The
+classifier is that of Vendrov et al. (2016), section 5.4, on skip-thoughts: both vectors and their absolute difference;
+two hidden layers, batch normalisation, PReLU, dropout. One output tells two classes apart, three tell three.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -15,23 +20,109 @@ from torch import nn
 
 from sightword.compute.devices import threads
 from sightword.compute.optimisers import Adam
-from sightword.entailment.judging.judging import energies_of
+from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.judging.settings import NetworkSettings
+from sightword.errors import SemanticsError
 from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.semantics.classifier import AdamRegression, Layer
 from sightword.evaluation.semantics.inputs import Inputs, finite
+from sightword.evaluation.semantics.results import bare
 
+Energies = NDArray[np.float64]
 Logits = NDArray[np.float64]
+BATCH, RATE = 128, 0.001
+"""Pairs of a step and learning rate of the classifier."""
 _ROWS = 1024
 
 
+def energies_of(logits: Logits) -> Energies:
+    """Return minus the log-odds (N,) of 'entailment', the last of C classes with logits (N, C)."""
+    found: Energies = np.logaddexp.reduce(logits[:, :-1], axis=1) - logits[:, -1]
+    return found
+
+
+def words(sentence: str) -> list[str]:
+    """Return the words of a sentence in folded case, without punctuation."""
+    return bare(sentence).split()
+
+
+def new_words(pairs: SentencePairs) -> Energies:
+    """Return the share of distinct words of each hypothesis that its premise lacks, (N,); 0 without words."""
+    known = {text: set(words(text)) for text in {*pairs.premises, *pairs.hypotheses}}
+    shares = [
+        len(known[hypothesis] - known[premise]) / max(1, len(known[hypothesis]))
+        for premise, hypothesis in zip(pairs.premises, pairs.hypotheses, strict=True)
+    ]
+    return np.array(shares, np.float64)
+
+
+def hypothesis_only(
+    train: SentencePairs, dev: SentencePairs, asked: Sequence[SentencePairs], *, features: int, classes: int, seed: int
+) -> list[Logits]:
+    """Fit SentEval's logistic regression to the hypotheses of training, and return the logits of each split asked.
+
+    The features are whether a hypothesis has a word, or a pair of neighbouring words: those that stand in at least two
+    training hypotheses, the ``features`` most frequent of them. Accuracy on dev selects the weight decay and the epoch
+    (:class:`sightword.evaluation.semantics.classifier.AdamRegression`). The logits (N, C) are those of the classes, two
+    or three, in the order of :data:`sightword.entailment.data.pairs.CLASSES`.
+
+    Raises:
+        SemanticsError: no word stands in two training hypotheses.
+    """
+    often = Counter(item for text in train.hypotheses for item in _items(text))
+    ranked = sorted((item for item, count in often.items() if count > 1), key=lambda item: (-often[item], item))
+    places = {item: place for place, item in enumerate(ranked[:features])}
+    if not places:
+        what = f"no word stands in two of the {len(train)} training hypotheses"
+        raise SemanticsError(what, todo="Add training pairs: the baseline without the premise learns from their words.")
+    regression = AdamRegression(classes=classes, seed=seed)
+    learned, chosen, *judged = (_Bags.of(pairs, places, classes) for pairs in (train, dev, *asked))
+    fits = regression.scan(learned, chosen, regression.grid)
+    _, layer = max(fits, key=lambda fit: fit[0])
+    parts = [[one.logits(slice(at, at + 1024), layer) for at in range(0, len(one), 1024)] for one in judged]
+    return [torch.cat(one).double().numpy() for one in parts]
+
+
+def _items(text: str) -> set[str]:
+    own = words(text)
+    return {*own, *(f"{one} {other}" for one, other in pairwise(own))}
+
+
+@dataclass(frozen=True)
+class _Bags(Inputs):
+    """Texts as bags of features, which are made dense batch by batch."""
+
+    bags: tuple[NDArray[np.int64], ...]
+    """The features of each text."""
+    features_of_a_bag: int
+
+    @classmethod
+    def of(cls, pairs: SentencePairs, places: Mapping[str, int], classes: int) -> _Bags:
+        known: dict[str, NDArray[np.int64]] = {}
+        for text in pairs.hypotheses:
+            if text not in known:
+                known[text] = np.array(sorted(places[item] for item in _items(text) if item in places), np.int64)
+        rows, labels = np.arange(len(pairs)), pairs.classes(classes)
+        bags = tuple(known[text] for text in pairs.hypotheses)
+        return cls(torch.empty(0), "vector", rows, None, labels, bags, len(places))
+
+    @property
+    def width(self) -> int:
+        return self.features_of_a_bag
+
+    def batch(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
+        rows = [self.bags[row] for row in self.first[index]]
+        found = torch.zeros(len(rows), self.width)
+        lines = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+        found[torch.from_numpy(lines), torch.from_numpy(np.concatenate([*rows, np.empty(0, np.int64)]))] = 1.0
+        return found
+
+    def logits(self, index: slice, layer: Layer) -> torch.Tensor:
+        return torch.addmm(layer.bias, self.batch(index), layer.weight.T)
+
+
 def classify(
-    train: Inputs,
-    dev: Inputs,
-    asked: Sequence[Inputs],
-    settings: NetworkSettings,
-    *,
-    seed: int,
-    device: torch.device,
+    train: Inputs, dev: Inputs, asked: Sequence[Inputs], settings: NetworkSettings, *, seed: int, device: torch.device
 ) -> list[Logits]:
     """Train the classifier, and return the logits (N, C) of each split asked; of two classes the first has logit 0.
 
@@ -54,15 +145,15 @@ def classify(
     with threads(1), torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         network = _network(train.width, settings).to(device)
-        optimiser = Adam(network.parameters(), lr=settings.rate, fused=True)
+        optimiser = Adam(network.parameters(), lr=RATE, fused=True)
         order = np.random.default_rng(seed)
         targets = torch.from_numpy(train.labels).to(device)
         best = -1.0, copy.deepcopy(network.state_dict())
         for _ in range(settings.epochs):
             network.train()
             shuffled = order.permutation(len(train))
-            for start in range(0, len(train), settings.batch):
-                rows = shuffled[start : start + settings.batch]
+            for start in range(0, len(train), BATCH):
+                rows = shuffled[start : start + BATCH]
                 if len(rows) < 2:
                     continue  # batch normalisation needs two
                 logits = finite(network(train.batch(rows).to(device)))
