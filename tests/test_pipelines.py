@@ -17,8 +17,7 @@ from pipeline.doctor.checks import checks
 from pipeline.doctor.findings import Check, good
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.grid import Grid, Trial, base_params
-from pipeline.lineage.lock import read_lock
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.lock import lock_here, read_lock
 from pipeline.params import params_file
 from sightword.errors import FileFormatError, ParamsError, SetupError, SweepError
 from sightword.settings import Settings

@@ -172,7 +172,7 @@ def _listing(project: Path, commit: str | None = None) -> Listing:
     import json
 
     from pipeline.experiments import results
-    from pipeline.lineage.known_facts import facts_folders
+    from pipeline.lineage.evidence import facts_folders
     from pipeline.pipelines import run_dvc
 
     shown = run_dvc("exp", "show", "--json", *(["--rev", commit] if commit else []), folder=project)

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import systems
-from pipeline.lineage.evidence import Evidence, Records, in_words
+from pipeline.lineage.evidence import Evidence, KnownFacts, in_words
 from pipeline.lineage.lock import Lock, is_code, within
-from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import Pipeline, folder_of, full_name, project_of
 from sightword.errors import FileFormatError, LineageError, ParamsError
@@ -84,7 +83,7 @@ def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -
     DVC lists the metrics of ``dvc.yaml`` only; the other metrics files are read from git, if ``project`` is in a
     repository with the commits of the experiments. The folders ``facts`` have the facts of runs.
     """
-    records = Records(facts, project) if project else None
+    records = KnownFacts(facts, project) if project else None
     with contextlib.ExitStack() as stack:
         repository = None
         with contextlib.suppress(LineageError):
@@ -92,7 +91,7 @@ def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -
         return _listing(states, repository, records)
 
 
-def _listing(states: Any, repository: Repository | None, records: Records | None) -> Listing:
+def _listing(states: Any, repository: Repository | None, records: KnownFacts | None) -> Listing:
     found = Listing([], [])
     try:
         revisions = []
@@ -109,7 +108,7 @@ def _listing(states: Any, repository: Repository | None, records: Records | None
                 found.left_out.append(f"{name} (cannot be read)")
             else:
                 sha = str(revision["rev"])
-                lock = lock_of(repository, Commit(sha, "", "", "")) if repository else None
+                lock = repository.lock_or_none(Commit(sha)) if repository else None
                 one = _experiment(name, data, _committed(repository, sha), lock, records)
                 if any(one.metrics.values()):
                     found.experiments.append(one)
@@ -138,7 +137,7 @@ def _experiment(
     data: Mapping[str, Any],
     committed: Mapping[str, Mapping[str, Any]],
     lock: Lock | None,
-    records: Records | None,
+    records: KnownFacts | None,
 ) -> Experiment:
     values = {**committed, **{path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
@@ -157,7 +156,7 @@ def _experiment(
 
 
 def foreign(
-    paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: Records | None
+    paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: KnownFacts | None
 ) -> dict[str, str]:
     """Return metrics files whose stages, or the stages before those, did not run with these parameters, with reasons.
 
@@ -173,7 +172,7 @@ def foreign(
                     why = f"its metrics are not of its parameters: {key} is {now!r}, in dvc.lock {then!r}"
                     found.setdefault(path, why)
             one = records.weigh(entry) if records else Evidence("never seen to run")
-            if one.verdict == "contradicted" or (one.doubted and not all(map(is_code, one.differing))):
+            if one.doubted and not (one.differing and all(map(is_code, one.differing))):
                 said = in_words(one.verdict, one.why)
                 found.setdefault(path, f"{entry.name} does not agree with the records of runs: {said}")
     return found
