@@ -129,7 +129,9 @@ def rerun(project: Path, row: Row, run: Run, seed: int | None = None) -> dict[st
         value = run.seeds if several else run.seeds[0] if seed is None else seed
         every[0] = overridden(row.recipe, {**row.overrides, name: value}, project)
     pipeline = every[0].pipeline
-    with tempfile.TemporaryDirectory(prefix="remake-", dir=project / ".dvc" / "tmp") as folder:
+    scratch = project / ".dvc" / "tmp"
+    scratch.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="remake-", dir=scratch) as folder:
         clone = Path(folder, "clone")
         git(project, "clone", "-q", "--shared", str(project), str(clone))
         _link(project / RAW, clone / RAW)
