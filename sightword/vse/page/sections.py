@@ -74,7 +74,7 @@ _WORST = (
 )
 _FIGURE_2 = (
     "How recall depends on cell and size (Figure 2 of Merkx &amp; Frank 2019) takes several training runs; "
-    "<code>sightword sweep</code> compares them."
+    "<code>sightword experiments</code> compares them."
 )
 _COMPOSED_AND_ABSTRACT = (
     "In an order, the elementwise {} of two embeddings has what either of them has, and the {} what they have in "
