@@ -97,8 +97,6 @@ def machine_line(run: Mapping[str, Any]) -> str:
     """Return the machine of a run and the main versions on one line."""
     packages = run["packages"]
     threads = plural(run["threads"], "thread")
-    if (ranks := run.get("ranks", 1)) > 1:
-        threads += f" in each of {ranks} processes"
     versions = ", ".join(f"{name} {packages[name]}" for name in PACKAGES if name in packages)
     return f"{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}"
 

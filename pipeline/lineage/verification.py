@@ -32,7 +32,7 @@ from sightword.errors import LineageError
 from sightword.machine import processor
 from sightword.messages import and_more, did_you_mean
 
-_SETTINGS = {"threads": 1, "ranks": 1, "inference": "torch"}
+_SETTINGS = {"threads": 1, "inference": "torch"}
 """Facts of a run that change last bits, and can be had again by ``SIGHTWORD_THREADS`` and so on; their defaults."""
 
 
@@ -91,7 +91,7 @@ def verify(
         project: the folder with ``dvc.lock``.
         folder: an empty one, for the copy.
         revision: a commit or experiment whose lock is meant; empty: the workspace's.
-        facts: folders with facts of runs, for the numbers of threads and ranks, which can change the last bits.
+        facts: folders with facts of runs, for the number of threads, which can change the last bits.
         warm: use the store and the scratch folder of the environment, which is faster and proves less.
         report: called now and then with the number of bytes hashed.
 
