@@ -99,11 +99,9 @@ def _counts(summary: Summary) -> str:
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     import functools
-
-    import torch
+    from dataclasses import replace
 
     from sightword import machine
-    from sightword.cluster.workers import Size
     from sightword.compute import devices
     from sightword.features import distributed
     from sightword.features.compute import ResizedCorpus
@@ -111,8 +109,9 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
 
     here = machine.current()
     store, ray = Store(here.store), here.engine == "ray"
-    cluster = functools.partial(distributed.compute, here, settings, RESIZED, store) if ray else None
-    device = torch.device(here.ray_worker.device) if ray else devices.use(here)
+    device = devices.use(here)
+    worker = replace(here, device=device.type)
+    cluster = functools.partial(distributed.compute, worker, settings, RESIZED, store) if ray else None
     corpus = ResizedCorpus(
         *(image_ids, RESIZED, settings),
         store=store,
@@ -121,7 +120,7 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
         progress=True,
         cluster=cluster,
     )
-    where = f"workers of Ray with {Size.of(here)}" if ray else devices.describe(device)
+    where = f"{'workers of Ray, ' * ray}{devices.describe(device)}"
     log.info("features: device: %s; feature store: %s (key %s)", where, here.store, corpus.kind[:8])
     return corpus
 

@@ -18,7 +18,7 @@ from pipeline.lineage.target import resolve
 from sightword.errors import LineageError
 from sightword.messages import flat, plural
 
-_MACHINE = ("host", "platform", "processor", "device", "threads", "inference", "python")
+_MACHINE = ("host", "platform", "processor", "device", "threads", "engine", "python")
 
 Pair = tuple[Any, Any]
 """Of the first and of the second; None stands for an absent one."""

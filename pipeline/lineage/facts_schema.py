@@ -43,7 +43,7 @@ def current(facts: Mapping[str, Any], name: str) -> dict[str, Any] | None:
     Raises:
         KeyError, TypeError, AttributeError: no version wrote these values.
     """
-    known, stage, schema = {"inference": "torch", **facts}, facts["stage"], facts["schema"]
+    known, stage, schema = {"engine": "torch", **facts}, facts["stage"], facts["schema"]
     if schema == 1 and "ran" not in facts:
         return known if name == f"{facts['entry']}.json" else None
     ran, outs = dict(facts["ran"]), facts.get("outs", {})

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from sightword import machine
-from sightword.cluster.processes import ordered_map
 from sightword.compute import devices
+from sightword.compute.processes import ordered_map
 from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, Crops, FeaturesSettings, Precision

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.errors import FeaturesError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock

@@ -66,7 +66,6 @@ class Extraction:
         resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
         store: the store of features; None keeps nothing.
         measure: before much work, measure the machine's peak.
-        inference: what computes on a CPU; None for the engine of ``SIGHTWORD_INFERENCE``.
 
     Raises:
         FeaturesError: the backbone is unknown.
@@ -82,10 +81,9 @@ class Extraction:
         device: torch.device,
         store: Store | None,
         measure: bool = False,
-        inference: str | None = None,
     ) -> None:
         backbone = find_backbone(settings.backbone, settings.feature_point)
-        self._inference = inference or machine.current().inference
+        self._openvino = device.type == "cpu" and machine.current().engine == "openvino"
         self._settings, self._device, self._store, self._measure = settings, device, store, measure
         self._transform = transform_of(settings, resized, backbone.own)
         _tell(backbone, self._transform)
@@ -102,7 +100,7 @@ class Extraction:
             cropping=Cropping(**{field.name: getattr(self._transform, field.name) for field in fields(Cropping)}),
             weights_sha256=self._weights.identity,
             precision=settings.precision,
-            kernel=_kernel(device, settings.precision, self._inference),
+            kernel=_kernel(device, settings.precision, use_openvino=self._openvino),
             code=code_sha256(),
         )
 
@@ -265,7 +263,7 @@ class Extraction:
                     precision=self._settings.precision,
                     device=self._device,
                     threads=torch.get_num_threads(),
-                    inference=self._inference,
+                    use_openvino=self._openvino,
                 )
             except (RuntimeError, AssertionError, ValueError):
                 check_crop(self._skeleton, self._transform.crop)  # asked late: shapes alone load PyTorch's compiler
@@ -301,9 +299,9 @@ def _tell(backbone: Backbone, transform: Transform) -> None:
             log.info("features: %s was trained with %s %s; these pictures have %s", backbone.name, name, own, here)
 
 
-def _kernel(device: torch.device, precision: Precision, inference: str) -> str:
+def _kernel(device: torch.device, precision: Precision, *, use_openvino: bool) -> str:
     """Return the kind of kernels of a device, as the keys of features name it."""
-    if device.type == "cpu" and inference == "openvino":
+    if use_openvino:
         openvino.check(precision)
         return "openvino"
     if device.type == "cuda" and not torch.cuda.is_available():

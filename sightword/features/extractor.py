@@ -68,8 +68,7 @@ class Extractor:
     """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
 
     On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
-    thread waits for another. ``inference`` is an engine of :attr:`sightword.machine.Machine.inference`. The times are
-    added to ``clock``.
+    thread waits for another. The times are added to ``clock``.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Extractor:
         precision: Precision,
         device: torch.device,
         threads: int = 1,
-        inference: str = "torch",
+        use_openvino: bool = False,
     ) -> None:
         self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
         self.clock = Clock()
@@ -93,7 +92,7 @@ class Extractor:
         )
         shape = (self._pictures * self._count, transform.crop, transform.crop, 3)
         known = {type(module).__module__.partition(".")[0] for module in network.modules()} <= RECORDED
-        if inference == "openvino" and device.type == "cpu":
+        if use_openvino:
             self._network: nn.Module = OpenVinoNetwork(network, shape, precision, self._threads)
         else:
             self._network = ready(network, precision=precision, device=device)

@@ -18,7 +18,7 @@ import torch
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.errors import SearchError, WeightsError
 from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, FeaturesSettings

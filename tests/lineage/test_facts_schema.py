@@ -43,7 +43,7 @@ def test_run_of_an_earlier_version_is_recorded(schema: str, stage: str, tmp_path
     assert ("of data/made they have sizes alone" in found.why) == ((schema, stage) == ("2", "make"))
     run = records.facts.of(entry(stage))
     assert run is not None
-    assert (run["inference"], run["notes"]) == ("torch", {"weights": "random:0"})
+    assert (run["engine"], run["notes"]) == ("torch", {"weights": "random:0"})
 
 
 @pytest.mark.parametrize(
