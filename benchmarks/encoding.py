@@ -38,6 +38,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
 import numpy as np
 import torch
+from peak import peak_flops
 from torch import nn
 from turns import costs, in_turn
 
@@ -45,7 +46,6 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import threads
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
 from sightword.model.settings import ModelSettings
 

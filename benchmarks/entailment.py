@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
 import numpy as np
 import torch
+from peak import peak_flops
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -37,7 +38,6 @@ from sightword.entailment.training.batches import EncodedPairs, Rows, batches
 from sightword.entailment.training.energies import margin_loss, torch_energies
 from sightword.entailment.training.settings import EntailSettings
 from sightword.entailment.training.task import PairTask
-from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import CaptionEncoder, pad
 
 CPU = torch.device("cpu")

@@ -32,19 +32,20 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
 import numpy as np
 import torch
+from peak import flops_a_picture
 from PIL import Image
 
-from sightword import extract
+from sightword import FeaturesSettings, extract
 from sightword.compute.devices import has_bfloat16_units
-from sightword.features.backbones import cut, find_backbone
+from sightword.features.backbones import find_backbone, skeleton
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.utilisation import flops_a_picture, skeleton
 from sightword.features.vision import models, torchvision
 from sightword.features.weights import Weights
 from sightword.images.resized import Source, resize_file
 from sightword.images.settings import ResizeSettings
+from sightword.io.files import sha256_file
 
 BACKBONE = "resnet152"
 TRANSFORM = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
@@ -83,7 +84,7 @@ def measure(side: str, paths: list[Path], threads: int) -> dict[str, float]:
         work = functools.partial(published, network)
     else:
         backbone = find_backbone(BACKBONE)
-        network = cut(Weights(backbone, "random").load(), backbone)
+        network = backbone.cut(Weights(backbone, "random").load())
         extractor = Extractor(network, TRANSFORM, precision=side, device=torch.device("cpu"), threads=threads)
         work = functools.partial(ours, extractor)
     work(paths[:1])
@@ -134,7 +135,11 @@ def agreement(paths: list[Path], weights: Path) -> dict[str, float]:
     network.classifier = torch.nn.Identity()
     expected = published(network, paths)
 
-    exact, half = (extract(paths, "densenet169", weights, precision) for precision in ("fp32", "bf16"))
+    known = {"backbone": "densenet169", "inputs": str(Path(weights).parent), "weights": Path(weights).name}
+    known["weights_sha256"] = sha256_file(weights)
+    exact, half = (
+        extract(paths, FeaturesSettings.model_validate({**known, "precision": name})) for name in ("fp32", "bf16")
+    )
     return {
         "fp32_difference_max": float(np.abs(exact - expected).max()),
         "bf16_cosine_min": round(float(cosines(half, expected).min()), 6),

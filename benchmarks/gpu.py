@@ -122,7 +122,7 @@ def captions_step(arguments: argparse.Namespace, hidden: int, size: int, cell: s
 
 def peak_of(precision: str, arguments: argparse.Namespace) -> float:
     """The operations a second that the device can do; unbounded in small, since CPUs without bfloat16 take minutes."""
-    from sightword.features.utilisation import peak_flops
+    from peak import peak_flops
 
     return math.inf if arguments.tiny else peak_flops(precision, use(arguments))
 

@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from peak import flops_a_picture, peak_flops
 from torch import nn
 
 from sightword.compute import devices
-from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.backbones import build, find_backbone, skeleton
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Precision
-from sightword.features.utilisation import flops_a_picture, peak_flops, skeleton
 from sightword.features.vision import torchvision
 from sightword.machine import current
 
@@ -60,7 +60,7 @@ def draw(count: int, height: int, width: int) -> list[np.ndarray]:
 def network(name: str) -> FeatureNetwork:
     """A random network whose batch norms have seen pictures."""
     torch.manual_seed(0)
-    made = cut(build(find_backbone(name), initialise=True), find_backbone(name))
+    made = find_backbone(name).cut(build(find_backbone(name), initialise=True))
     for module in made.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = 1.0

@@ -36,6 +36,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from peak import peak_flops
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
@@ -44,7 +45,6 @@ from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import has_bfloat16_units
 from sightword.compute.memory import keep_memory
-from sightword.features.utilisation import peak_flops
 from sightword.grounded.skipthought.batches import batches
 from sightword.grounded.skipthought.network import SkipThought
 from sightword.grounded.skipthought.output import output_loss

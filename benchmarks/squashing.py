@@ -24,12 +24,13 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sightword import SentenceEncoder, extract
+from sightword import FeaturesSettings, ResizeSettings, SentenceEncoder, extract
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.evaluation.retrieval.ranks import rank
 from sightword.features.tables.pairs import Pairs
+from sightword.io.files import sha256_file
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.statistics.bootstrap import draws, ends
 from sightword.vse.training.settings import TrainSettings
@@ -78,7 +79,11 @@ def features_of(way: dict[str, Any], names: list[str], flickr8k: Path, weights: 
     options = {"backbone": DENSENET, **way}
     folder = flickr8k / ("images_224" if options.pop("copies", False) else "images")
     file = weights if options["backbone"] == DENSENET else Path("data/raw/features/sample_shufflenet.safetensors")
-    return extract([folder / name for name in names], weights=file, store=store, progress=True, **options)
+    sides = {"resize": "side", "fit": "fit", "interpolation": "interpolation"}
+    resize = ResizeSettings.model_validate({sides[name]: options.pop(name) for name in [*options] if name in sides})
+    known = {"inputs": str(file.parent), "weights": file.name, "weights_sha256": sha256_file(file)}
+    settings = FeaturesSettings.model_validate(known | options)
+    return extract([folder / name for name in names], settings, resize, store=store, progress=True)
 
 
 def pairs_of(rows: NDArray[np.int64], features: Singles, texts: list[list[str]], vocabulary: Vocabulary) -> Pairs:

@@ -27,12 +27,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
 import numpy as np
 import torch
+from peak import peak_flops
 from torch import nn
 
 from sightword.compute.devices import has_bfloat16_units
 from sightword.compute.memory import keep_memory
 from sightword.features.tables.pairs import Pairs
-from sightword.features.utilisation import peak_flops
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge
 from sightword.vse.training.settings import TrainSettings

@@ -75,7 +75,7 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> dict[str, str]:
     """Write the features, and return a note for the facts of the run."""
     summary = _open(image_ids, settings).write(path)
-    _log_speed(summary.clock, settings)
+    _log_speed(summary.clock)
     log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
     return {"stored": f"{summary.stored} of {summary.stored + summary.computed} features from the store"}
 
@@ -86,7 +86,7 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: CorpusPart) -
     if settings.source == "precomputed":
         raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
     summary = _open(image_ids, settings).store(part)
-    _log_speed(summary.clock, settings)
+    _log_speed(summary.clock)
     log.info("features: part %s: %d of %d pictures: %s", part, summary.pictures, len(image_ids), _counts(summary))
 
 
@@ -125,17 +125,10 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     return corpus
 
 
-def _log_speed(clock: Clock, settings: FeaturesSettings) -> None:
+def _log_speed(clock: Clock) -> None:
     if not clock.pictures:
         return
     log.info(
         "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
         *(clock.wall, clock.pictures, clock.pictures / clock.wall, clock.read, clock.infer, clock.write),
     )
-    if clock.peak and clock.share:
-        log.info(
-            "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of this machine's best in a large "
-            "matrix product or convolution (%s, %.0f GFLOP/s)",
-            *(clock.flops_a_picture / 1e9, clock.peak * clock.share / 1e9, 100 * clock.share),
-            *(settings.precision, clock.peak / 1e9),
-        )

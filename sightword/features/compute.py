@@ -113,7 +113,7 @@ class ResizedCorpus:
     ) -> None:
         self._pictures, self._rejects = list_pictures(resized), [reject.image_id for reject in read_rejects(resized)]
         _check_ids(set(image_ids), {picture.image_id for picture in self._pictures}, self._rejects, resized)
-        self._extraction = Extraction(settings, read_transform(resized), device=device, store=store, measure=True)
+        self._extraction = Extraction(settings, read_transform(resized), device=device, store=store)
         self._keys = [self._extraction.identity.key(picture.pixels_sha256) for picture in self._pictures]
         self._workers, self._progress = workers, progress
         self._cluster = cluster

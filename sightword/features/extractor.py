@@ -53,19 +53,10 @@ class Clock:
     wall: float = 0.0
     """The whole time."""
     pictures: int = 0
-    flops_a_picture: int = 0
-    """Floating-point operations for a picture."""
-    peak: float | None = None
-    """Operations a second in the best of large matrix products and convolutions; None if not measured."""
-
-    @property
-    def share(self) -> float | None:
-        """The reached share of the peak while the network computed."""
-        return self.peak and self.flops_a_picture * self.pictures / self.infer / self.peak
 
 
 class Extractor:
-    """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
+    """A network, ready on a device; the given network is changed.
 
     On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
     thread waits for another. The times are added to ``clock``.

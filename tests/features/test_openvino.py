@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image
 
 from sightword.compute import devices
 from sightword.errors import SetupError
 from sightword.features import openvino
-from sightword.features.api import extract
 from sightword.features.extraction import Extraction
 from sightword.features.settings import FeaturesSettings
 from sightword.images.settings import ResizeSettings

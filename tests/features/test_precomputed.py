@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from checkout import Checkout
+from extracting import extract
 from hypothesis import example
 from hypothesis import given as given_values
 from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import save_file
 
-from sightword import extract
 from sightword.errors import FeaturesError, FileFormatError, SearchError, WeightsError
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image, ImageOps
 
-from sightword import extract
 from sightword.features import extraction
 from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings

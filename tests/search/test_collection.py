@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image, ImageOps
 from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
-from sightword import extract
 from sightword.errors import SearchError, StoreError
 from sightword.features import extraction
 from sightword.features.backbones import find_backbone
