@@ -51,7 +51,8 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
         skeleton(find_backbone("efficientnet_lite2"))
         TfIdf(["one dog"]).prepare(["dogs"])
         Image.new("RGB", (64, 64)).save(sys.argv[1])
-        extract([sys.argv[1]], FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random", crop=64), ResizeSettings(side=64))
+        settings = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random", crop=64)
+        extract([sys.argv[1]], settings, ResizeSettings(side=64))
         assert not {"torch._dynamo", "sympy", "sklearn", "matplotlib"} & sys.modules.keys()
         os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the operator is called, and no kernel of it compiled
         from torchvision.ops import roi_align  # what was put off still works
