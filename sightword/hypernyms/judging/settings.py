@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from sightword.settings import Settings
 
 
@@ -14,12 +12,5 @@ class HypernymsSettings(Settings):
 
     split: Literal["dev", "test"] = "test"
     """The split that is scored; the threshold is always that of dev."""
-    reconstruct: int = Field(0, ge=0)
-    """Concepts whose hypernyms are ranked among all concepts (as Nickel & Kiela 2017); 0 leaves it out, a number above
-    that of the concepts takes all."""
-    mistakes: int = Field(50, ge=0)
-    """Wrong pairs that are listed, the most certain first."""
     title: str = "Hypernyms"
     """The title of the page."""
-    published: bool = True
-    """Show published rows, where the split follows their protocol."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity, softplus
+from torch.nn.functional import cosine_similarity
 
 Array = NDArray[Any]
 Weights = Mapping[str, torch.Tensor]
@@ -42,7 +42,7 @@ class Energy:
     nonnegative = False
     """Whether the vectors are clamped at zero."""
     vectors = 1
-    """The vectors of a concept, side by side: two for a gaussian and a box."""
+    """The vectors of a concept, side by side: two for a gaussian."""
 
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
         """Return the initial (concepts, width) vectors, float32."""
@@ -67,21 +67,14 @@ class Energy:
             found: Array = self.energy(_tensor(low), _tensor(high), _tensors(weights)).numpy()
         return found
 
-    def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /, *, mean: bool) -> Gradients:
-        """Return the gradients of a batch.
-
-        Args:
-            low: (2B, width) hyponyms; the first half belongs to true pairs, the second to their corrupted ones.
-            high: (2B, width) hypernyms.
-            weights: shared by all pairs.
-            mean: whether the loss is the mean over the losses, or their sum.
-        """
+    def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Gradients:
+        """Return the gradients of the mean loss of 2B pairs (2B, width), true ones first, then the corrupted ones."""
         first, second = (_tensor(side).requires_grad_() for side in (low, high))
         shared = {name: value.requires_grad_() for name, value in _tensors(weights).items()}
         energies = self.energy(first, second, shared)
         half = len(low) // 2
         losses = self.losses(energies[:half], energies[half:])
-        loss = losses.mean() if mean else losses.sum()
+        loss = losses.mean()
         found = torch.autograd.grad(loss, [first, second, *shared.values()])
         down, up, *rest = (gradient.numpy() for gradient in found)
         rows = np.flatnonzero((down != 0).any(axis=1) | (up != 0).any(axis=1))
@@ -104,14 +97,14 @@ class Order(Energy):
         found: Array = np.einsum("ij,ij->i", violation, violation)
         return found
 
-    def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
+    def gradients(self, low: Array, high: Array, _: Mapping[str, Array]) -> Gradients:
         """As :meth:`Energy.gradients`, by formula: ten times as fast as automatic differentiation."""
         violation = np.subtract(high, low)
         np.maximum(violation, 0, out=violation)
         energies = np.einsum("ij,ij->i", violation, violation)
         half = len(low) // 2
         short = np.maximum(self.margin - energies[half:], 0)
-        scale = 1 / len(low) if mean else 1.0
+        scale = 1 / len(low)
         loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
         costs = energies > 0
         costs[half:] &= short > 0
@@ -124,17 +117,9 @@ class Order(Energy):
 class Symmetric(Energy):
     """``(1 - cosine) / 2``, the symmetric baseline of Vendrov et al. (2016)."""
 
-    sign = -1.0
-
     def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
         """As :meth:`Energy.energy`."""
-        return (1 + self.sign * cosine_similarity(low, high, dim=-1)) / 2
-
-
-class SymmetricAsReleased(Symmetric):
-    """``(1 + cosine) / 2``: the released code takes Torch's ``CosineDistance``, which is the cosine, for a distance."""
-
-    sign = 1.0
+        return (1 - cosine_similarity(low, high, dim=-1)) / 2
 
 
 class Bilinear(Energy):
@@ -173,58 +158,6 @@ class Gaussian(Energy):
         return (terms.sum(-1) / 2 - self.slack).clamp(min=0)
 
 
-class Box(Energy):
-    """``log vol(hyponym) - log vol(hyponym and hypernym)`` of smoothed boxes (Li et al. 2019): minus the logarithm of
-    P(hypernym | hyponym). A vector has the lower corners, then the sides before softplus. The loss is the binary
-    cross-entropy.
-    """
-
-    vectors = 2
-
-    def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
-        """As :meth:`Energy.start`; lower corners within 0 and ``init``, sides of about 1."""
-        shape = (concepts, self.dimension)
-        corners = init * random.random(shape, np.float32)
-        sides = 0.5 + 0.1 * random.standard_normal(shape, np.float32)
-        return np.concatenate([corners, sides], axis=1)
-
-    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
-        """As :meth:`Energy.energy`."""
-        (first, side), (second, wide) = low.chunk(2, dim=-1), high.chunk(2, dim=-1)
-        last, end = first + softplus(side), second + softplus(wide)
-        inside = self._length(*self._intersection(first, last, second, end))
-        return (torch.log(self._length(first, last)) - torch.log(inside)).sum(-1).clamp(min=0)
-
-    def losses(self, true: torch.Tensor, false: torch.Tensor) -> torch.Tensor:
-        """As :meth:`Energy.losses`: E, and -log(1 - exp(-E) + 1e-10), as released."""
-        return torch.cat([true, -torch.log(1e-10 - torch.expm1(-false))])
-
-    def _intersection(
-        self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.maximum(first, second), torch.minimum(last, end)
-
-    def _length(self, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        return softplus(last - first) + 1e-20
-
-
-class GumbelBox(Box):
-    """As :class:`Box` with random corners: soft maxima, and the expected volume (Dasgupta et al. 2020, section 4)."""
-
-    scale = 0.1
-
-    def _intersection(
-        self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        lower = self.scale * torch.logaddexp(first / self.scale, second / self.scale)
-        upper = -self.scale * torch.logaddexp(-last / self.scale, -end / self.scale)
-        return torch.maximum(lower, torch.maximum(first, second)), torch.minimum(upper, torch.minimum(last, end))
-
-    def _length(self, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        inner = (last - first) / self.scale - 2 * np.euler_gamma
-        return self.scale * softplus(inner) + 1e-20
-
-
 class Cone(Energy):
     """``max(0, angle - aperture)`` of hyperbolic entailment cones (Ganea et al. 2018, equations 28 to 33, K = 0.1).
 
@@ -256,7 +189,7 @@ class Cone(Energy):
         aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - self.clip))
         return (angle - aperture).clamp(min=0)
 
-    def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
+    def gradients(self, low: Array, high: Array, _: Mapping[str, Array]) -> Gradients:
         """As :meth:`Energy.gradients`, by formula, over the three products of the two points."""
         xx, yy, xy = (np.einsum("ij,ij->i", a, b) for a, b in ((high, high), (low, low), (high, low)))
         apart = np.maximum(np.square(high - low).sum(axis=1), 1e-12)
@@ -268,7 +201,7 @@ class Cone(Energy):
         energies = np.maximum(np.arccos(bounded) - np.arcsin(sine), 0)
         half = len(low) // 2
         short = np.maximum(self.margin - energies[half:], 0)
-        scale = 1 / len(low) if mean else 1.0
+        scale = 1 / len(low)
         loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
         sign = np.where(energies > 0, np.float32(scale), np.float32(0))
         sign[half:] *= np.where(short > 0, -1, 0)
@@ -286,11 +219,8 @@ class Cone(Energy):
 ENERGIES: dict[str, type[Energy]] = {
     "order": Order,
     "symmetric": Symmetric,
-    "symmetric_as_released": SymmetricAsReleased,
     "bilinear": Bilinear,
     "gaussian": Gaussian,
-    "box": Box,
-    "gumbel_box": GumbelBox,
     "cone": Cone,
 }
 
