@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import platform
 import resource
@@ -38,7 +37,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from unittest import mock
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
 
@@ -47,10 +45,8 @@ import torch
 from turns import costs, in_turn
 
 from sightword import score
-from sightword.evaluation.retrieval import similarity as similarities
 from sightword.evaluation.retrieval.protocols import entry
 from sightword.evaluation.retrieval.ranks import rank
-from sightword.model import penalty
 
 EACH = 5
 SIMILARITIES = ("cosine", "order")
@@ -155,32 +151,17 @@ def _recalls(found: dict) -> dict[str, float]:
     }
 
 
-def order_against_cosine(captions_count: int, rounds: int) -> dict[str, float | int | bool]:
-    # A slice has all pictures: each has fewer captions then.
+def order_against_cosine(captions_count: int, rounds: int) -> dict[str, float]:
     images, captions, _ = embeddings(5000, captions_count, 1024, np.float32)
     owner = np.arange(captions_count) % 5000
-    compiling, kernel = seconds(lambda: penalty.compiled(1e12, torch.device("cpu")))
-    few = captions_count // 4
-    costs, plain, times = [], [], {}
+    costs, times = [], {}
     for number in range(rounds):
         times = {name: seconds(lambda name=name: rank(captions, images, owner, name))[0] for name in SIMILARITIES}
         costs.append(times["order"] / times["cosine"])
-        part = captions[:few], images[:few], np.arange(few)
-        fast = seconds(lambda part=part: rank(*part))[0]
-        with mock.patch.object(similarities, "compiled", return_value=None):
-            slow = seconds(lambda part=part: rank(*part, "order"))[0]
-        plain.append(slow / fast)
-        print(
-            f"round {number + 1}: cosine {times['cosine']:.2f} s, order {times['order']:.2f} s; "
-            f"of {few} by {len(part[0])}, cosine {fast:.2f} s, order in plain operations {slow:.2f} s",
-            flush=True,
-        )
+        print(f"round {number + 1}: cosine {times['cosine']:.2f} s, order {times['order']:.2f} s", flush=True)
     return {
         "order_cost": round(statistics.median(costs), 2),
-        "order_plain_cost": round(statistics.median(plain), 2),
         "order_captions": captions_count,
-        "order_fused": kernel is not None,
-        "order_compile_seconds": round(compiling, 1),
         "cosine_seconds": round(times["cosine"], 2),
     }
 
@@ -239,8 +220,6 @@ def main() -> None:
             sys.executable, [sys.executable, *sys.argv], {**os.environ, **dict.fromkeys(names, str(arguments.threads))}
         )
     torch.set_num_threads(arguments.threads)
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger(penalty.__name__).setLevel(logging.DEBUG)
     quick = arguments.quick
     result: dict[str, object] = dict(against_published(3 if quick else 5))
     result |= against_plain(6 if quick else 10)

@@ -41,7 +41,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import events_folder
+    from sightword.training.engine import events_folder
     from sightword.vse.training.curves import write_curves
     from sightword.vse.training.snapshots import Snapshots, copy_snapshots, keep
     from sightword.vse.training.task import check_sizes, train

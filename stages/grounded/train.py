@@ -43,7 +43,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     from sightword.io.files import atomic_folder, write_json
     from sightword.text.storage import Text
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     try:
         chosen = settings.scenario(scenario)

@@ -16,8 +16,8 @@ import torch
 from sightword.compute import threads
 from sightword.compute.devices import thread_count
 from sightword.compute.threads import WORTH_A_THREAD, side_by_side, spread
-from sightword.model.attention import Attention
 from sightword.model.packing import Packing
+from sightword.model.pooling import Attention
 from sightword.model.recurrent import Recurrent
 
 

@@ -40,7 +40,7 @@ def attend(encoder: SentenceEncoder, texts: Sequence[str]) -> list[Attended] | N
     A token's weight is the mean over the features of the softmax over time (Merkx & Frank 2019, section 3.1.2), and
     over the networks of the encoder. Each text is encoded alone, without padding.
     """
-    from sightword.model.attention import Attention
+    from sightword.model.pooling import Attention
     from sightword.model.shape import TfidfShape
 
     parts = [part for part in encoder.leaves if not isinstance(part.shape, TfidfShape)]
@@ -74,8 +74,8 @@ def feature_weights(captions: CaptionEncoder, ids: Sequence[int]) -> NDArray[np.
     """Return the softmax over the T tokens of one caption, for each feature, (T, width); each column adds up to 1."""
     import torch
 
-    from sightword.model.attention import Attention
     from sightword.model.packing import Packing
+    from sightword.model.pooling import Attention
 
     pooling = captions.pooling
     assert isinstance(pooling, Attention)

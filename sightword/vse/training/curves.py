@@ -9,7 +9,7 @@ import numpy as np
 
 from sightword.io.files import write_json, write_tsv
 from sightword.training.checkpoint import Progress
-from sightword.training.curves import write_table
+from sightword.training.engine import write_table
 from sightword.vse.training.validation import DEPTHS, DIRECTIONS
 
 NAMES = [f"{direction}/r{k}" for direction in DIRECTIONS for k in DEPTHS]

@@ -15,8 +15,7 @@ from sightword.compute.optimisers import Adam, AdamW
 from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
-from sightword.model.encoders import Encoders
-from sightword.model.initialisation import initialise
+from sightword.model.encoders import Encoders, initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, run
 from sightword.vse.training.averaging import Averaging

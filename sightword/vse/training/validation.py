@@ -8,9 +8,8 @@ from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
-from sightword.model.penalty import errors
 from sightword.model.shape import SimilarityName
-from sightword.model.similarity import tie_width, unit
+from sightword.model.similarity import errors, tie_width, unit
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 DEPTHS = (1, 5, 10)
@@ -73,7 +72,7 @@ def _ranks(
             table = captions[rows] @ images.T
         else:
             table = images.new_empty(len(captions[rows]), len(images))
-            errors(captions[rows], images, table, None)
+            errors(captions[rows], images, table)
             table.neg_()
         table.scatter_(1, owner[rows, None], -torch.inf)  # the right answer is not its own rival
         of_captions.append(1 + (table >= bar(own[rows, None])).sum(dim=1))
