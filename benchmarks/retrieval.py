@@ -10,12 +10,11 @@ today takes turns with ours in the ranks alone: torch's product in float32, and 
 of scores above that of the right pair.
 
 The order similarity and the cosine take turns at 25,000 captions, 5,000 pictures and
-1,024 dimensions; compiling comes before and is told apart. So does the order similarity
-in plain operations, as it is where there is no C++ compiler, on a quarter of the captions.
+1,024 dimensions.
 
 Memory is that of a process that scores 25,000 captions and 5,000 pictures of 2,048
 dimensions with lists of the ten best, beyond what it held with the embeddings before it
-began; for the order similarity, the compiler is part of it. The stream is a part of a
+began. The stream is a part of a
 million captions and 200,000 pictures of 64 dimensions, in the same tiles as the whole, or
 with ``--whole`` all of it.
 

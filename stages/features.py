@@ -64,9 +64,8 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
 
 def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order: list[tuple[str, str]]) -> None:
     from sightword.features.precomputed import convert
-    from sightword.images.shards import read_transform
 
-    others = convert(path, image_ids, settings, order, read_transform(RESIZED) if settings.precomputed_stated else None)
+    others = convert(path, image_ids, settings, order)
     left_out = f" ({others} rows of other pictures left out)" if others else ""
     names = settings.precomputed if isinstance(settings.precomputed, str) else " + ".join(settings.precomputed)
     log.info("features: %d pictures, precomputed in %s%s", len(image_ids), names, left_out)

@@ -74,14 +74,11 @@ class FeaturesSettings(Settings):
     precomputed_ids: str = ""
     """The picture id of each row: a text file in ``inputs``, one a line, or a column of the file; ``order`` for rows in
     the publisher's order; empty: the file's only column of texts."""
-    precomputed_stated: bool = False
-    """Whether ``backbone`` to ``precision`` and the section ``resize`` state how the features were made elsewhere, so
-    that search can make those of new pictures."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:
         problems = self._precomputed_problems() if self.source == "precomputed" else []
-        if self.source == "extract" or self.precomputed_stated:
+        if self.source == "extract":
             problems += self._weights_problems()
         if any(value <= 0 for value in self.std or ()):
             problems.append(f"std: {self.std} has a value that is not above zero")
@@ -109,8 +106,6 @@ class FeaturesSettings(Settings):
             elif name.endswith(".npy") and "*" not in name and not self.precomputed_ids:
                 ids = f"a text file with the picture id of each row, or {ORDER}"
                 problems.append(f"precomputed_ids: {name} needs {ids}")
-        if len(names) > 1 and self.precomputed_stated:
-            problems.append("precomputed_stated: of several files each must state its own making, as a .h5 does")
         return problems
 
     def _outside(self, key: str, name: str | None = None) -> list[str]:

@@ -21,8 +21,8 @@ from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
 from sightword.features.backbones import build
+from sightword.features.networks.files import SHA256, packaged_weights
 from sightword.features.networks.network import Backbone, Library
-from sightword.features.packaged import SHA256, packaged_weights
 from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 from sightword.features.vectors import unread
 from sightword.io.files import Pathish, sha256_file

@@ -91,12 +91,7 @@ class PictureFolder:
         self.folder, self._store, self._workers = folder, store, workers
         self.sources = sources or list_pictures(folder)
         if network.obstacle:
-            known, todo = (
-                network.attributes.get("backbone"),
-                "Take another encoder, or state how the features were made (features.precomputed_stated).",
-            )
-            what = "the encoder was trained on precomputed features, and these pictures have none"
-            raise SearchError(network.obstacle if known else what, where=folder, todo=None if known else todo)
+            raise SearchError(network.obstacle, where=folder, todo="Take another encoder.")
         transform = replace(network.transform, exif=True)
         self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
         self._resizing = self._resizing.model_copy(update={"encoding": "raw"})

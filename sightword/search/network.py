@@ -33,8 +33,7 @@ class NamedNetwork:
         """The reason why features like these cannot be computed; empty where they can."""
         if not self.attributes.get("backbone"):
             origin = str(self.attributes.get("origin") or "of unknown origin").partition(" (sha256")[0]
-            what = f"this collection uses precomputed features ({origin}), so new pictures cannot be added"
-            return f"{what} unless features.precomputed_stated says how they were made"
+            return f"the encoder was trained on precomputed features ({origin}), which new pictures cannot have"
         try:
             _ = self.transform
         except (ValueError, TypeError, FeaturesError):

@@ -82,7 +82,7 @@ def test_the_documentation_lists_what_is_in_the_key(repository) -> None:
 
 
 CHANGES_NO_NUMBER = (
-    "__init__", "compute.__init__", "errors", "features.__init__", "features.networks.__init__", "features.packaged",
+    "__init__", "compute.__init__", "errors", "features.__init__", "features.networks.__init__",
     "features.settings", "features.tables", "features.vectors", "images.__init__",
     "images.settings", "io", "machine", "messages", "places", "settings", "storage",
 )  # fmt: skip

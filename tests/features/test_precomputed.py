@@ -13,14 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from checkout import Checkout
-from extracting import extract
 from hypothesis import example
 from hypothesis import given as given_values
 from hypothesis import strategies as st
-from PIL import Image
 from safetensors.torch import save_file
 
-from sightword.errors import FeaturesError, FileFormatError, SearchError, WeightsError
+from sightword.errors import FeaturesError, FileFormatError, SearchError
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import describe
@@ -258,26 +256,10 @@ def test_a_file_for_each_split_has_each_picture_once_or_as_often_as_its_captions
         convert(tmp_path / "out.h5", ["x"], settings, [("x", "test")])
 
 
-def test_stated_features_name_their_network_and_search_makes_them_again(tmp_path) -> None:
-    """With random weights: the vector of a new picture equals that of ``extract``."""
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 90, 3), np.uint8)).save(tmp_path / "a.png")
-    how = {"crops": "one", "crop": 64, "weights_seed": 3, "l2": True}
-    vector = extract([tmp_path / "a.png"], "squeezenet1_1", "random", resize=72, **how)
-    np.savez(tmp_path / "x.npz", features=vector, ids=np.array(["a"]))
-    made = {"backbone": "squeezenet1_1", "weights": "random", "precomputed_stated": True, **how}
-    resized = {"resize": 72, "interpolation": "lanczos", "exif": False}
-    convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz", **made), resized=resized)
-    attributes = read_features(tmp_path / "out.h5").attributes
-    again = UploadedPictures(attributes, {}).features((tmp_path / "a.png").read_bytes())
-    assert np.array_equal(again, vector[0])
-    with pytest.raises(FeaturesError, match="has 512 features of a picture, and resnet50 at avgpool gives 2048"):
-        changed = settings_of(tmp_path, "x.npz", **made | {"backbone": "resnet50"})
-        convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
-    with pytest.raises(WeightsError, match="weights 'hub': there are no such weights for squeezenet1_1"):
-        changed = settings_of(tmp_path, "x.npz", **made | {"weights": "hub"})
-        convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
+def test_new_pictures_cannot_have_precomputed_features(tmp_path) -> None:
+    np.savez(tmp_path / "x.npz", features=np.ones((1, 3), np.float32), ids=np.array(["a"]))
     convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
-    with pytest.raises(SearchError, match=r"precomputed features .*features.precomputed_stated"):
+    with pytest.raises(SearchError, match=r"trained on precomputed features \(precomputed: x.npz\), which new"):
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
 
 
