@@ -23,7 +23,7 @@ from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import describe
 from sightword.features.tables.table import Origin, read_features, write_features
-from sightword.search.uploads import UploadedPictures
+from sightword.search.networks import UploadedPictures
 
 IDS = ["b", "a", "c"]
 VALUES = np.array([[1, 2], [3, 4], [5, 6]], np.float16)
@@ -259,7 +259,9 @@ def test_a_file_for_each_split_has_each_picture_once_or_as_often_as_its_captions
 def test_new_pictures_cannot_have_precomputed_features(tmp_path) -> None:
     np.savez(tmp_path / "x.npz", features=np.ones((1, 3), np.float32), ids=np.array(["a"]))
     convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
-    with pytest.raises(SearchError, match=r"trained on precomputed features \(precomputed: x.npz\), which new"):
+    with pytest.raises(
+        SearchError, match=r"uses precomputed features \(precomputed: x.npz\), so new pictures cannot be added"
+    ):
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
 
 
