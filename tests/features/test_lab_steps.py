@@ -53,13 +53,6 @@ def test_manifests_fit_the_schema(repository, name) -> None:
             kubernetes_validate.validate(pod | {"template": within}, SCHEMA, strict=True)
 
 
-def test_the_schema_refuses_a_wrong_field(repository) -> None:
-    (job,) = documents(repository, "parts")
-    job["spec"]["template"]["spec"]["restart"] = "Never"
-    with pytest.raises(kubernetes_validate.ValidationError, match="'restart' was unexpected"):
-        kubernetes_validate.validate(job, SCHEMA, strict=True)
-
-
 def test_pods_ask_for_what_the_page_makes(repository) -> None:
     page = (repository / "docs/lab.md").read_text()
     names = [path.stem for path in (repository / "docs/kubernetes").iterdir()]
@@ -183,18 +176,6 @@ def test_by_hand(repository, project, expected, shell) -> None:
     assert project.taken() == expected
     assert "features: asked Ray for workers with 1 CPUs" in shell.said()
     assert f"{PICTURES} computed" in shell.said()
-
-
-@pytest.mark.full
-def test_slurm_with_ray(repository, project, expected, shell) -> None:
-    (script, *_) = typed(repository, "### Slurm with Ray")
-    for there, here in (("DEVICE=cuda", "DEVICE=cpu"), ("16", "1"), ("20000 + SLURM_JOB_ID % 10000", shell.port)):
-        assert there in script
-        script = script.replace(there, here)
-    script = script.replace(" --num-gpus 1", "")
-    shell.run(script, SLURM_JOB_NODELIST="nodes", SLURM_JOB_NUM_NODES="2")
-    assert project.taken() == expected
-    assert "features: asked Ray for workers with 1 CPUs" in shell.said()
 
 
 @pytest.mark.full
