@@ -43,8 +43,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
-from sightword.compute.devices import has_bfloat16_units
-from sightword.compute.memory import keep_memory
+from sightword.compute.devices import has_bfloat16_units, keep_memory
 from sightword.grounded.skipthought.batches import batches
 from sightword.grounded.skipthought.network import SkipThought
 from sightword.grounded.skipthought.output import output_loss

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from sightword.features.crops import CROPS
+from sightword.features.extractor import CROPS
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.settings import Precision

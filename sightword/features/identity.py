@@ -21,7 +21,6 @@ from sightword.storage.kinds import KindIdentity
 CODE = (
     "compute/devices.py",
     "features/backbones.py",
-    "features/crops.py",
     "features/extraction.py",
     "features/extractor.py",
     "features/fusion.py",

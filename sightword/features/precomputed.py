@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.joined import joined
 from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
+from sightword.features.tables.origin import joined
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.features.vectors import read_vectors, texts
 from sightword.io.files import Pathish, sha256_file

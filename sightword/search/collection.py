@@ -21,8 +21,8 @@ from tqdm import tqdm
 from sightword.compute.processes import ordered_map
 from sightword.errors import SearchError, WeightsError
 from sightword.features.extraction import Extraction
-from sightword.features.joined import side_by_side
 from sightword.features.settings import RANDOM, FeaturesSettings
+from sightword.features.tables.origin import side_by_side
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, resize_file

@@ -17,10 +17,9 @@ import torch
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.identity import Transform
-from sightword.features.joined import parts_of, side_by_side
 from sightword.features.networks.files import network_sha256
 from sightword.features.settings import RANDOM, is_weights_file
-from sightword.features.tables.origin import DEMONSTRATION, random_weights
+from sightword.features.tables.origin import DEMONSTRATION, parts_of, random_weights, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resize import resize
 

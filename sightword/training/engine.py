@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
-from sightword.compute.memory import keep_memory
+from sightword.compute.devices import keep_memory
 from sightword.errors import SetupError, TrainingError
 from sightword.io.files import write_tsv
 from sightword.messages import flat, install_extra

@@ -17,9 +17,9 @@ from torch import nn
 from sightword.errors import FeaturesError, SearchError, SetupError, WeightsError
 from sightword.features.backbones import find_backbone
 from sightword.features.extraction import Extraction
-from sightword.features.joined import joined, parts_of
 from sightword.features.networks.files import network_sha256
 from sightword.features.settings import FeaturesSettings
+from sightword.features.tables.origin import joined, parts_of
 from sightword.features.tables.table import read_features, write_features
 from sightword.features.vision import torchvision
 from sightword.features.weights import Weights
