@@ -145,10 +145,6 @@ class Task(ABC, Generic[Section]):
     def judge(self) -> None:
         """Raise the TrainingError of a run that diverges; called before a point, a validation and a checkpoint too."""
 
-    def is_over(self) -> bool:
-        """Return whether the run ends before its last batch."""
-        return False
-
     def reason(self, name: str) -> str:
         """Return why a loss is not finite, as the end of a sentence, where that is known."""
         del name
@@ -197,7 +193,7 @@ def run(
             total=task.steps, initial=now.steps, desc=task.section, unit="batch", leave=False,
             disable=None if bar else True,
         ) as shown:  # fmt: skip
-            while now.steps < task.steps and not task.is_over():
+            while now.steps < task.steps:
                 for name, value in task.step(now.steps).items():
                     now.curve("loss", name)  # the order of the columns is that of the first batch
                     losses.setdefault(name, []).append(value)
@@ -212,7 +208,7 @@ def run(
                     _add_point(task, losses)
                 if validation:
                     _validate(task)
-                save |= validation and (task.saves or now.steps == task.steps or task.is_over())
+                save |= validation and (task.saves or now.steps == task.steps)
                 if save and checkpoint is not None:
                     begun = time.monotonic()
                     checkpoint.save(now, _state(task, losses))
