@@ -10,23 +10,19 @@ from markupsafe import Markup
 from pipeline.comparison import disagreements, drawings, table
 from pipeline.comparison.contrast import Contrast, Tested
 from pipeline.comparison.correlations import Better, Comparison, who_is_better
-from pipeline.comparison.runs import CAPTIONS, ENCODER, RESIZED
+from pipeline.comparison.runs import CAPTIONS, RESIZED
 from pipeline.lineage.difference import Pair
-from sightword.errors import EncoderError, FileFormatError
 from sightword.io.files import write_text
 from sightword.report import gallery
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, count, plain
 from sightword.report.tables import Cell, Row, Table, code, quotes
-from sightword.vse.page import attention
 
 QUERIES = 4
 """The number of captions that one run answers better, for each run."""
 PAIRS = 6
 """The number of sentence pairs that one run ranks better, for each run."""
-ATTENDED = 3
-"""The number of captions with the attention of both."""
 RANKED = 10
 """The k of the headlines."""
 FOUND = {"caption_to_image": "caption to picture, R@10", "image_to_caption": "picture to caption, R@10"}
@@ -81,8 +77,6 @@ _GALLERY = (
 def render(contrast: Contrast) -> str:
     """Return the text of the page of two runs."""
     better, worse = _queries(contrast)
-    attended, unreadable = _attended(contrast, [one.text for one in (*better, *worse)])
-    scale = html.part("scale", "The attention of each encoder in a caption.")
     a, b = contrast.a, contrast.b
     return html.render(
         f"{a.name} vs {b.name}",
@@ -94,12 +88,11 @@ def render(contrast: Contrast) -> str:
             _numbers(contrast.numbers) if contrast.numbers else None,
             _training(contrast),
             _gallery(contrast, better, worse) if better or worse else None,
-            html.Section("attention", "Attention", [scale, *attended]) if attended else None,
             _outputs(contrast),
         ],
         top=html.part("sides", (a, b), template=_MACROS),
         footer=html.text(_FOOTER, a.name, b.name),
-        notes=[*(html.Note("", one) for one in (*contrast.notes, *unreadable)), _SEEDS],
+        notes=[*(html.Note("", one) for one in contrast.notes), _SEEDS],
         headlines=_cards(contrast),
     )
 
@@ -298,24 +291,6 @@ def _queries(contrast: Contrast) -> tuple[list[disagreements.Query], list[disagr
     )
     captions = gallery.read_captions(texts, [contrast.answers[0].split]) if texts else gallery.Captions()
     return disagreements.queries(contrast.answers, captions, pictures, number=QUERIES)
-
-
-def _attended(contrast: Contrast, texts: Sequence[str]) -> tuple[list[Markup], list[str]]:
-    """Return the attention of both encoders in some captions, without captions that neither attends to, and notes.
-
-    An encoder that cannot be loaded, such as one of an older form, is noted, since the numbers do not need it.
-    """
-    texts = list(dict.fromkeys(texts))[:ATTENDED]
-    both: list[tuple[str, dict[str, attention.Attended]]] = []
-    notes = []
-    for side in (contrast.a, contrast.b):
-        folder, found = side.file(ENCODER), None
-        try:
-            found = attention.attend_with(folder, texts) if folder is not None else None
-        except (EncoderError, FileFormatError) as error:
-            notes.append(f"What {side.label} weighs is not shown: its encoder {error.what}.")
-        both.append((side.label, {one.text: one for one in found or ()}))
-    return [html.part("weights", own[one], label) for one in texts for label, own in both if one in own], notes
 
 
 def _outputs(contrast: Contrast) -> html.Section | None:

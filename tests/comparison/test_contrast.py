@@ -354,14 +354,3 @@ def test_resamples_that_are_too_few_are_told(project, capsys):
     out = capsys.readouterr().out
     assert "With 100 swaps no corrected p can be below 0.059: take more." in out
     assert "With 100 resamples no corrected p can be below 0.079: take more." in out
-
-
-def test_an_encoder_that_cannot_be_loaded_leaves_the_numbers(project):
-    path = project.folder / "models/encoder/encoder.json"
-    description = json.loads(path.read_text())
-    path.unlink()
-    path.write_text(json.dumps(description | {"schema": 999}))
-    found, page = compared(project, "good", "workspace")
-    assert len(found.recalls) == 6
-    assert "What B weighs is not shown: its encoder" in page
-    assert '<h2 id="attention">' in page  # A's
