@@ -1,0 +1,451 @@
+"""How a result was made: its chain of stages back to raw data, each compared with the workspace and the facts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.lineage import code_lists, metric_keys
+from pipeline.lineage.evidence import STORED, Evidence, KnownFacts, known_facts
+from pipeline.lineage.facts import OUTS, listed
+from pipeline.lineage.files import Cache, Snapshot, State, Workspace, snapshot
+from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_here, within
+from pipeline.lineage.repository import Commit, Repository
+from pipeline.lineage.scorings import Tally, tallies
+from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
+from sightword.errors import FileFormatError, LineageError
+from sightword.features.networks.files import network_sha256
+from sightword.messages import did_you_mean
+
+SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
+_HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
+_WEIGHTS = ("backbone", "feature_point", "weights", "weights_sha256", "network_sha256", "precision", "origin")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A result, found in a lock."""
+
+    what: str
+    """The user's words."""
+    stage: Entry | None
+    """The stage that made it; None for code and raw data."""
+    path: str | None
+    """Of the file or folder; None for a stage."""
+    key: str = ""
+    """Within a metrics file."""
+    readers: tuple[str, ...] = ()
+    """The stages that read a file of no stage."""
+
+
+def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject | None:
+    """Find a name in a lock; None for a hash that the lock does not have.
+
+    Args:
+        what: a path, with a key of a metrics file behind a colon where wanted; the name of a stage or of one of
+            DVC's artifacts; or a hash of DVC's, or the first digits of one.
+        lock: the lock.
+        project: the folder with ``dvc.yaml``.
+        start: where relative paths begin; default: the project.
+
+    Raises:
+        LineageError: nothing has this name; the message has the nearest names.
+    """
+    _, colon, key = what.partition(":")
+    if what in lock.entries:
+        return Subject(what, lock.entries[what], None)
+    path, from_project = _path(what, project, start)
+    for name in (from_project, path.strip("/")):
+        if found := _named(what, name, key, lock, project):
+            return found
+    if _HASH.fullmatch(what):
+        return _hashed(what, lock, project)
+    known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
+    stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
+    todo = _not_run(what, project) or _not_run(from_project, project)
+    todo = todo or did_you_mean(what, [*known, *lock.entries]) or did_you_mean(path, known) or stages
+    raise LineageError(
+        "nothing in dvc.lock has this name", where=path if colon and not path.endswith(DVC_YAML) else what, todo=todo
+    )
+
+
+def check_has_run(what: str, project: Path, *, start: Path | None = None) -> None:
+    """Check that a pipeline of a project has run; LineageError with the command that makes a target otherwise."""
+    if not any(one.has_run for one in pipelines(project)):
+        todo = _not_run(what, project) or _not_run(_path(what, project, start)[1], project) or "`dvc repro` makes it."
+        raise LineageError("does not exist: nothing was run here yet", where=project / LOCK, todo=todo)
+
+
+def _path(what: str, project: Path, start: Path | None) -> tuple[str, str]:
+    """Return the path of a target without its key, by the name of an artifact too; and the same from the project."""
+    named = what.partition(":")[0]
+    path = _artifacts(project).get(named, named)
+    whole = Path(os.path.normpath((start or project) / path))
+    return path, whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()
+
+
+def _not_run(name: str, project: Path) -> str:
+    """Return how to make a result, or the entry of a stage, of a pipeline that has not run; else an empty text."""
+    for pipeline in (one for one in pipelines(project) if not one.has_run):
+        with contextlib.suppress(FileFormatError):
+            for entry, stage in pipeline.runs().items():
+                if name == entry or any(within(name, out) for out, _ in listed(stage, OUTS)):
+                    return f"The pipeline of the stage {entry} has not run: `{pipeline.command}`."
+    return ""
+
+
+def in_history(what: str, repository: Repository, project: Path) -> tuple[Snapshot, Subject] | None:
+    """Look for a hash in the locks of earlier commits and of experiments, newest first."""
+    for commit in [*repository.commits(LOCKS, everywhere=True), *reversed(repository.experiments())]:
+        lock = repository.lock_or_none(commit)
+        if lock and (found := _hashed(what, lock, project)):
+            return Snapshot(project, lock, commit, repository), found
+    return None
+
+
+def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject | None:
+    if maker := lock.producer(name):
+        return Subject(what, maker, name, key)
+    deps = {dep.path for entry in lock.entries.values() for dep in entry.deps}
+    listed_in = {path: code_lists.read(project, path) if code_lists.is_list(path) else () for path in deps}
+    found = {path for path in deps if within(name, path) or any(within(file, name) for file in listed_in[path])}
+    readers = tuple(entry.name for entry in lock.entries.values() if found & {dep.path for dep in entry.deps})
+    return Subject(what, None, name, key, readers) if readers else None
+
+
+def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
+    """Return the artefact of a hash, or the folder with a file of this hash.
+
+    Raises:
+        LineageError: several hashes begin with these digits.
+    """
+    found: dict[str, Subject] = {}
+    cache = Cache(project)
+    for entry in lock.entries.values():
+        for out in entry.outs:
+            files = {f"{out.path}/{name}": md5 for name, md5 in cache.files(out).items()} if out.folder else {}
+            for path, md5 in {out.path: out.md5, **files}.items():
+                if md5.startswith(what):
+                    found.setdefault(md5, Subject(what, entry, path))
+    for dep in (dep for entry in lock.entries.values() for dep in entry.deps if dep.md5.startswith(what)):
+        if dep.md5 not in found and (subject := _named(what, dep.path, "", lock, project)):
+            found[dep.md5] = subject
+    if len(found) > 1:
+        raise LineageError(f"{len(found)} hashes begin like this", where=what, expected="more of its digits")
+    return next(iter(found.values()), None)
+
+
+def _artifacts(project: Path) -> dict[str, str]:
+    """Return the paths of DVC's artifacts by name, from the ``dvc.yaml`` of each pipeline."""
+    found = {}
+    for pipeline in pipelines(project):
+        with contextlib.suppress(FileFormatError, AttributeError, KeyError, TypeError):  # the lock alone is enough
+            for name, one in pipeline.document.get("artifacts", {}).items():
+                found[name] = posixpath.normpath(posixpath.join(pipeline.folder, one["path"]))
+    return found
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A file or folder that a stage read or wrote, then and now."""
+
+    path: str
+    kind: str
+    """``code``, ``data`` (raw), or ``output`` of a stage."""
+    md5: str
+    size: int | None
+    nfiles: int | None
+    stage: str | None
+    """The stage that wrote it; None for raw data, code, and a folder with outputs of several stages."""
+    state: State
+    files: dict[str, str] | None
+    """Of an unchanged folder or list of code: the hash of each file."""
+    differing: list[str] | None
+    """Of a changed folder or list: the files that differ, where the cache or git has the earlier state."""
+
+
+@dataclass
+class Link:
+    """One stage of a chain."""
+
+    entry: Entry
+    deps: list[Traced]
+    outs: list[Traced]
+    changed_params: dict[str, tuple[Any, Any]]
+    unread: list[str]
+    """Files of parameters, or ``dvc.yaml``, that are absent or cannot be read, so that nothing was compared."""
+    run: dict[str, Any] | None
+    """The facts of its run, where they are known."""
+    evidence: Evidence
+    """Whether a record of a run has these inputs with these outputs."""
+    reasons: list[str] = field(default_factory=list)
+    """Other changes, in words."""
+    weights: dict[str, str] = field(default_factory=dict)
+    """The network that made a feature file."""
+    commit: Commit | None = None
+    """The first one with this state, where there is one."""
+    edited: bool = False
+    """Whether the file that is traced is known to differ from the one that the stage wrote."""
+
+    @property
+    def status(self) -> str:
+        """The worst of verdict and comparison in a word or two; ``ok`` where a run was seen, and all is as it was."""
+        verdict = self.evidence.verdict
+        if self.edited or self.evidence.doubted:
+            return "edited" if self.edited else verdict
+        if verdict.startswith("not repeated") and self.state != "changed since":
+            return "not repeated"
+        return "not seen" if self.state == "ok" and verdict == "never seen to run" else self.state
+
+    @property
+    def state(self) -> State:
+        """The worst state of its parts, parameters and command, beside the workspace."""
+        own: list[State] = ["changed since"] if self.changed_params or self.reasons else []
+        own += ["missing"] if self.unread else []
+        return _worst([*own, *(part.state for part in (*self.deps, *self.outs))])
+
+
+@dataclass
+class Audit:
+    """The history of a result."""
+
+    subject: Subject
+    links: list[Link]
+    """The stage that made it first, raw data last."""
+    value: Any = None
+    """Of a key in a metrics file."""
+    revision: Commit | None = None
+    """The commit of the lock; None for the workspace's own."""
+    checked_out: bool = True
+    """Whether the lock is that of the workspace or of the commit that is checked out."""
+    unknown: list[str] = field(default_factory=list)
+    """Gaps, with their reasons."""
+    scorings: list[Tally] = field(default_factory=list)
+    """How often each split was scored on which the stages scored an encoder."""
+
+    @property
+    def state(self) -> State:
+        """The worst state of its stages."""
+        return _worst([link.state for link in self.links])
+
+    @property
+    def edited(self) -> bool:
+        """Whether the file that is traced was edited."""
+        return any(link.edited for link in self.links)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the chain did not make what lies here: something was edited, contradicted, or changed since."""
+        changed = self.checked_out and self.state == "changed since"
+        return changed or any(link.edited or link.evidence.doubted for link in self.links)
+
+
+def _worst(states: Sequence[State]) -> State:
+    order: tuple[State, ...] = ("changed since", "missing", "not checked out")
+    return next((state for state in order if state in states), "ok")
+
+
+def audit(
+    what: str,
+    project: Path,
+    *,
+    revision: str = "",
+    start: Path | None = None,
+    workspace: Workspace | None = None,
+) -> Audit:
+    """Trace a result back to raw data.
+
+    Args:
+        what: see :func:`resolve`.
+        project: the folder with ``dvc.lock``, or a bare repository.
+        revision: a commit or experiment whose lock is read; empty: the workspace's.
+        start: where relative paths begin; default: the project.
+        workspace: the files to compare with; default: those of the project's folder.
+
+    Raises:
+        LineageError: there is no lock, or nothing of this name.
+        FileFormatError: a ledger of scorings was edited or damaged.
+    """
+    unknown: list[str] = []
+    with contextlib.ExitStack() as stack:
+        repository: Repository | None = None
+        try:
+            repository = stack.enter_context(Repository(project))
+        except LineageError as error:
+            if revision:
+                raise
+            unknown.append(f"commits: {error.what}")
+        bare = repository is not None and repository.bare
+        here = workspace or Workspace(None if bare else project)
+        if not revision and not bare:
+            check_has_run(what, project, start=start)
+        if repository is None:
+            then = Snapshot(project, lock_here(project))
+        else:
+            then = snapshot(revision or ("HEAD" if bare else ""), project, repository)
+        subject = resolve(what, then.lock, project, start=start)
+        if subject is None:
+            earlier = in_history(what, repository, project) if repository else None
+            if earlier is None:
+                raise LineageError("no file or folder of dvc.lock, now or in its history, has this hash", where=what)
+            then, subject = earlier
+            assert then.commit is not None
+            unknown.append(f"{what} is not in the present lock: what follows is of {then.commit.name}")
+        entries = then.lock.chain(subject.stage.name) if subject.stage else []
+        known = known_facts(project)
+        links = [_link(entry, then.lock, here, known, repository) for entry in entries]
+        found = Audit(subject, links, revision=then.commit, unknown=unknown)
+        if repository is not None:
+            head = repository.head()
+            found.checked_out = then.commit is None or (head is not None and head.sha == then.commit.sha)
+            _find_commits(found, repository, then.commit)
+        _evaluate(found, here, then)
+        _add_unknown(found, here, repository)
+        if here.project:
+            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, known)
+        return found
+
+
+def _link(entry: Entry, lock: Lock, here: Workspace, known: KnownFacts, repository: Repository | None) -> Link:
+    deps = [_with_files(_traced(dep, lock, here, known), here, repository) for dep in entry.deps]
+    outs = [_traced(out, lock, here, known) for out in entry.outs]
+    changed, unread = here.changed_params(entry), here.unread(entry)
+    link = Link(entry, deps, outs, changed, unread, known.of(entry), known.weigh(entry))
+    now = here.commands.get(entry.name)
+    if now is not None and now != entry.command:
+        link.reasons.append(f"dvc.yaml has another command now: {now}")
+    elif now is None and here.project is not None and not link.unread:
+        link.reasons.append("dvc.yaml has no such stage any more")
+    for dep in entry.deps:
+        maker = lock.producer(dep.path)
+        wrote = here.cache.wrote(maker, dep.path) if maker else None
+        if maker and wrote not in (None, dep.md5):
+            since = f"{maker.name} has since written {str(wrote)[:8]}"
+            link.reasons.append(f"it read {dep.path} {dep.md5[:8]}, and {since}")
+    link.weights = _weights(link, here)
+    then, name = link.weights.get("network_sha256"), link.weights.get("backbone", "")
+    extracted = link.weights.get("origin") == "extracted"  # of features made elsewhere the network may be elsewhere too
+    if then and extracted and here.project and network_sha256(name, here.project) != then:
+        again = f"`dvc repro --force --single-item {entry.name}`"
+        link.reasons.append(f"the files of the network {name}, which DVC does not see, are others now: {again}")
+    return link
+
+
+def _traced(artefact: Artefact, lock: Lock, here: Workspace, known: KnownFacts) -> Traced:
+    path, state, maker = artefact.path, here.state(artefact), lock.producer(artefact.path)
+    if Path(path).name == LEDGER and state == "changed since":
+        state = "ok"  # it grows by each scoring, and no number depends on it
+    if maker and state == "changed since":
+        out = next(out.path for out in maker.outs if within(path, out.path))
+        if (found := here.hashed(out)) and known.wrote(maker.name, out, found.md5):
+            state = "not checked out"
+    kind = "output" if lock.made(path) else "code" if is_code(path) else "data"
+    files = here.files(path) if kind == "code" and state == "ok" else None
+    differing = here.cache.differing(artefact, here.files(path)) if state == "changed since" else None
+    stage = maker.name if maker else None
+    return Traced(path, kind, artefact.md5, artefact.size, artefact.files, stage, state, files, differing)
+
+
+def _with_files(dep: Traced, here: Workspace, repository: Repository | None) -> Traced:
+    """Return a list of code with its files, compared with the installed program; anything else as it is."""
+    if not code_lists.is_list(dep.path) or dep.state == "missing":
+        return dep
+    then, now = code_lists.find(dep.path, dep.md5, here.project, repository), code_lists.installed(dep.path)
+    if then == now:
+        return replace(dep, state="ok", files=then)
+    return replace(dep, state="changed since", files=None, differing=sorted(changes(then, now)) if then else None)
+
+
+def _weights(link: Link, here: Workspace) -> dict[str, str]:
+    """Return the network's weights by an unchanged feature file, else by the facts, else by the parameters."""
+    for path in (here.project / part.path for part in link.outs if here.project and part.state == "ok"):
+        for file in [path] if path.suffix == ".h5" else sorted(path.glob("*.h5")):
+            import h5py
+
+            with contextlib.suppress(OSError), h5py.File(file) as features:
+                return {name: str(features.attrs[name]) for name in _WEIGHTS if name in features.attrs}
+    if link.run and link.run.get("notes"):
+        return {name: value for name, value in link.run["notes"].items() if name != STORED}
+    wanted = link.entry.flat_params()
+    chosen = ("backbone", "weights", "weights_sha256", "weights_seed")
+    return {name: str(value) for name in chosen if (value := wanted.get(f"features.{name}")) not in (None, "")}
+
+
+def _find_commits(found: Audit, repository: Repository, revision: Commit | None) -> None:
+    """Find the commit that recorded each link's state first: of the newest unbroken row of commits with this state."""
+    waiting = {link.entry.name: link for link in found.links}
+    for commit in repository.commits(LOCKS, start=revision.sha if revision else "HEAD"):
+        if not waiting:
+            break
+        lock = repository.lock_or_none(commit)
+        for name, link in list(waiting.items()):
+            if lock is not None and lock.entries.get(name) == link.entry:
+                link.commit = revision if revision and revision.sha == commit.sha else commit
+            elif link.commit is not None:
+                del waiting[name]
+    homeless = [link for link in found.links if link.commit is None]
+    experiments = [(commit, repository.lock_or_none(commit)) for commit in repository.experiments()] if homeless else []
+    for link in homeless:
+        entry = link.entry
+        link.commit = next((one for one, lock in experiments if lock and lock.entries.get(entry.name) == entry), None)
+
+
+def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
+    """Find the value of the subject, and whether its file is the one that its stage wrote."""
+    path, key, maker = found.subject.path, found.subject.key, found.subject.stage
+    if path is None:
+        return
+    if maker is not None:
+        out = next(out for out in maker.outs if within(path, out.path))
+        files = here.cache.files(out) or (here.files(out.path) if here.state(out) == "ok" else None) or {}
+        name = path.removeprefix(out.path).strip("/")
+        if name and files and not any(within(file, name) for file in files):
+            todo = did_you_mean(path, [f"{out.path}/{file}" for file in files])
+            raise LineageError(f"is not a file of {out.path}, which {maker.name} wrote", where=path, todo=todo)
+    if key and not path.endswith(".json"):
+        raise LineageError("is not a JSON file: it has no keys", where=path)
+    text = then.read(path)
+    if found.links:
+        found.links[0].edited = text is not None and maker is not None and here.cache.edited(text, maker, path)
+    if not key:
+        return
+    where = f"{path} in {then.commit.name}" if then.commit else path
+    if text is None:
+        found.unknown.append(f"{where} is absent or cannot be read: its values are not known")
+        return
+    try:
+        found.value = metric_keys.find(json.loads(text), key, path)
+    except ValueError as error:
+        raise LineageError(f"is not valid JSON ({error})", where=where) from None
+
+
+def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -> None:
+    """Add the gaps of the audit, and their reasons."""
+    links = found.links
+    missing = [part.path for link in links for part in link.outs if part.state == "missing"]
+    homeless = [link.entry.name for link in links if link.commit is None] if repository else []
+    locks = dict.fromkeys(Pipeline(Path(), folder_of(name)).lock for name in homeless)
+    gaps = {
+        "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing if here.project else [],
+        "{} (what lies here is of another run; `dvc checkout` brings that of the lock)":
+            [part.path for link in links for part in link.outs if part.state == "not checked out"],
+        "{} is not here or cannot be read: what the stages have from it was not compared":
+            dict.fromkeys(file for link in links for file in link.unread),
+        "machine, versions and duration of {}: no facts of these runs are here":
+            [link.entry.name for link in links if link.run is None],
+        f"whether {{}} ever ran as {LOCK} says: no facts of such a run are here (`sightword audit --verify` shows it)":
+            [link.entry.name for link in links if link.evidence.verdict == "never seen to run"],
+        f"no commit has this state of {{}}: commit {' and '.join(locks)}": homeless,
+    }  # fmt: skip
+    if here.project is None:
+        found.unknown.append("a bare repository has no files: nothing was compared with the workspace")
+    found.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
+    if repository is not None and repository.shallow:
+        found.unknown.append(SHALLOW)

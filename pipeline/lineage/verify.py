@@ -1,0 +1,242 @@
+"""Running a stage again in a copy, to compare its outputs with the lock byte by byte.
+
+The copy has the code, data and parameters of the lock. (The rest of the code lies beside them, since parameters are
+checked as a whole, by the settings of all stages.) Features are computed and models trained anew, unless the user's own
+store and scratch folders are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pipeline.lineage import documents
+from pipeline.lineage.evidence import known_facts
+from pipeline.lineage.facts import packages_here
+from pipeline.lineage.files import Report, Snapshot, State, Workspace, hash_listing, md5_of_text, put, snapshot
+from pipeline.lineage.lock import CODE, Artefact, Entry
+from pipeline.lineage.repository import Repository
+from pipeline.pipelines import DVC_YAML, IGNORE
+from sightword.errors import LineageError
+from sightword.machine import processor
+from sightword.messages import and_more, did_you_mean
+
+_SETTINGS = {"threads": 1, "ranks": 1, "inference": "torch"}
+"""Facts of a run that change last bits, and can be had again by ``SIGHTWORD_THREADS`` and so on; their defaults."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An output of the rerun beside the lock's."""
+
+    path: str
+    wanted: str
+    """DVC's hash in the lock."""
+    found: str | None
+    """The hash of the rerun's output; None where the rerun did not write it."""
+    differing: list[str] | None
+    """Of a folder that differs: the files, where the cache has its listing."""
+    here: State
+    """The comparison of the workspace, or of the commit that was asked for, with the lock."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the bytes are the same."""
+        return self.found == self.wanted
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of a rerun."""
+
+    stage: str
+    outs: list[Compared]
+    """Empty where the stage failed."""
+    exit_code: int
+    seconds: float
+    remarks: list[str]
+    """Possible reasons of a difference."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the rerun ended well, all bytes are the same, and the outputs that lie here are those of the lock."""
+        return self.exit_code == 0 and all(out.same and out.here != "changed since" for out in self.outs)
+
+
+def verify(
+    stage: str,
+    project: Path,
+    folder: Path,
+    *,
+    revision: str = "",
+    warm: bool = False,
+    report: Report | None = None,
+) -> Verification:
+    """Run a stage again as the lock has it.
+
+    Args:
+        stage: its name.
+        project: the folder with ``dvc.lock``.
+        folder: an empty one, for the copy.
+        revision: a commit or experiment whose lock is meant; empty: the workspace's.
+        warm: use the store and the scratch folder of the environment, which is faster and proves less.
+        report: called now and then with the number of bytes hashed.
+
+    Raises:
+        LineageError: there is no such stage, or one of its inputs is lost.
+    """
+    here = Workspace(project, report)
+    with Repository(project) as repository:
+        then = snapshot(revision, project, repository)
+        if stage not in then.lock.entries:
+            todo = did_you_mean(stage, then.lock.entries) or f"The stages are {', '.join(then.lock.entries)}."
+            raise LineageError("the lock has no such stage", where=stage, todo=todo)
+        entry = then.lock.entries[stage]
+        if not entry.outs:
+            raise LineageError("has no outputs in the lock: there is nothing to compare", where=stage)
+        present = [_present(out, entry, here, then) for out in entry.outs]
+        head = then.commit or repository.head()
+        copy = Copy(folder, here, repository, head.sha if head else None)
+        for dep in entry.deps:
+            copy.take(dep)
+        copy.fill_up(CODE)
+        if (project / IGNORE).is_file():
+            shutil.copyfile(project / IGNORE, folder / IGNORE)
+        copy.write_params(entry)
+    run = known_facts(project).of(entry)
+    started = time.monotonic()
+    done = subprocess.run(  # noqa: S602 - the command is the lock's, and DVC runs it the same way
+        entry.command, shell=True, cwd=folder, env=environment(folder, run, warm=warm), stdout=sys.stderr, check=False
+    )
+    seconds = time.monotonic() - started
+    made = Workspace(folder, report)
+    pairs = [] if done.returncode else zip(entry.outs, present, strict=True)
+    outs = [_compared(out, here, made, state) for out, state in pairs]
+    return Verification(stage, outs, done.returncode, seconds, _remarks(run))
+
+
+class Copy:
+    """A folder with the inputs of one entry of a lock, from the workspace, DVC's cache, or a commit of a repository."""
+
+    def __init__(self, folder: Path, here: Workspace, repository: Repository, revision: str | None) -> None:
+        self._folder, self._here, self._repository, self._revision = folder, here, repository, revision
+
+    def take(self, dep: Artefact) -> None:
+        """Put a file or folder in its place."""
+        for find in (self._in_workspace, self._in_cache, self._in_git):
+            if (files := find(dep)) is not None:
+                if dep.folder:
+                    (self._folder / dep.path).mkdir(parents=True, exist_ok=True)  # it may be empty
+                put(files, self._folder / dep.path)
+                return
+        what = f"{dep.md5} is neither here nor, undamaged, in the cache or in git"
+        other = "`sightword audit --verify STAGE --rev REV` takes the code of another commit"
+        raise LineageError(what, where=dep.path, todo=f"`dvc pull` fetches what was pushed; {other}.")
+
+    def fill_up(self, folders: Sequence[str]) -> None:
+        """Add the files of some folders of the commit that are not in the copy yet."""
+        for folder in folders:
+            names = self._repository.files(self._revision, folder) if self._revision else []
+            absent = [name for name in names if not (self._folder / folder / name).exists()]
+            put(self._texts(folder, absent), self._folder / folder)
+
+    def write_params(self, entry: Entry) -> None:
+        """Write the entry's parameters among those of other stages, the ``dvc.yaml`` beside them, and the first one."""
+        put({DVC_YAML: self._committed(DVC_YAML) or b""}, self._folder)  # marks the project's folder
+        for name, sections in entry.params.items():
+            place, beside = self._folder / name, str(PurePosixPath(name).with_name(DVC_YAML))
+            text = self._committed(name)
+            values: Any = documents.parse(text.decode(), name) if text else {}
+            for key, value in sections.items():
+                values = _placed(values, key.split("."), value)
+            written = json.dumps(values, indent=1).encode()
+            put({place.name: written, DVC_YAML: self._committed(beside) or b""}, place.parent)
+        (self._folder / ".dvc").mkdir(exist_ok=True)  # so that no project around it takes it for one of its pipelines
+
+    def _committed(self, name: str) -> bytes | None:
+        """Return a file of the commit, else of the workspace."""
+        text = self._repository.read(self._revision, name) if self._revision else None
+        own = self._here.project / name if self._here.project else None
+        return own.read_bytes() if text is None and own is not None and own.is_file() else text
+
+    def _texts(self, path: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the texts of files below a path in the commit; an empty name is the path's own file."""
+        texts = {name: self._repository.read(self._revision or "", f"{path}/{name}".rstrip("/")) for name in names}
+        return {name: text for name, text in texts.items() if text is not None}
+
+    def _in_workspace(self, dep: Artefact) -> Mapping[str, Path] | None:
+        project = self._here.project
+        if project is None or self._here.state(dep) != "ok":
+            return None
+        files = self._here.files(dep.path)
+        return {name: project / dep.path / name for name in ([""] if files is None else files)}
+
+    def _in_cache(self, dep: Artefact) -> Mapping[str, Path] | None:
+        files = self._here.cache.files(dep)
+        found = {name: place for name, md5 in files.items() if (place := self._here.cache.sound(md5))}
+        return found if files and len(found) == len(files) else None
+
+    def _in_git(self, dep: Artefact) -> Mapping[str, bytes] | None:
+        if self._revision is None:
+            return None
+        texts = self._texts(dep.path, self._repository.files(self._revision, dep.path) if dep.folder else [""])
+        hashes = {name: md5_of_text(text) for name, text in texts.items()}
+        return texts if (hash_listing(hashes) if dep.folder else hashes.get("")) == dep.md5 else None
+
+
+def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
+    """Return nested mappings with another value at a place."""
+    if not parts:
+        return value
+    inside = values if isinstance(values, Mapping) else {}
+    return {**inside, parts[0]: _placed(inside.get(parts[0]), parts[1:], value)}
+
+
+def environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dict[str, str]:
+    """Return the variables of a rerun in a folder: the user's own, and the machine's settings of the first run."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("DVC_") and name != "PYTHONPATH"}
+    # DVC does not put its own environment on PATH: the rerun uses the environment of this process.
+    own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
+    if not warm:
+        own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
+    if run is not None:
+        for name, default in _SETTINGS.items():
+            own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
+    return own
+
+
+def _present(out: Artefact, maker: Entry, here: Workspace, then: Snapshot) -> State:
+    """Return whether an output in the workspace, or in a commit, is the one of the lock."""
+    if then.commit is None:
+        return here.state(out)
+    text = None if out.folder else then.read(out.path)
+    return "missing" if text is None else "changed since" if here.cache.edited(text, maker, out.path) else "ok"
+
+
+def _compared(out: Artefact, here: Workspace, made: Workspace, present: State) -> Compared:
+    found = made.hashed(out.path)
+    differing = here.cache.differing(out, found.files or {}) if found and found.md5 != out.md5 else None
+    return Compared(out.path, out.md5, found.md5 if found else None, differing, present)
+
+
+def _remarks(run: dict[str, Any] | None) -> list[str]:
+    """Return the differences between this machine and the one of the first run."""
+    if run is None:
+        return ["the facts of the first run are not known: machine, packages or threads may have been others"]
+    packages = packages_here()
+    others = [f"{name} {then} then, {packages.get(name)} now"
+              for name, then in run["packages"].items() if packages.get(name) != then]  # fmt: skip
+    found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
+    settings = [(name, str(run.get(name, default))) for name, default in _SETTINGS.items()]
+    now = [(name, then, os.environ.get(f"SIGHTWORD_{name.upper()}", then)) for name, then in settings]
+    for name, then, here in (("processor", run["processor"], processor()), *now):
+        found += [f"{name}: {then} then, {here} now"] if then != here else []
+    return found + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])
