@@ -3,9 +3,6 @@ snapshots with their recall on dev, the curves, and a few numbers. The curves ar
 watched; with ``cell: tfidf`` they are empty.
 
 A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
-
-With ``RANKS`` the launcher may run the stage in several processes, of which the first does all but its share of the
-training: only there is a checkpoint, a dev split and output.
 """
 
 from __future__ import annotations
@@ -22,17 +19,13 @@ if TYPE_CHECKING:
     from sightword.captions.vocabulary import Vocabulary
     from sightword.encoder.parts import Part
     from sightword.features.tables.pairs import Pairs
-    from sightword.machine import Machine, Place
     from sightword.training.checkpoint import Progress
-    from sightword.vse.training.sharing import Inputs
 
 log = logging.getLogger(__name__)
 
 SETTINGS = TrainSettings
 CHECKPOINT = True
 """Whether a killed run goes on where it was."""
-RANKS = True
-"""Whether several processes may share the work."""
 
 CAPTIONS = "data/captions/captions.parquet"
 VOCABULARY = "data/captions/vocabulary.json"
@@ -50,31 +43,26 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import events_folder
     from sightword.vse.training.curves import write_curves
-    from sightword.vse.training.sharing import joined, share
     from sightword.vse.training.snapshots import Snapshots, copy_snapshots, keep
     from sightword.vse.training.task import check_sizes, train
 
-    here, place = machine.current(), machine.place()
+    here = machine.current()
     if settings.cell == "tfidf":
-        if not place.rank:
-            _count(settings)
-        return None
-    if place.rank:
-        _help(settings, here, place)
+        _count(settings)
         return None
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
-    training, dev, vocabulary, start, origin, rejected, hashes = _read(settings)
+    training, dev, vocabulary, start, origin, rejected, captions = _read(settings)
     beside = _beside(settings, start)
     if start is not None:
         report_unknown(str(settings.start), start, [*training.ids, *(beside.ids if beside else ())])
-    check_sizes(settings, training, beside, place.ranks)
+    check_sizes(settings, training, beside)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
-        "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s%s",
+        "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s",
         *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
         *(describe(origin), f", from the encoder {settings.start}" if start else ""),
-        *(devices.describe(device), f" each, {place.ranks} processes" if place.ranks > 1 else ""),
+        devices.describe(device),
     )
     parameters = settings.noted()
     with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=parameters) as checkpoint:
@@ -85,20 +73,16 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
             except OSError as error:  # no reason to stop: the curves are written again at the end
                 log.warning("train: the curves cannot be written now (%s)", error)
 
-        with joined(place, device) as processes:
-            own = (training, beside, len(vocabulary))
-            training, beside, tokens = share(processes, own, hashes, here.scratch)
-            run = train(
-                settings, training, dev, tokens=tokens, device=device, start=start, beside=beside,
-                keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
-                processes=processes,
-            )  # fmt: skip
+        run = train(
+            settings, training, dev, tokens=len(vocabulary), device=device, start=start, beside=beside,
+            keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
+        )  # fmt: skip
         recall = run.recall
         with atomic_folder("models/snapshots") as folder:
             epochs = copy_snapshots(checkpoint.folder, folder, settings.epochs)
             Snapshots(
                 folder, {epoch: recall[epoch] for epoch in epochs}, parameters, origin,
-                training.features.shape[1], hashes["captions"], vocabulary,
+                training.features.shape[1], captions, vocabulary,
             ).write_index()  # fmt: skip
         with atomic_folder(CURVES) as folder:
             write_curves(folder, run.progress)
@@ -133,12 +117,12 @@ def _count(settings: TrainSettings) -> None:
     from sightword.vse.training.lexical import count, shape_of
     from sightword.vse.training.snapshots import Snapshots, file_name
 
-    training, _, vocabulary, _, _, rejected, hashes = _read(settings)
+    training, _, vocabulary, _, _, rejected, captions = _read(settings)
     encoders = count(shape_of(settings, vocabulary), training.ids, vocabulary, progress=True)
     parameters = settings.noted()
     with atomic_folder("models/snapshots") as folder:
         write_tensors(folder / file_name(0), encoders.state_dict())
-        Snapshots(folder, {0: {}}, parameters, {}, 0, hashes["captions"], vocabulary).write_index()
+        Snapshots(folder, {0: {}}, parameters, {}, 0, captions, vocabulary).write_index()
     with atomic_folder(CURVES) as folder:
         write_empty(folder)
     numbers = {
@@ -154,8 +138,8 @@ def _count(settings: TrainSettings) -> None:
 
 def _read(
     settings: TrainSettings,
-) -> tuple[Pairs, Pairs, Vocabulary, Part | None, dict[str, Any], int, dict[str, Any]]:
-    """Return both splits, the vocabulary, the start, what the features are, the number of rejected pictures, hashes."""
+) -> tuple[Pairs, Pairs, Vocabulary, Part | None, dict[str, Any], int, str]:
+    """Return both splits, vocabulary, start, attributes of the features, rejected pictures, hash of the captions."""
     from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import FOLDER, Vocabulary
@@ -163,27 +147,19 @@ def _read(
     from sightword.features.tables.pairs import pair, report_uncaptioned
     from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file
-    from sightword.io.saved import SUMS
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     FOLDER.read(Path(VOCABULARY).parent)
     vocabulary = Vocabulary.load(VOCABULARY)
     check_vocabulary(captions, vocabulary, where=CAPTIONS)
     report_uncaptioned(features, captions, sealed_pictures(CAPTIONS))
-    hashes = {
-        "settings": settings.noted(),
-        "features": str(features.attributes["checksum"]),
-        "captions": sha256_file(CAPTIONS),
-        "vocabulary": sha256_file(VOCABULARY),
-    }
     start = None
     if settings.start:
         start = read_start(settings.encoders, settings.start, like=(settings.shape, vocabulary.unit))
         vocabulary = start.vocabulary
         captions = with_ids(captions, vocabulary)
-        hashes["start"] = sha256_file(Path(settings.encoders, settings.start, SUMS))
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
-    return training, dev, vocabulary, start, features.attributes, len(features.rejected), hashes
+    return training, dev, vocabulary, start, features.attributes, len(features.rejected), sha256_file(CAPTIONS)
 
 
 def _beside(settings: TrainSettings, start: Part | None) -> Pairs | None:
@@ -197,25 +173,3 @@ def _beside(settings: TrainSettings, start: Part | None) -> Pairs | None:
         return None
     captions = read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE)
     return without_pictures(with_ids(captions, start.vocabulary) if start else captions)
-
-
-def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
-    """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
-    from sightword.compute import devices
-    from sightword.encoder.start import read_start
-    from sightword.vse.training.sharing import joined, share
-    from sightword.vse.training.task import train
-
-    own: Inputs | None = None
-    hashes: dict[str, Any] = {}
-    if place.local_rank:
-        start = read_start(settings.encoders, settings.start) if settings.start else None
-    else:
-        split, _, vocabulary, start, _, _, hashes = _read(settings)
-        own = split, _beside(settings, start), len(vocabulary)
-        del split
-    device = devices.use(here, deterministic=settings.deterministic)
-    with joined(place, device) as processes:
-        training, beside, tokens = share(processes, own, hashes, here.scratch)
-        own = None  # the shared one takes its place in memory
-        train(settings, training, None, tokens=tokens, device=device, start=start, beside=beside, processes=processes)

@@ -49,11 +49,11 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     if machine.device.startswith("cuda") and not gpus:
         raise SetupError(f"SIGHTWORD_DEVICE={machine.device}: no such GPU here", todo="Set SIGHTWORD_DEVICE=cpu.")
     available = cores()
-    count = wanted or len(gpus) or min(available // max(CORES, machine.ranks), _memory() // MEMORY)
+    count = wanted or len(gpus) or min(available // CORES, _memory() // MEMORY)
     count = max(1, min(count, experiments, MOST))
     own = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
-    for variable, processes in (("SIGHTWORD_THREADS", machine.ranks), ("SIGHTWORD_WORKERS", 1)):
-        own[variable] = environment.get(variable) or str(max(1, available // (count * processes)))
+    for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
+        own[variable] = environment.get(variable) or str(max(1, available // count))
     # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
     places = [(f"GPU {gpu}", {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}) for gpu in gpus]
     turns = itertools.islice(itertools.cycle(places or [("cpu", {})]), count)

@@ -90,19 +90,6 @@ def test_cores_are_shared_out(machine, cores, memory, wanted, experiments, count
     assert set(of(found, "SIGHTWORD_THREADS")) == {threads}
 
 
-@pytest.mark.parametrize(
-    ("cores", "ranks", "wanted", "count", "threads"),
-    [(16, 2, None, 8, "1"), (16, 4, None, 4, "1"), (16, 4, 2, 2, "2"), (16, 3, 2, 2, "2"), (2, 2, 2, 2, "1")],
-)
-def test_the_processes_of_an_experiment_share_its_cores(machine, monkeypatch, cores, ranks, wanted, count, threads):
-    machine(cores=cores)
-    monkeypatch.setenv("SIGHTWORD_RANKS", str(ranks))
-    found = choose(wanted)
-    assert len(found) == count
-    assert set(of(found, "SIGHTWORD_THREADS")) == {threads}
-    assert set(of(found, "SIGHTWORD_WORKERS")) == {str(cores // count)}
-
-
 def test_what_the_user_has_set_stays(machine, monkeypatch, tmp_path):
     machine(cores=8)
     monkeypatch.chdir(tmp_path)

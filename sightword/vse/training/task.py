@@ -19,7 +19,6 @@ from sightword.model.encoders import Encoders
 from sightword.model.initialisation import initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, run
-from sightword.training.processes import ALONE, Processes
 from sightword.vse.training.averaging import Averaging
 from sightword.vse.training.batches import batches, controlled
 from sightword.vse.training.beside import Beside
@@ -50,26 +49,23 @@ def train(
     show: Callable[[Progress], None] = lambda _: None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
-    processes: Processes = ALONE,
 ) -> CaptionTask:
     """Train both encoders (Merkx & Frank 2019, section 3.3).
 
     Args:
         settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.
         training: the split to learn from.
-        dev: the split on which the first process measures recall; None in the others.
+        dev: the split on which recall is measured; None measures nothing.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
         device: the device to work on.
         start: the network of captions whose weights training starts from; the ids are those of its vocabulary. None:
             random weights.
         beside: captions without pictures, with ``beside_batch``.
-        keep: called with the epoch and the encoders at each snapshot, once in all processes of a run; with 0 and the
+        keep: called with the epoch and the encoders at each snapshot, once in all of a run that resumes; with 0 and the
             untrained encoders if every epoch is kept.
         show: called with the curves so far before the first epoch, after each epoch, and when a run resumes.
         checkpoint: the place to save the state in, and to resume from.
         progress: show a progress bar on a terminal.
-        processes: this process and the others of the run. Only the first one has a dev split and a checkpoint, keeps
-            snapshots and shows curves.
 
     Returns:
         The finished run: encoders, curves and recall.
@@ -77,23 +73,18 @@ def train(
     Raises:
         TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.vse.training.divergence`).
     """
-    check_sizes(settings, training, beside, processes.count)
-    task = CaptionTask(
-        settings, training, tokens, device, start=start, beside=beside, dev=dev, keep=keep, processes=processes
-    )
-    run(task, checkpoint, bar=progress, processes=processes, show=show)
+    check_sizes(settings, training, beside)
+    task = CaptionTask(settings, training, tokens, device, start=start, beside=beside, dev=dev, keep=keep)
+    run(task, checkpoint, bar=progress, show=show)
     return task
 
 
-def check_sizes(settings: TrainSettings, training: Pairs, beside: Pairs | None = None, ranks: int = 1) -> None:
-    """Refuse fewer pictures or groups than a batch, and more ranks than pairs in a batch, before any costly work.
+def check_sizes(settings: TrainSettings, training: Pairs, beside: Pairs | None = None) -> None:
+    """Refuse fewer pictures or groups than a batch, before any costly work.
 
     Raises:
-        TrainingError: there are too few pictures, or too many ranks.
+        TrainingError: there are too few pictures.
     """
-    if ranks > settings.batch:
-        what = f"{ranks} processes cannot share batches of {settings.batch} pairs (train.batch)"
-        raise TrainingError(what, expected="a pair for each process", todo="Set SIGHTWORD_RANKS to a smaller number.")
     if len(training.image_ids) < settings.batch:
         what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
         expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
@@ -125,9 +116,9 @@ class CaptionTask(Task[TrainSettings]):
     def __init__(
         self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, *,
         start: Part | None = None, beside: Pairs | None = None, dev: Pairs | None = None,
-        keep: Callable[[int, Encoders], None] = lambda *_: None, processes: Processes = ALONE,
+        keep: Callable[[int, Encoders], None] = lambda *_: None,
     ) -> None:  # fmt: skip
-        self.dev, self.keep, self.processes = dev, keep, processes
+        self.dev, self.keep = dev, keep
         self.training = training = controlled(training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
@@ -196,8 +187,6 @@ class CaptionTask(Task[TrainSettings]):
             self.plan = self._plan(epoch)
         if not place:
             self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
-        if settings.dropout_states or settings.dropout_features:
-            self.processes.seed(settings.seed, number)
         self.learn(self.plan.order[place], self.plan.rates[place], number)
         return {}
 
@@ -267,25 +256,19 @@ class CaptionTask(Task[TrainSettings]):
         assert optimiser is not None
         for group in optimiser.param_groups:
             group["lr"] = rate
-        rows, own = self.processes.cut(rows)  # own: the share of this process, (b,) of (B,)
         places = torch.from_numpy(self.training.image_of_caption[rows])  # (B,)
         pictures = move(places, device)
         texts = self.texts.of(rows, number)  # the captions, and perhaps the second ones, (B,) each
-        shares, paired = [own] * len(texts), len(texts)
+        paired = len(texts)
         if self.beside:
-            others, share = self.processes.cut(self.beside.rows(number))
-            texts += self.beside.of(others, number)
-            shares += [share] * 2
-        mine = [each[share] for each, share in zip(texts, shares, strict=True)]
+            texts += self.beside.of(self.beside.rows(number), number)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
             steps = max(len(text) for each in texts for text in each)
-            embedded = encoders.captions.embed([text for each in mine for text in each], steps=steps)
-        sides = torch.split(embedded, [len(each) for each in mine])  # (b, 2n) each
+            embedded = encoders.captions.embed([text for each in texts for text in each], steps=steps)
+        captions = torch.split(embedded, [len(each) for each in texts])  # (B, 2n) each
         near = self.features.device == pictures.device
-        features = self.features[pictures[own]] if near else move(self.features[places[own]], device)  # (b, D)
-        images = encoders.images(features)  # (b, 2n)
-        images = self.processes.gather(images, len(rows))  # (B, 2n)
-        captions = [self.processes.gather(side, len(each)) for side, each in zip(sides, texts, strict=True)]
+        features = self.features[pictures] if near else move(self.features[places], device)  # (B, D)
+        images = encoders.images(features)  # (B, 2n)
         kinds = self.same_picture[pictures]
         same = kinds[:, None] == kinds[None, :]
         loss = self.objective.both(captions[:paired], images, same, epoch=epoch)
@@ -293,7 +276,6 @@ class CaptionTask(Task[TrainSettings]):
             loss = loss + self.objective.beside(*captions[paired:], epoch=epoch)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
-        self.processes.add_gradients(encoders.parameters())
         norms = clip(encoders, settings)
         optimiser.step()
         self.objective.limit()
