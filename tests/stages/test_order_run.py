@@ -28,7 +28,7 @@ def test_an_encoder_trained_by_an_order_is_selected_and_scored_by_it(tmp_path, m
         TrainSettings(
             embedding=4, hidden=6, bidirectional=False, pooling="last", similarity=similarity, reduction="sum",
             margin=0.05, batch=4, captions_per_epoch="one", schedule="step", epochs=3, cycle=1, rate_max=0.01,
-            clip_images=2.0, clip_captions=2.0, average="ema", average_decay=0.5,
+            clip_images=2.0, clip_captions=2.0,
         )
     )  # fmt: skip
     select.work(SelectSettings(members=1, criterion="caption_to_image_rsum"))

@@ -23,8 +23,7 @@ from sightword.vse.selection.criteria import UNDEFINED, mean_r10, similarity
 from sightword.vse.selection.ensemble import ensemble, lexical_part
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots
-from sightword.vse.training.validation import validate
+from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots, validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
 TEXTS = [f"{first}{second}" for first in "abcdef" for second in "uvwxyz"]
@@ -106,10 +105,9 @@ def test_untrained_encoders_are_never_chosen(snapshots, dev):
     none = {way: dict.fromkeys(("r1", "r5", "r10"), 0.0) for way in full}
     recall = {0: full, **dict.fromkeys(snapshots.epochs, none)}
     kept = replace(snapshots, recall=recall)
-    for candidates in ("all", "cycle"):
-        choice = choose(kept, dev, SelectSettings(members=1, candidates=candidates), device=CPU, recall=recall)
-        assert choice.epochs == [4]
-        assert 0 not in choice.score
+    choice = choose(kept, dev, SelectSettings(members=1), device=CPU, recall=recall)
+    assert choice.epochs == [4]
+    assert 0 not in choice.score
 
 
 def rated(texts):
