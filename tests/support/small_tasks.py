@@ -37,7 +37,7 @@ TEXT = SkipthoughtSettings(
     embedding=6, hidden=8, batch=16, steps=30, validate_every=8, rate=0.01, bucket=3, validation=12
 )
 PAIRS = EntailSettings(embedding=8, hidden=12, epochs=3, batch=50, validate_every=4, rate=0.01)
-CONCEPTS = EmbedSettings(dimension=4, batch=60, epochs=5, rate=0.03, validate_every=7, pretrain=1, pretrain_burn_in=1)
+CONCEPTS = EmbedSettings(dimension=4, batch=60, epochs=5, rate=0.03, validate_every=7)
 
 
 @functools.cache

@@ -62,11 +62,9 @@ def test_the_best_by_mean_recall_at_10_are_taken_the_best_first(snapshots, dev):
     assert mean_r10(best.ensemble) == pytest.approx(ordered[0])
 
 
-def test_of_all_epochs_those_at_the_ends_of_cycles_are_compared_unless_all_are_asked_for(snapshots, dev):
+def test_epochs_at_the_ends_of_cycles_are_compared(snapshots, dev):
     every_other = replace(snapshots, training={**snapshots.training, "cycle": 2})
     assert list(choose(every_other, dev, SelectSettings(members=1), device=CPU).recall) == [2, 4]
-    every = choose(every_other, dev, SelectSettings(members=1, candidates="all"), device=CPU)
-    assert list(every.recall) == [1, 2, 3, 4]
 
 
 def test_recall_of_training_is_taken_where_it_is_given_and_is_that_of_the_loaded_encoders(snapshots, dev):
