@@ -115,15 +115,6 @@ def test_an_edited_file_of_a_network_is_seen_by_what_its_features_say(project):
     assert reason.startswith("the files of the network own_network:network, which DVC does not see, are others now")
 
 
-def test_a_metric_edited_by_hand_is_no_longer_what_the_stage_wrote(project):
-    text = (project.folder / "metrics/third.json").read_text()
-    value = json.loads(text)["test"]["r10"]
-    project.write("metrics/third.json", text.replace(str(value), "99.9"))
-    found = audited(project, KEY, code=1)
-    assert found["value"] == 99.9
-    assert states(found)["third"] == "changed since"
-
-
 def test_stage_that_read_an_older_input_is_changed_since(project):
     """As when a stage was run alone, and what builds on it was not."""
     project.edit("params.yaml", "factor: 2", "factor: 4")

@@ -158,46 +158,6 @@ def test_a_dropped_picture_finds_captions_and_what_is_none_is_told(browser, addr
 
 @pytest.mark.full
 @pytest.mark.system
-def test_what_cannot_be_asked_is_told_in_place(browser, address):
-    browser.open(address)
-    browser.type("дом")
-    browser.until("document.getElementById('status').textContent.startsWith('No character of the query')")
-    assert browser.run(TILES) == 0
-    browser.run("document.getElementById('query').value = ''")
-    browser.type("a red çircle")
-    browser.until(f"{READY} && document.getElementById('status').textContent.includes('“ç” is unknown')")
-    browser.run("(() => { const q = document.getElementById('query'); q.value = 'a'.repeat(100000);"
-                "q.dispatchEvent(new Event('input')); })()")  # fmt: skip
-    browser.until("document.getElementById('status').textContent.includes('100,000 characters')")
-    assert fits(browser)
-
-
-@pytest.mark.full
-@pytest.mark.system
-def test_there_are_more_pictures_until_all_are_shown(browser, address, world):
-    browser.open(address)
-    assert browser.run("document.getElementById('more').hidden")
-    name = browser.run("document.title")
-    browser.type("a red circle")
-    browser.until(READY)
-    assert browser.run("document.title") == f"a red circle – {name}"
-    first = browser.run("[...document.querySelectorAll('.tile')].map(t => t.textContent)")
-    total = len(world.table().image_ids)
-    wanted = 24
-    while wanted < total:
-        before, wanted = wanted, min(2 * wanted, total)
-        browser.click("#more")
-        browser.until(f"{TILES} === {wanted} && !document.querySelector('.old')")
-        assert browser.run(f"[...document.querySelectorAll('.tile')].indexOf({FOCUS})") == before
-    assert browser.run("[...document.querySelectorAll('.tile')].map(t => t.textContent)")[:24] == first
-    assert browser.run("document.getElementById('more').hidden")
-    browser.type("/s")
-    browser.until(READY)  # another sentence begins anew
-    assert not browser.errors
-
-
-@pytest.mark.full
-@pytest.mark.system
 def test_back_closes_a_picture_and_leaves_what_was_found(browser, address):
     shut = "!document.getElementById('sheet').open && !location.search.includes('picture')"
     browser.open(address)
@@ -228,38 +188,6 @@ def test_back_closes_a_picture_and_leaves_what_was_found(browser, address):
     browser.until(f"document.getElementById('sheet').open && {FOUND}")
     assert browser.run("document.getElementById('query').value") == "a red circle"
     assert browser.run("history.length") == length + 2  # Forward still leads to the caption
-    assert not browser.errors
-
-
-@pytest.mark.full
-@pytest.mark.system
-def test_an_address_with_a_picture_opens_it_and_closing_stays_on_the_page(browser, address):
-    browser.open(f"{address}?q=a+red+circle&picture=scene-005.png")
-    length = browser.run("history.length")
-    browser.until(FOUND)
-    browser.press("Escape")
-    browser.until("location.search === '?q=a+red+circle'")
-    assert browser.run(f"{TILES}") == 24
-    assert browser.run("history.length") == length
-
-
-@pytest.mark.full
-@pytest.mark.system
-def test_a_split_and_a_picture_like_another_are_chosen(browser, address):
-    browser.open(f"{address}?q=a+red+circle")
-    browser.until(READY)
-    browser.run("(() => { const s = document.getElementById('split'); s.value = 'test';"
-                "s.dispatchEvent(new Event('change')); })()")  # fmt: skip
-    browser.until(f"{TILES} === 10 && !document.querySelector('.old')")
-    assert browser.run("new URL(location).searchParams.get('split')") == "test"
-    assert "split=test" in browser.run("document.getElementById('csv').href")
-    browser.click(".tile")
-    browser.until("document.getElementById('alike-list').children.length === 8")
-    title = browser.run("document.getElementById('sheet-title').textContent")
-    browser.click("#alike-list button")
-    browser.until(f"document.getElementById('sheet-title').textContent !== {title!r}")
-    browser.until("document.getElementById('alike-list').children.length === 8")
-    assert fits(browser)
     assert not browser.errors
 
 
