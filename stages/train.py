@@ -59,8 +59,8 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.features.tables.origin import describe
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import events_folder
-    from sightword.vse.training.snapshots import copy_snapshots, keep, write_curves
-    from sightword.vse.training.task import check_sizes, train
+    from sightword.vse.training.snapshots import copy_snapshots, keep
+    from sightword.vse.training.task import check_sizes, train, write_curves
 
     here = machine.current()
     if settings.cell == "tfidf":
@@ -102,7 +102,8 @@ def _write(settings: TrainSettings, data: _Inputs, run: CaptionTask, copied: Cal
     from sightword.features.tables.origin import describe
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
-    from sightword.vse.training.snapshots import Snapshots, write_curves
+    from sightword.vse.training.snapshots import Snapshots
+    from sightword.vse.training.task import write_curves
 
     recall, training = run.recall, data.training
     with atomic_folder(SNAPSHOTS) as folder:
@@ -138,7 +139,8 @@ def _count(settings: TrainSettings) -> None:
     from sightword.io.files import atomic_folder, write_json
     from sightword.model.saved import write_tensors
     from sightword.training.checkpoint import Progress
-    from sightword.vse.training.snapshots import Snapshots, file_name, write_curves
+    from sightword.vse.training.snapshots import Snapshots, file_name
+    from sightword.vse.training.task import write_curves
     from sightword.vse.training.tfidf import count, shape_of
 
     data = _read(settings)

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from sightword.io.files import write_tsv
 from sightword.training.checkpoint import Progress
 from sightword.vse.selection.epochs import Measured, rows
-from sightword.vse.training.snapshots import write_curves
+from sightword.vse.training.task import write_curves
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 TASKS = ["STSSample", "SICKRelatedness"]

@@ -1,4 +1,4 @@
-"""What a training run measures and keeps: recall on dev, the curves that DVC plots, and the folder of snapshots.
+"""What a training run measures and keeps: recall on dev, and the folder of snapshots.
 
 The folder has a safetensors file for each snapshot, ``vocabulary.json``, ``snapshots.json`` and ``SHA256SUMS``.
 """
@@ -17,7 +17,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError, TrainingError
 from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
-from sightword.io.files import Pathish, write_tsv
+from sightword.io.files import Pathish
 from sightword.io.saved import TENSORS, Format, as_folder, entry, summed, write_summed
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
@@ -26,8 +26,6 @@ from sightword.model.saved import load_encoders, tensor_bytes
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape, SimilarityName
 from sightword.model.similarity import tie_width, unit
-from sightword.training.checkpoint import Progress
-from sightword.training.curves import write_table
 from sightword.vse.training.tfidf import shape_of
 
 log = logging.getLogger(__name__)
@@ -40,9 +38,6 @@ Recall = dict[str, dict[str, float]]
 
 _NUMBERS = 1 << 22
 """Largest number of scores, or of coordinates, computed together."""
-NAMES = [f"{direction}/r{k}" for direction in DIRECTIONS for k in DEPTHS]
-RECALL = ("epoch", *(name.replace("/", "_") for name in NAMES))
-"""The columns of ``recall.tsv``."""
 FORMAT = Format("snapshots.json", 4, "Run `dvc checkout models/snapshots`, or `dvc repro train`.")
 _MEASURES = (*(f"r{k}" for k in DEPTHS), "mean_rank")
 
@@ -108,18 +103,6 @@ def _ranks(
 
 def _blocks(count: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, count, size)]
-
-
-def write_curves(folder: Path, progress: Progress) -> None:
-    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder; without a row before a first epoch.
-
-    Recall has a row for epoch 0 too, the untrained encoders; the others begin with the first batch.
-    """
-    curves = progress.curves
-    recalls = [[value for _, value in curves.get("recall", {}).get(name, [])] for name in NAMES]
-    for name in ("loss", "learning_rate"):
-        write_table(folder / f"{name}.tsv", "step", curves.get(name, {name: []}))
-    write_tsv(folder / "recall.tsv", RECALL, zip(range(len(recalls[0])), *recalls, strict=True))
 
 
 def file_name(epoch: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,17 @@ from sightword.compute.optimisers import Adam
 from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
+from sightword.io.files import write_tsv
 from sightword.model.encoders import Encoders
 from sightword.model.initialisation import initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
+from sightword.training.curves import write_table
 from sightword.training.engine import Task, Tensors, run
 from sightword.vse.training.batches import Beside, Texts, batches, controlled
 from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.vse.training.objective import Objective
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import DIRECTIONS, Recall, validate
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, validate
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,9 @@ WARM_UP = 0.1
 """Share of a run with a cosine in which the learning rate rises."""
 STEP_EPOCHS = 15
 """Epochs from one step of the learning rate to the next (VSE++)."""
+NAMES = [f"{direction}/r{k}" for direction in DIRECTIONS for k in DEPTHS]
+RECALL = ("epoch", *(name.replace("/", "_") for name in NAMES))
+"""The columns of ``recall.tsv``."""
 
 
 def train(
@@ -363,3 +369,15 @@ def _shorten(weights: Sequence[torch.nn.Parameter], limit: float | None) -> torc
         whole: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms))
         return whole
     return clip_grad_norm_(weights, math.inf if limit is None else limit)
+
+
+def write_curves(folder: Path, progress: Progress) -> None:
+    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder; without a row before a first epoch.
+
+    Recall has a row for epoch 0 too, the untrained encoders; the others begin with the first batch.
+    """
+    curves = progress.curves
+    recalls = [[value for _, value in curves.get("recall", {}).get(name, [])] for name in NAMES]
+    for name in ("loss", "learning_rate"):
+        write_table(folder / f"{name}.tsv", "step", curves.get(name, {name: []}))
+    write_tsv(folder / "recall.tsv", RECALL, zip(range(len(recalls[0])), *recalls, strict=True))

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from sightword.training.checkpoint import Progress
-from sightword.vse.training.snapshots import write_curves
+from sightword.vse.training.task import write_curves
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 
