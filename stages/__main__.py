@@ -25,6 +25,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from pipeline import systems
+from pipeline.experiments.slots import take_gpu
 from pipeline.lineage import code_lists
 from pipeline.lineage.facts import OUTS, Recorder, inputs_hash, listed
 from pipeline.lineage.lock import lock_here
@@ -64,7 +65,7 @@ def main() -> None:
     try:
         if why := machine.give_home():
             log.warning("%s: caches are in %s; set XDG_CACHE_HOME or SIGHTWORD_STORE", why, machine.caches())
-        here = machine.current()  # a wrong setting is reported before any work
+        here = take_gpu(machine.current())  # a wrong setting is reported before any work
         code_lists.check(pipeline.stages[stage_name], Path.cwd())
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
         settings = params_file.section(arguments.params, stage_name)
