@@ -17,7 +17,7 @@ from sightword.entailment.training.task import EncodedPairs
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.skipthought import task as skipthought
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.grounded.training.scenario import ground
+from sightword.grounded.training.scenario import Inputs, ground
 from sightword.grounded.training.task import GroundingTask
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.training import task as embed
@@ -88,8 +88,8 @@ def sentence_pairs(checkpoint: Checkpoint | None, device: torch.device = CPU, **
 
 def scenes(checkpoint: Checkpoint | None, device: torch.device = CPU, **changes: Any) -> Result:
     found = ground(
-        scenario(**changes), 0, textual(), described(), described(seed=1), device=device, checkpoint=checkpoint
-    )  # fmt: skip
+        scenario(**changes), 0, Inputs(textual(), described(), described(seed=1)), device=device, checkpoint=checkpoint
+    )
     weights = {f"{n}.{name}": one for n, part in enumerate(found.encoder.parts)
                for name, one in part.captions.state_dict().items()}  # fmt: skip
     heads = found.encoder.heads.items()
