@@ -20,7 +20,7 @@ from sightword.images.completeness import decoded_jpeg, missing_in_jpeg, missing
 from sightword.images.libtiff import collect_errors
 from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
 from sightword.io.files import Pathish
-from sightword.places import reading as places
+from sightword.places import place as places
 from sightword.places.place import Place
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
