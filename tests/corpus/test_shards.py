@@ -20,8 +20,7 @@ from sightword.errors import CorpusError
 from sightword.images.resized import Source, corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import write_table
-from sightword.places.place import Place
-from sightword.places.place import read
+from sightword.places.place import Place, read
 from sightword.places.tar import members
 
 LIMIT = 1 << 20
