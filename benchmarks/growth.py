@@ -32,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightword.io.arrow import leave_pandas
+from sightword.io.files import leave_pandas
 from sightword.storage.store import KindIdentity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -13,7 +13,8 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from sightword.errors import FileFormatError, SetupError, SightwordError
 from sightword.io.mapping import mapping
@@ -393,3 +394,15 @@ def check_text(path: Pathish, table: pa.Table, todo: str | None, *, first: int =
                     what = f"{name} is not UTF-8 text (byte {error.start})"
                     raise FileFormatError(what, where=f"{path}, row {row}", todo=todo) from None
             raise
+
+
+def leave_pandas() -> None:
+    """Let pyarrow do without pandas, half a second of a program's start, until a table becomes a frame."""
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        sys.modules["pandas"] = cast("ModuleType", None)  # an import fails
+        try:
+            pa.array([])
+        finally:
+            del sys.modules["pandas"]

@@ -6,14 +6,13 @@ Nothing is written, so a member's name leads nowhere; a name that leaves the fol
 from __future__ import annotations
 
 import os
-import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from sightword.errors import CorpusError
-from sightword.io.opening import opened
+from sightword.io.opening import is_inside, opened
 from sightword.machine import is_address
 from sightword.places.place import Place, open_object
 from sightword.places.requests import ChangedError
@@ -124,10 +123,8 @@ def _add(member: tarfile.TarInfo, file: BinaryIO, total: int, is_text: Callable[
         fault = found.damage = _ENDS_EARLY.format(total)
     elif not member.isreg() or member.issparse():
         fault = "is a link" if member.islnk() or member.issym() else "is no plain file"
-    elif name.startswith("/") or re.match("[A-Za-z]:", name) or {"", ".", ".."} & {*name.split("/")}:
-        fault = "the name leaves the folder or is not plain"
-    elif re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):
-        fault = "the name has a control character, or is not UTF-8"
+    elif not is_inside(name):
+        fault = "the name leaves the folder, is too long, or has a control character"
     elif is_text(name) and member.size > LONGEST_TEXT:
         fault = f"a text of {member.size} bytes"
     if fault:
