@@ -13,8 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sightword.errors import FileFormatError, SetupError, SightwordError
 from sightword.io.mapping import mapping
@@ -396,13 +395,23 @@ def check_text(path: Pathish, table: pa.Table, todo: str | None, *, first: int =
             raise
 
 
+class _NoPandas:
+    """A finder of modules that finds no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """Raise ModuleNotFoundError for pandas; leave other modules to other finders."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
 def leave_pandas() -> None:
     """Let pyarrow do without pandas, half a second of a program's start, until a table becomes a frame."""
     if "pandas" not in sys.modules:
         import pyarrow as pa
 
-        sys.modules["pandas"] = cast("ModuleType", None)  # an import fails
+        sys.meta_path.insert(0, _NoPandas)
         try:
             pa.array([])
         finally:
-            del sys.modules["pandas"]
+            sys.meta_path.remove(_NoPandas)
