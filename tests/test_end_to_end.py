@@ -147,7 +147,7 @@ def test_real_photographs_captions_and_sts_files(repository, tmp_path, real_data
         listed = (real_data / f"flickr8k/Flickr_8k.{split}Images.txt").read_text().split()
         pictures += sorted(have.intersection(listed))[:count]
     link_real_data(real_data, checkout, pictures)
-    checkout.run("sightword", "recipe", "flickr8k-part", "--force")
+    checkout.run("sightword", "params", "--recipe", "flickr8k-part", "--force")
     checkout.change("params.yaml", train__epochs=2, train__cycle=1, train__hidden=16, train__batch=6)
     checkout.change("params.yaml", semantics__tasks=["STS12", "STS15"])
     done = checkout.run("dvc", "repro")

@@ -59,7 +59,7 @@ def _check_pipeline(pipeline: Pipeline) -> Iterator[Finding]:
             params_file.load(params)
             yield good(f"{pipeline.params}: all sections are right")
     except SightwordError as error:
-        yield failure(error, "Fix the file, or write a new one: `sightword recipe NAME`.")
+        yield failure(error, "Fix the file, or write a new one: `sightword params --recipe NAME`.")
 
 
 def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:

@@ -47,5 +47,5 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     header, *rows = swept.stdout.splitlines()
     assert header.split()[:4] == ["margin", "runs", "dev", "accuracy"]
     assert [row.split()[:2] for row in rows] == [["1.0", "2"], ["2.0", "1"]]  # a row has all seeds
-    told = clone.run("sightword", "experiments", "--only", "g-.*").stdout
+    told = clone.run("sightword", "sweep", "--only", "g-.*").stdout
     assert told.splitlines() == swept.stdout.splitlines()

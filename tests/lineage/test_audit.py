@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from pipeline.experiments.baseline import find_baseline
+from pipeline.pipelines import Pipeline
 from sightword.errors import LineageError
 from sightword.features.networks.files import network_sha256
 
@@ -173,7 +174,7 @@ def test_another_users_repository_is_called_that(project, monkeypatch):
         assert "dubious ownership" in done.stderr
         assert told in done.stderr
     with pytest.raises(LineageError, match="dubious ownership"):
-        find_baseline(project.folder)
+        find_baseline(Pipeline(project.folder))
 
 
 def test_the_commit_is_the_one_that_recorded_the_state_first(project):

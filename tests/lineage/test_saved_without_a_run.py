@@ -77,7 +77,7 @@ def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known)
     assert found["verdict"] == "contradicted"
     assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
     assert record(known, KEY, "second")["verdict"] == "run recorded"
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert "second does not agree with the records of runs: CONTRADICTED" in listed.stderr
     done = known.audit("--diff", "main", "saved")
     assert done.returncode == 1
@@ -122,7 +122,7 @@ def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
     known.commit("a run without facts")
     found = record(known, FOURTH, FOURTH)
     assert (found["verdict"], found["why"]) == ("never seen to run", None)
-    listed = known.run("sightword", "experiments", "--metric", "total")
+    listed = known.run("sightword", "sweep", "--metric", "total")
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
@@ -177,7 +177,7 @@ def test_a_card_names_the_stages_whose_runs_are_not_known(project):
 def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experiments(known):
     edit_code(known)
     known.commit("a remark")
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
@@ -187,7 +187,7 @@ def test_output_not_repeated_on_this_kind_of_machine_is_noted(known):
     known.do("dvc", "repro", "-q")
     keep(known, "third")
     known.commit("run on")
-    listed = known.run("sightword", "experiments", "--metric", "test.r10")
+    listed = known.run("sightword", "sweep", "--metric", "test.r10")
     assert "main" in listed.stdout
     assert "left out" not in listed.stderr
     assert "note: second not repeated on this kind of machine: the same inputs gave" in listed.stderr
