@@ -38,7 +38,7 @@ KNOWN = {
     "sightword/entailment/data/pairs.py": "sentence pairs",
     "sightword/evaluation/semantics/pair_table.py": "scored pairs",
     "sightword/features/tables/table.py": "features",
-    "sightword/grounded/skipthought/saved.py": "ordered text network",
+    "sightword/grounded/skipthought/network.py": "ordered text network",
     "sightword/hypernyms/data/split.py": "taxonomy",
     "sightword/hypernyms/training/concepts.py": "concepts",
     "sightword/images/resized.py": "resized pictures",

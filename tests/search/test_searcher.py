@@ -12,18 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from search_world import cosines
+from small_encoder import made
+from small_ground import TEXTS, encoder
 
 import sightword
+from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import SearchError
+from sightword.errors import EncoderError, SearchError
 from sightword.features.tables.table import FeatureTable
 from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.search.searcher import Searcher
-from sightword.search.weak import QUANTILE, SENTENCES
+from sightword.search.opening import Table, open_search
+from sightword.search.query import check_query
+from sightword.search.searcher import QUANTILE, Searcher, readable, unrelated
 
 HASH = "0123456789abcdef" * 4
 
@@ -98,14 +103,14 @@ def test_ensemble_ranks_by_the_product_and_shows_cosines(world, searcher):
 def test_weak_match_of_an_ensemble_is_told_by_the_product():
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4)
-    vocabulary = Vocabulary.build(SENTENCES)
+    vocabulary = Vocabulary.build(unrelated())
     members = [Encoders(len(vocabulary), 6, model.shape).eval() for _ in range(2)]
     encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape))
     features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     searcher = Searcher(encoder, FeatureTable(features, [f"{number:02d}" for number in range(40)], [""] * 40, {}))
-    bound = np.quantile(encoder.similarity(encoder.encode(SENTENCES), searcher.vectors).max(axis=1), QUANTILE)
-    best = [encoder.similarity(encoder.encode([text]), searcher.vectors).max() for text in SENTENCES]
-    found = [searcher.pictures(text).weak for text in SENTENCES]
+    bound = np.quantile(encoder.similarity(encoder.encode(unrelated()), searcher.vectors).max(axis=1), QUANTILE)
+    best = [encoder.similarity(encoder.encode([text]), searcher.vectors).max() for text in unrelated()]
+    found = [searcher.pictures(text).weak for text in unrelated()]
     assert found == [score <= bound for score in best]
     assert set(found) == {False, True}
 
@@ -115,7 +120,7 @@ def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
     splits = ["sealed" if split == "test" else split for split in table["split"].to_pylist()]
     write_table(tmp_path / "captions.parquet", table.set_column(2, "split", pa.array(splits)))
     encoder = str(world.folder / "models/encoder")
-    found = sightword.open_search(encoder, features=world.features, captions=tmp_path / "captions.parquet")
+    found = open_search(encoder, Table(world.features, tmp_path / "captions.parquet"))
     hidden = {
         picture for picture, split in zip(table["image_id"].to_pylist(), splits, strict=True) if split == "sealed"
     }
@@ -144,7 +149,51 @@ def test_a_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, mo
     assert photos.pictures("a red circle").hits == hits
 
 
-@pytest.mark.parametrize("given", [{}, {"features": "f.h5", "collection": "."}, {"collection": ".", "split": "dev"}])
-def test_a_search_of_nothing_or_of_two_things_is_refused(given):
-    with pytest.raises(SearchError, match="expected one of collection and features"):
-        sightword.open_search("flickr8k", **given)
+@pytest.mark.parametrize(
+    ("captions", "known"),
+    [
+        (["Zwei große Hunde spielen mit einem Ball im Schnee, und ein Kind fragt warum."], True),
+        (["两只狗在雪地里玩耍."], False),
+        (["Две собаки бегут по снегу ."], False),
+        (["كَلْبانِ يَلْعَبانِ في الثَّلْجِ ."], False),
+    ],
+)
+def test_sentences_of_another_script_are_no_bound(captions, known):
+    assert readable(Vocabulary.build(captions, normalise=Normalisation())) is known
+
+
+NAMES = [f"{number:02d}" for number in range(20)]
+
+
+def test_a_sentence_finds_the_pictures_with_the_largest_cosine():
+    features = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
+    table = FeatureTable(features, NAMES, [""] * 20, {"backbone": "made_up"})
+    found = Searcher(encoder().in_space("visual"), table).pictures(TEXTS[3], top=20)
+    vector = encoder().encode(TEXTS[3], space="visual")
+    cosines = features @ vector / np.linalg.norm(features, axis=1) / np.linalg.norm(vector)
+    assert [hit.row for hit in found.hits] == np.argsort(-cosines).tolist()
+    np.testing.assert_allclose([hit.score for hit in found.hits], np.sort(cosines)[::-1], atol=1e-5)
+
+
+def test_folders_with_and_without_pictures(tmp_path):
+    encoder().save(tmp_path / "visual")
+    assert open_with_pictures(tmp_path / "visual").default == "visual"
+    assert open_with_pictures(f"{tmp_path}/visual:visual").width == 7
+    with pytest.raises(EncoderError, match="no embeddings of pictures in the space 'grounded'"):
+        open_with_pictures(f"{tmp_path}/visual:grounded")
+    made().save(tmp_path / "plain")
+    assert open_with_pictures(tmp_path / "plain").default is None
+    for space in ("visual", ""):
+        with pytest.raises(EncoderError, match=f"plain: has one space only, without a name; not '{space}'"):
+            open_with_pictures(f"{tmp_path}/plain:{space}")
+    one = encoder()
+    SentenceEncoder(one.parts, heads={"sentence": one.heads["sentence"]}, default="sentence").save(tmp_path / "one")
+    with pytest.raises(EncoderError, match="one: has no embeddings of pictures; expected an encoder trained on"):
+        open_with_pictures(tmp_path / "one")
+
+
+def test_an_unknown_token_of_the_treebank_is_called_a_word():
+    vocabulary = Vocabulary(("dog",), unit="treebank")
+    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."
+    with pytest.raises(SearchError, match=r"no word of the query is known .* some of the 1 words"):
+        check_query("cat", vocabulary)
