@@ -56,7 +56,6 @@ def test_parameter_is_explained_by_its_name_or_its_last_part():
     assert [one.name for one in reference.explain("margin")] == [
         "train.margin",
         "entailment/params.yaml:train.margin",
-        "grounded/params.yaml:train.common.margin",
         "hypernyms/params.yaml:train.margin",
     ]
     (own,) = reference.explain("train.margin")
