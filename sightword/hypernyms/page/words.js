@@ -40,6 +40,7 @@
     const concepts = exact.length ? exact : matching((one) => one.startsWith(wanted)).slice(0, 3);
     const none = make("p", `“${word}” is none of the ${known.length} concepts of this page.`);
     found.replaceChildren(...(concepts.length ? concepts.map(shown) : [none]));
-    command.textContent = `sightword hypernyms ${/^[\w.-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`}`;
+    const name = JSON.stringify(concepts[0] ?? word);
+    command.textContent = `Concepts.load("models/hypernyms/concepts").hypernyms(${name})`;
   });
 })();
