@@ -8,12 +8,11 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.entailment.data.pairs import LABELS
-from sightword.entailment.judging.measuring import IN_PARTS
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.evaluation.published.rows import published
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import FEW, NONE, count, counted, p_value, percent, signed, tile
+from sightword.report.number_formats import NONE, count, counted, p_value, percent, signed, tile
 from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics.inference import with_interval
 
@@ -102,11 +101,9 @@ def render(
         shown.append(html.Section("encoders", head, [html.text(_ENCODERS), *compared], "Pictures"))
     tests = _tests(metrics["significance"], energy, others)
     figures = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
-    words = html.text("Accuracy with its 95&nbsp;% interval. Rows of fewer than {} pairs are left out.", FEW)
     shown += [
         html.Section("tests", "Pairwise tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
         html.Section("training", "Training", [html.beside(*figures, style="three")]),
-        html.Section("lengths", "By length", [words, *map(html.table, _parts(scores, energy))]),
     ]
     if mistakes:
         summary = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
@@ -308,22 +305,6 @@ def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[
         *("p, corrected", Cell("better", style="prose")),
     )
     return Table("", columns, rows, style="sortable tests")
-
-
-def _parts(scores: Scores, energy: str) -> list[Table]:
-    """Return by property the accuracies of this run, by the hypothesis alone and by new words, with enough pairs."""
-    own, found = scores[energy], []
-    heads = {"premise_words": "Words of the premise", "hypothesis_words": "Words of the hypothesis"}
-    heads |= {"source": "Source"} if len(own["source"]) > 1 else {}
-    for by, head in heads.items():
-        rows = [
-            Row(value, [*(_accuracy(scores[name][by][value]) for name in (energy, *IN_PARTS)), count(one["pairs"])])
-            for value, one in own[by].items()
-            if one["pairs"] >= FEW
-        ]
-        columns = (head.lower(), energy, "hypothesis only", "new words", "pairs")
-        found.append(Table(head, columns, rows, style="narrow"))
-    return found
 
 
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Table:

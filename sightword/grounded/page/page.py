@@ -60,10 +60,6 @@ _SPACES = (
     "pictures. Vectors that share one direction have a high C inter. Centred: the mean vector of the captions of {} "
     "is subtracted first, so that a gain by centring alone shows."
 )
-_SEEN = (
-    "Test sentences that are training captions, without regard to case and punctuation; unseen pairs have no such "
-    "sentence."
-)
 _TESTS = (
     "Each scenario against {}, on the same pictures, pairs or examples: bootstrap over pictures (structure) and over "
     "pairs (relatedness), McNemar's test (transfer tasks, first seed; examples with one first sentence count "
@@ -264,17 +260,13 @@ def _scores(findings: Findings) -> list[html.Section]:
     if transfer := tables.scores(findings, "transfer", ACCURACIES, "Transfer tasks of SentEval"):
         words = html.text(_TABLE_3, SPACES.get(findings.first.transfer_space or "", ""))
         found.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
-    spaces, seen, tests = tables.spaces(findings), tables.seen(findings), tables.tests(findings)
+    spaces, tests = tables.spaces(findings), tables.tests(findings)
     number = len(spaces.groups)
     parts = [
         html.text(_SPACES, findings.first.split),
         html.fold(f"{number} scenarios", html.table(spaces)),
     ]
     found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
-    if seen.rows:
-        unseen = tables.unseen(findings)
-        rest: html.Parts = [html.text(_SEEN), html.table(seen), html.table(unseen) if unseen else None]
-        found.append(html.Section("seen", "Seen in training", rest))
     if number := len(tests.rows):
         folded = html.fold(f"{number} tests", html.table(tests))
         found.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))

@@ -54,7 +54,7 @@ _WORDS = (
     "The {} nearest hypernyms by the embedding, for {} concepts that have a true pair in this split. A hypernym is "
     "accepted up to the energy {}, which was chosen on dev."
 )
-_ANY = 'Any of all {} concepts: <code class="command">sightword hypernyms {}</code>'
+_ANY = "All {} concepts, in Python: <code>sightword.Concepts.load('models/hypernyms/concepts').hypernyms('{}')</code>"
 
 
 class Known(NamedTuple):
