@@ -126,12 +126,7 @@ def render(
 
 
 def differences(counts: Mapping[str, Any], split: str) -> list[str]:
-    """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's.
-
-    Args:
-        counts: the content of ``pairs.json``.
-        split: the split that is judged.
-    """
+    """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's."""
     found = []
     for name, wanted in SNLI.items():
         own = counts[name]["labels"]
@@ -145,13 +140,7 @@ def differences(counts: Mapping[str, Any], split: str) -> list[str]:
 
 
 def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]:
-    """Return the shown name of a system, and a few words about it.
-
-    Args:
-        name: its key in the metrics.
-        energy: the energy of the trained encoder.
-        others: the energy of each other encoder.
-    """
+    """Return the shown name of a system by its key, and a few words; ``others`` are energies of other encoders."""
     if name in _DETAILS:
         return name.replace("_", " "), _DETAILS[name]
     base = name.removesuffix(_CLASSIFIER)

@@ -86,11 +86,7 @@ class Scenario:
 
 
 def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str, Scenario]:
-    """Read the parameters of each scenario from the encoders in ``models/grounded``.
-
-    Raises:
-        EncoderError: an encoder is missing, was changed, or is of another stage.
-    """
+    """Read the parameters of each scenario from the encoders in ``models/grounded``; EncoderError if one is damaged."""
     found = {}
     for name in names:
         place = Path(folder) / f"{name}-{seed}"
@@ -102,10 +98,9 @@ def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str
 
 
 def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
-    """Return the scenario that the drawings show beside the baseline.
+    """Return the scenario of the drawings: the grounded one with most losses of captions and pictures.
 
-    Choose the scenario grounded in pictures with most losses of captions and pictures (ties: judged in g, then last);
-    else the last other scenario; else the baseline.
+    Ties: judged in g, then last; else the last other scenario; else the baseline.
     """
     ranked = {
         name: (
