@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightword.corpus.sample.grammar import attributes
 from sightword.corpus.sample.scene import scenes_of
+from sightword.corpus.sample.sentences import attributes
 from sightword.corpus.sample.world import load_world
 from sightword.evaluation.retrieval.composition import attribute_pairs, composition_entry
 
