@@ -4,8 +4,7 @@ today's plain way, an embedding with sparse gradients and SparseAdam, which leav
     python benchmarks/hypernyms.py --wordnet ../shared/data/wordnet [--quick]
 
 Measured: the closure; the pairs a second of training in batches of 1000, with drawing the corrupted pairs; the largest
-difference of the weights after 200 steps in float64 with epsilon 1e-30; the minutes that a reconstruction of all
-concepts takes. The last line is JSON.
+difference of the weights after 200 steps in float64 with epsilon 1e-30. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -24,12 +23,10 @@ from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.scenes import read_scenes
 from sightword.hypernyms.data.taxonomy import closure
 from sightword.hypernyms.data.wordnet import read_wordnet
-from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.training.ball import sums
-from sightword.hypernyms.training.concepts import Concepts
 from sightword.hypernyms.training.lazy_adam import LazyAdam
 from sightword.hypernyms.training.settings import EmbedSettings
-from sightword.hypernyms.training.task import ConceptsTask, train
+from sightword.hypernyms.training.task import ConceptsTask
 
 
 def by_torch(pairs: ConceptPairs, concepts: int, batches: int, *, sparse: bool) -> float:
@@ -102,7 +99,7 @@ def timed(work: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wordnet", help="the folder with data.noun and index.noun; default: the sample")
-    parser.add_argument("--quick", action="store_true", help="fewer batches, and a part of the concepts")
+    parser.add_argument("--quick", action="store_true", help="fewer batches")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     both = ("hypernym", "instance_hypernym")
@@ -123,17 +120,6 @@ def main() -> None:
     print({side: [round(rate) for rate in found] for side, found in rates.items()}, "pairs/s", flush=True)
     apart = difference(pairs, count)
     print(f"largest difference of the weights {apart:.1e}", flush=True)
-    found = train(EmbedSettings(epochs=5 if arguments.quick else 20), pairs, None, count)
-    concepts = Concepts(
-        taxonomy.names, taxonomy.words, found.vectors, {}, 0.5,
-        {"energy": "order", "dimension": 50, "margin": 1.0, "slack": 0.0},
-    )  # fmt: skip
-    number = min(count - 1, 1000 if arguments.quick else count)
-    threads = 2
-    started = time.perf_counter()
-    scores = reconstruct(concepts, low, high, number=number, threads=threads)
-    minutes = (time.perf_counter() - started) / 60 * (count - 1) / scores["concepts"]
-    print(f"reconstruction {scores}, {minutes:.1f} minutes for all with {threads} threads", flush=True)
     print(
         json.dumps(
             {
@@ -142,7 +128,6 @@ def main() -> None:
                 "weights_difference": apart,
                 "pairs_a_second": round(max(rates["ours"])),
                 "closure_seconds": round(closed, 2),
-                "reconstruction_minutes": round(minutes, 2),
             }
         )
     )

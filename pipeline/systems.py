@@ -31,11 +31,7 @@ SYSTEM = "system"
 class Compared:
     """A file or folder of a run that `sightword compare` compares."""
 
-    name: str
-    """The anchor of its section on the page."""
     title: str
-    about: str
-    """What the numbers are, for the page."""
     what: str
     """The kind of the first column, such as ``pairs of concepts``."""
     path: Path

@@ -31,10 +31,9 @@ from pipeline.lineage import code_lists
 from pipeline.lineage.facts import OUTS, Recorder, listed
 from pipeline.lineage.inputs import inputs_hash
 from pipeline.lineage.locks import lock_here
-from pipeline.lineage.restoration import restore
 from pipeline.lineage.scorings import Entering
 from pipeline.params import params_file
-from pipeline.pipelines import DVC_YAML, ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
+from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
 from sightword.evaluation.ledger import Scoring
@@ -221,7 +220,7 @@ def _fail(name: str, error: SightwordError, *, debug: bool) -> None:
 
 
 def _give_back(name: str) -> None:
-    """Bring back the outputs that DVC removed before it started this stage, or tell how that is done."""
+    """Tell how to have the outputs back that DVC removed before it started this stage."""
     if not os.environ.get("DVC_STAGE"):  # an address from the folder in which `dvc repro` was started
         return
     try:
@@ -229,9 +228,6 @@ def _give_back(name: str) -> None:
     except SightwordError:
         ran = Pipeline(Path.cwd(), folder_of(name)).has_run
     if not ran:
-        return
-    if restore(Path.cwd(), name if ":" in name else f"{DVC_YAML}:{name}"):
-        log.error("%s: DVC had removed the outputs of the last run; they are back", name)
         return
     recovery = " and ".join(f"`{command} {' '.join(paths)}`" for command, paths in _outputs(name).items() if paths)
     log.error("%s: DVC removed this stage's earlier outputs before it ran. To have them back: %s", name, recovery)

@@ -59,7 +59,6 @@ def test_parameter_is_explained_by_its_name_or_its_last_part():
         "entailment/params.yaml:train.margin",
         "grounded/params.yaml:train.common.margin",
         "hypernyms/params.yaml:train.margin",
-        "hypernyms/params.yaml:plane.margin",
     ]
     (own,) = reference.explain("train.margin")
     assert own.name == "train.margin"

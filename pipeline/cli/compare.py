@@ -13,21 +13,18 @@ from pipeline.cli.command import Commands, add_command, add_layout, laid_out, re
 if TYPE_CHECKING:
     from pipeline.comparison.contrast import Contrast
 
-PAGE = Path("report/compare.html")
-"""The page of two revisions in a project."""
-
 COMPARE = """\
 Compare two runs: recalls, semantic scores and the other pipelines, with tests and intervals.
 
 A and B are commits, branches or experiments of this project, or `workspace` for the
-current files: their results come from git and DVC's cache, and report/compare.html
-shows both side by side. A and B may also be other projects, or tables of pairs
-(pairs.parquet of the stage semantics); an existing path is a project or a table.
+current files: their results come from git and DVC's cache. A and B may also be other
+projects, or tables of pairs (pairs.parquet of the stage semantics); an existing path is
+a project or a table. `dvc plots diff A B` draws the curves of both.
 --published compares A with a system of Merkx & Frank 2019, by the rule of the paper,
 since only the correlations of the system are known.
 
   sightword compare main my-experiment
-  sightword compare HEAD workspace --html change.html
+  sightword compare HEAD workspace
   sightword compare . ../other-project
   sightword compare . --published char-gru"""
 
@@ -43,8 +40,6 @@ def add(commands: Commands) -> None:
     compare.add_argument("--unseen", action="store_true", help="only pairs without a training caption")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
     compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
-    page = f"write a page of both (default for revisions: {PAGE})"
-    compare.add_argument("--html", metavar="FILE", type=Path, help=page)
     add_layout(
         compare,
         csv="only CSV with all digits: correlations, else recalls, else those of the first further pipeline",
@@ -59,7 +54,6 @@ def _compare(arguments: argparse.Namespace) -> int:
         arguments,
         ((arguments.b is None) != published, "compare A with what? Give either B or --published NAME"),
         (published and of_pairs, "--unseen, --samples and --seed need B: the published pairs are not known"),
-        (published and arguments.html, "--html needs B: `dvc repro report` compares a run with published systems"),
         (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
         (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
     )
@@ -84,14 +78,6 @@ def _compare(arguments: argparse.Namespace) -> int:
     with runs.opened(arguments.a, arguments.b, project) as (a, b):
         found = contrast.contrast(a, b, project=project, facts=facts, **options)
         _print_contrast(arguments, found)
-        page = arguments.html
-        if page is None and project is not None and not arguments.csv and runs.is_revision(arguments.a, arguments.b):
-            page = project / PAGE
-        if page is not None:
-            from pipeline.comparison.page import write
-
-            size = write(found, page)
-            print(f"{page}: both as one page, {size // 1000} kB", file=sys.stderr if arguments.csv else sys.stdout)
     return 0
 
 
@@ -111,12 +97,16 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
     for one in found.tested:
         if not (arguments.csv and parts):
             parts.append((table.result_lines(one, exact=arguments.csv), table.result_verdict(one)))
+    if found.numbers and not (arguments.csv and parts):
+        parts.append((table.number_lines(found.numbers, exact=arguments.csv), ["These scores have no test."]))
     names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (found.a, found.b)]
     head = [f"{label}: {name}" for label, name in zip("AB", names, strict=True)]
     drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)
     tail = [f"Bootstrap: {found.samples} resamples of {' and of '.join(drawn)}, seed {found.seed}."] if drawn else []
     if found.recalls:
         tail[0] += " As many swaps of the pictures' answers."
+    if found.because:
+        tail.append("\n".join(["why", *(f"  {line}" for line in found.because)]))
     _print(arguments, head, parts, tail)
     for note in found.notes:
         print(note, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The commands ``audit`` and ``merge-lock``."""
+"""The command ``audit``."""
 
 from __future__ import annotations
 
@@ -33,23 +33,9 @@ the facts of runs, works without the data, and reports what is not known.
   sightword audit --diff main my-experiment
   sightword audit --verify retrieval"""
 
-MERGE = """\
-Merge dvc.lock, for git: whole entries of stages, never parts of two.
-
-git starts it with three files: the common ancestor's, ours, which gets the result,
-and theirs. Of an entry that both sides changed, the side that ran with the merged
-inputs is taken; with neither, the entry is left out for `dvc repro`; the rest are
-conflicts (exit code 1).
-
-  echo 'dvc.lock merge=sightword-lock' >> .gitattributes
-  git config merge.sightword-lock.driver 'sightword merge-lock %O %A %B'"""
-
 
 def add(commands: Commands) -> None:
-    """Add ``audit`` and ``merge-lock``."""
-    merge = add_command(commands, "merge-lock", MERGE, _merge)
-    for name in ("base", "ours", "theirs"):
-        merge.add_argument(name, metavar=name.upper(), type=Path)
+    """Add ``audit``."""
     parser = add_command(commands, "audit", AUDIT, _audit)
     parser.add_argument(
         "what", metavar="WHAT", nargs="?", help="the result; with --diff: compare only the stages that made it"
@@ -66,7 +52,6 @@ def add(commands: Commands) -> None:
     )
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--json", action="store_true", help="for machines")
-    layout.add_argument("--html", metavar="FILE", type=Path, help="write a page with the graph")
     layout.add_argument("--full", action="store_true", help="everything that is known, with all digits")
     parser.add_argument("--all", action="store_true", help="with --history: commits of all branches and tags")
     parser.add_argument(
@@ -111,32 +96,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     values = records.of_audit(result)
     if arguments.json:
         _print_json(values)
-    elif arguments.html:
-        from pipeline.lineage.page import write_page
-
-        write_page(arguments.html, values)
-        print(f"{arguments.html}: how {result.subject.what} was made")
     else:
         text.print_audit(values, full=arguments.full)
     return 1 if result.broken else 0
-
-
-def _merge(arguments: argparse.Namespace) -> int:
-    import sys
-
-    from pipeline.lineage.lock import RESOLVE
-    from pipeline.lineage.merging import merge_locks
-    from pipeline.pipelines import LOCK
-    from sightword.io.files import read_text, write_text
-
-    merged = merge_locks(*(read_text(path) for path in (arguments.base, arguments.ours, arguments.theirs)))
-    write_text(arguments.ours, merged.text)
-    if merged.left_out:
-        what = f"{', '.join(merged.left_out)} ran on neither side as after the merge"
-        print(f"sightword: {LOCK}: {what}: `dvc repro` runs them, or restores their outputs", file=sys.stderr)
-    if merged.conflicts:
-        print(f"sightword: {LOCK}: both sides have changed {', '.join(merged.conflicts)}. {RESOLVE}", file=sys.stderr)
-    return 1 if merged.conflicts else 0
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -146,7 +108,6 @@ def _check(arguments: argparse.Namespace) -> None:
         arguments,
         (not (what or history or diff or verify), "of what? Give WHAT, or --history, --diff or --verify"),
         (what and (history or verify), "WHAT goes with --diff, or alone"),
-        (arguments.html and (history or diff or verify), "--html is for WHAT alone"),
         (arguments.rev and (history or diff), "--rev goes with WHAT or --verify"),
         ((arguments.warm or arguments.keep) and not verify, "--warm and --keep go with --verify"),
         (arguments.full and verify, "--full goes with WHAT, --history or --diff"),

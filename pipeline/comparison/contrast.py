@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline import systems
 from pipeline.comparison import recall
@@ -12,18 +12,14 @@ from pipeline.comparison.correlations import PAIRS, SAMPLES, SEED, Comparison, c
 from pipeline.comparison.parts import Accuracy, Measure
 from pipeline.comparison.recall import Ranks, Recall
 from pipeline.comparison.runs import METRICS, TOP, Side
-from pipeline.lineage.difference import Difference, Pair, difference
-from pipeline.lineage.history import changed_params
+from pipeline.lineage.difference import difference
 from pipeline.systems import Compared
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
-from sightword.evaluation.semantics.pair_table import PairTable, read_pairs
+from sightword.evaluation.semantics.pair_table import read_pairs
 from sightword.io.files import read_json
 from sightword.messages import flat
 from sightword.report.gallery import first_right, headline_split, read_top
 from sightword.report.number_formats import is_number
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
 """Scores in metrics files: means over queries or pairs, on which no test is possible."""
@@ -32,12 +28,11 @@ ROUNDING = 1e-6
 
 
 class Answers(NamedTuple):
-    """A run's ``depth`` best answers to each query of a split: their ranks by direction, and the table of all."""
+    """The ranks of a run's ``depth`` best answers to each query of a split, by direction."""
 
     split: str
     depth: int
     ranks: Mapping[str, Ranks]
-    table: pd.DataFrame
 
 
 class Tested(NamedTuple):
@@ -52,25 +47,17 @@ class Contrast(NamedTuple):
 
     a: Side
     b: Side
-    answers: tuple[Answers, Answers] | None
-    """The answers of both runs; None if their queries differ, or are not known."""
     recalls: list[Recall]
-    pairs: tuple[PairTable, PairTable] | None
-    """The tables of both runs; None if one run has no table."""
     semantics: Comparison | None
     """The correlations with tests; None if they cannot be compared."""
     tested: list[Tested]
     """The results that systems declare, as far as both runs have them."""
     numbers: list[tuple[str, float, float]]
     """Scores without tests: name, A's, B's."""
-    params: Mapping[str, Pair]
-    """The parameters that differ, by full name."""
-    difference: Difference | None
-    """The causes; None if the two are not revisions of one project."""
+    because: list[str]
+    """The causes of the difference, in words; empty if the two are not revisions of one project."""
     notes: list[str]
     """Each part that was not compared, with the reason."""
-    unseen: bool
-    """Whether only the sentence pairs were compared that neither run was trained on."""
     samples: int
     seed: int
 
@@ -102,64 +89,58 @@ def contrast(
     """
     notes: list[str] = []
     draws = {"samples": samples, "seed": seed}
-    pairs, semantics = _semantics(a, b, notes, unseen=unseen, **draws)
-    answers, recalls = _retrieval(a, b, notes, **draws)
+    semantics = _semantics(a, b, notes, unseen=unseen, **draws)
+    recalls = _retrieval(a, b, notes, **draws)
     tested = [Tested(one, rows) for one in systems.compared() if (rows := _tested(a, b, notes, one, **draws))]
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
     if semantics is None and not any((recalls, tested, numbers)):
         what = f"nothing can be compared: {' '.join(notes).removesuffix('.')}"
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
-    found = None
+    because: list[str] = []
     if project is not None and a.revision and b.revision:
         found = difference(a.revision, b.revision, project, facts=facts)
-        notes += found.doubts
-    params = changed_params(a.lock.entries, b.lock.entries) if a.lock is not None and b.lock is not None else {}
-    tables = (answers, recalls, pairs, semantics, tested, numbers)
-    return Contrast(a, b, *tables, params, found, notes, unseen, samples, seed)
+        because, notes = found.because, notes + found.doubts
+    return Contrast(a, b, recalls, semantics, tested, numbers, because, notes, samples, seed)
 
 
-def _semantics(
-    a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int
-) -> tuple[tuple[PairTable, PairTable] | None, Comparison | None]:
+def _semantics(a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int) -> Comparison | None:
     if a.pairs is None or b.pairs is None:
         lacking = _lacking([one for one in (a, b) if one.pairs is None], PAIRS)
         notes.append(f"Sentence similarity is not tested: {lacking}.")
-        return None, None
+        return None
     tables = read_pairs(a.pairs), read_pairs(b.pairs)
     two_runs = a.folder is not None and b.folder is not None
     if two_runs and not tables[0].subtasks.keys() & tables[1].subtasks.keys():
         notes.append("Sentence similarity is not compared: the two were judged on other data sets.")
-        return None, None
+        return None
     try:
-        return tables, compare(*tables, unseen=unseen, samples=samples, seed=seed)
+        return compare(*tables, unseen=unseen, samples=samples, seed=seed)
     except SemanticsError as error:
         if not two_runs or unseen:
             raise
         notes.append(f"Sentence similarity is not compared: {error}")
-        return None, None
+        return None
 
 
-def _retrieval(
-    a: Side, b: Side, notes: list[str], *, samples: int, seed: int
-) -> tuple[tuple[Answers, Answers] | None, list[Recall]]:
+def _retrieval(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -> list[Recall]:
     if a.folder is None or b.folder is None:
-        return None, []  # a table of pairs was given: no note, since nobody expects recalls
+        return []  # a table of pairs was given: no note, since nobody expects recalls
     files = a.file(TOP), b.file(TOP)
     if files[0] is None or files[1] is None:
         notes.append(f"Retrieval is not tested: {_lacking([one for one in (a, b) if one.file(TOP) is None], TOP)}.")
-        return None, []
+        return []
     ours, theirs = _answers(files[0]), _answers(files[1])
     if ours.split != theirs.split:
         notes.append(f"Retrieval is not tested: A was judged on {ours.split}, B on {theirs.split}.")
-        return None, []
+        return []
     try:
         depth = min(ours.depth, theirs.depth)
         rows = recall.compare(ours.ranks, theirs.ranks, depth=depth, samples=samples, seed=seed)
     except ScoringError as error:
         notes.append(f"Retrieval is not tested: {error}.")
-        return None, []
+        return []
     notes += [note for side in (a, b) if (note := _unlike_metrics(side, ours.split, rows))]
-    return ((ours, theirs) if rows else None), rows
+    return rows
 
 
 def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Accuracy] | list[Measure]:
@@ -202,7 +183,7 @@ def _answers(path: Path) -> Answers:
     split = headline_split(set(table["split"]))
     here = table[table["split"] == split]
     ranks = {str(name): first_right(rows) for name, rows in here.groupby("direction")}
-    return Answers(split, int(here["position"].max()) if len(here) else 0, ranks, here)
+    return Answers(split, int(here["position"].max()) if len(here) else 0, ranks)
 
 
 def _lacking(sides: Sequence[Side], path: Path) -> str:

@@ -17,7 +17,6 @@ from sightword.evaluation.semantics.published import Key, Score, check_numbers, 
 from sightword.io.files import Pathish
 from sightword.statistics.bootstrap import Doubles, Resampled, pearson_differences, resampled
 from sightword.statistics.inference import holm, pearson
-from sightword.vse.page.sentence_pairs import seen_pairs
 
 SAMPLES = 10_000
 SEED = 0
@@ -175,7 +174,11 @@ def _shown(pair: tuple[str, str, float] | None) -> str:
 
 def unseen_pairs(a: ScoredPairs, b: ScoredPairs) -> NDArray[np.bool_]:
     """Return whether neither sentence of a pair is known to be a training caption of A or B, (N,)."""
-    return ~(seen_pairs(a) | seen_pairs(b))
+    seen = np.zeros(len(a), np.bool_)
+    for known in (a.first_seen, a.second_seen, b.first_seen, b.second_seen):
+        if known is not None:
+            seen |= known
+    return ~seen
 
 
 def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: int) -> tuple[Row, Doubles | None]:

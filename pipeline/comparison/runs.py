@@ -20,11 +20,7 @@ from pipeline.pipelines import LOCK
 from sightword.errors import FileFormatError, LineageError, SightwordError
 
 TOP = Path("data/retrieval/top.parquet")
-CAPTIONS = Path("data/captions/captions.parquet")
-RESIZED = Path("data/resized")
-ENCODER = Path("models/encoder")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
-CURVES = tuple(Path("plots/train") / f"{name}.tsv" for name in ("loss", "recall"))
 
 
 @dataclass(frozen=True)
@@ -54,8 +50,7 @@ class Side:
 
 def wanted() -> list[Path]:
     """Return the files and folders of a run that can be compared."""
-    own = (*METRICS, PAIRS, TOP, CAPTIONS, *CURVES, RESIZED, ENCODER)
-    return [*own, *(one.path for one in systems.compared())]
+    return [*METRICS, PAIRS, TOP, *(one.path for one in systems.compared())]
 
 
 @contextlib.contextmanager

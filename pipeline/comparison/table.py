@@ -107,6 +107,13 @@ def result_verdict(tested: Tested) -> list[str]:
     return _significant(tested.rows, "bootstrap; transfer tasks: McNemar's test", "measures", 0.0, "")
 
 
+def number_lines(numbers: Sequence[tuple[str, float, float]], *, exact: bool = False) -> list[list[str]]:
+    """Return the header and one row for each score without a test."""
+    names = ["score", "a", "b", "difference"]
+    rows = [(name, a, b, a - b) for name, a, b in numbers]
+    return _table(names, ["score", "A", "B", "A - B"], rows, exact=exact)
+
+
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
     """Return the lines of a system beside a published one, by the paper's rule; the mean has no interval."""
     ours, theirs = _sides(beside)

@@ -1,4 +1,4 @@
-"""Audits, histories, differences and reruns as plain values: for machines, and as the source of texts and pages."""
+"""Audits, histories, differences and reruns as plain values: for machines, and as the source of texts."""
 
 from __future__ import annotations
 
@@ -33,29 +33,10 @@ class Line(NamedTuple):
     cells: tuple[str, ...]
     state: str = ""
     """The comparison with the workspace; empty where nothing is compared."""
-    source: str = ""
-    """The stage that made the line's file, for a stage that reads it."""
 
 
-def sheet(stage: Mapping[str, Any], machine: str = "") -> Iterator[Line]:
-    """Yield everything an audit knows of a stage, line by line.
-
-    Args:
-        stage: one of ``stages`` in the values of :func:`of_audit`.
-        machine: a :func:`machine_line` that is left out, since the reader knows it.
-    """
-    commit, run, record = stage["commit"], stage["run"], stage["record"]
-    when = f"{commit['date'][:10]} {commit['author']}: {commit['subject']}" if commit else ""
-    yield Line("command", (stage["command"],))
-    yield Line("recorded", (f"{name_of(commit)} {when}" if commit else "in no commit",))
-    yield Line("run", (run_line(run) if run else "not known",))
-    if run and (line := machine_line(run)) != machine:
-        yield Line("machine", (line,))
-    yield Line("record", (record_line(record),), record["verdict"] if record["doubted"] else "")
-    for name, value in stage["weights"].items():
-        yield Line("weights", (f"{name} {value}",))
-    for reason in stage["reasons"]:
-        yield Line("changed", (reason,), "changed since")
+def sheet(stage: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield everything an audit knows of a stage of :func:`of_audit`, line by line, the parameters first."""
     changed = stage["changed_params"]
     for name in dict.fromkeys([*stage["params"], *changed]):
         then = f"{name} = {spelt(stage['params'][name])}" if name in stage["params"] else f"{name} was not there"
@@ -63,6 +44,18 @@ def sheet(stage: Mapping[str, Any], machine: str = "") -> Iterator[Line]:
             yield Line("params", (then, f"now {spelt(changed[name][1])}"), "changed since")
         else:
             yield Line("params", (then,))
+    commit, run, record = stage["commit"], stage["run"], stage["record"]
+    when = f"{commit['date'][:10]} {commit['author']}: {commit['subject']}" if commit else ""
+    yield Line("command", (stage["command"],))
+    yield Line("recorded", (f"{name_of(commit)} {when}" if commit else "in no commit",))
+    yield Line("run", (run_line(run) if run else "not known",))
+    if run:
+        yield Line("machine", (machine_line(run),))
+    yield Line("record", (record_line(record),), record["verdict"] if record["doubted"] else "")
+    for name, value in stage["weights"].items():
+        yield Line("weights", (f"{name} {value}",))
+    for reason in stage["reasons"]:
+        yield Line("changed", (reason,), "changed since")
     for title, kind in (("code", "code"), ("data", "data"), ("reads", "output")):
         for part in stage["deps"]:
             if part["kind"] == kind:
@@ -76,7 +69,7 @@ def _part_lines(title: str, part: Mapping[str, Any]) -> Iterator[Line]:
     files = plural(part["nfiles"], "file") if "nfiles" in part else ""
     maker = part.get("stage", "") if title == "reads" else ""
     cells = (part["path"], part["md5"], size, files, f"from {maker}" if maker else "")
-    yield Line(title, cells, part["state"], maker)
+    yield Line(title, cells, part["state"])
     for name, md5 in part.get("files", {}).items():
         yield Line(title, (f"  {name}", md5))
     for name in part.get("differing", []):

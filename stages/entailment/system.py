@@ -73,10 +73,7 @@ def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
 CHECKS = (Check("entailment", check, needs_project=True),)
 COMPARED = (
     Compared(
-        "entailment",
         "Entailment",
-        "Percent of the pairs of sentences that are classified correctly. Only A: pairs that A has right and B has "
-        "wrong; p is that of McNemar's test, which takes the pairs of one premise together.",
         "pairs of sentences",
         Path("data/entailment/scores/scores.parquet"),
         compare,

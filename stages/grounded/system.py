@@ -125,10 +125,7 @@ def _seeds(folder: Path) -> dict[str, set[int]]:
 CHECKS = (Check("grounded", check, needs_project=True),)
 COMPARED = (
     Compared(
-        "spaces",
         "Grounded space",
-        "Percent, for each scenario in its judged space: the mean over seeds; transfer tasks of the first seed. "
-        "Lower is better for c_inter only.",
         "scenario",
         Path("data/grounded"),
         compare,

@@ -20,12 +20,10 @@ TAXONOMY = Path("data/hypernyms/taxonomy")
 CONCEPTS = Path("models/hypernyms/concepts")
 EMBED = Path("metrics/hypernyms/train.json")
 CURVES = Path("plots/hypernyms/train")
-PLANE = Path("plots/hypernyms/plane/plane.tsv")
 
 
 def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
     """Judge predicted hypernyms, and write the page."""
-    from sightword import machine
     from sightword.hypernyms.data.storage import read_prepared
     from sightword.hypernyms.judging import measuring
     from sightword.hypernyms.page import drawings
@@ -39,7 +37,7 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
     prepared = read_prepared(TAXONOMY)
     concepts = Concepts.load(CONCEPTS)
     embedding = read_json(EMBED)
-    found = measuring.measure(prepared, concepts, embedding, settings, threads=machine.current().threads)
+    found = measuring.measure(prepared, concepts, embedding, settings)
     own = found.metrics[settings.split][embedding["energy"]]
     pairs, names = prepared.pairs[settings.split], prepared.taxonomy.names
     sides = ([names[row] for row in side.tolist()] for side in (pairs.hyponyms, pairs.hypernyms))
@@ -52,7 +50,6 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
         energies(found.histogram, own["threshold"]),
         drawings.accuracies("depth", found.by_depth, "edges from the hyponym to a root", "Accuracy by depth."),
         drawings.accuracies("distance", found.by_distance, "edges from hyponym to hypernym", "Accuracy by distance."),
-        drawings.plane(*measuring.read_plane(PLANE)),
     ]
     with atomic_folder("data/hypernyms/scores") as folder:
         write_table(folder / "mistakes.parquet", found.mistakes)

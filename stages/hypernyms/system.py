@@ -31,10 +31,7 @@ def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
 
 COMPARED = (
     Compared(
-        "hypernyms",
         "Hypernyms",
-        "Percent of the pairs of concepts that are classified correctly. Only A: pairs that A has right and B has "
-        "wrong; p is that of McNemar's exact test on these counts.",
         "pairs of concepts",
         Path("data/hypernyms/scores/scores.parquet"),
         compare,

@@ -131,7 +131,7 @@ def test_each_fault_is_told_once_however_many_experiments_have_it(base):
 
 
 @pytest.mark.parametrize(
-    "path", sorted(Path(__file__).parents[2].glob("recipes/grid*.yaml")), ids=lambda path: path.stem
+    "path", sorted(Path(__file__).parents[2].rglob("recipes/grid*.yaml")), ids=lambda path: path.stem
 )
 def test_each_grid_of_the_repository_is_valid(repository, path):
     wanted = grid.load(path)

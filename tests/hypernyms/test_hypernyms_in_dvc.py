@@ -24,9 +24,7 @@ blocks:
 @pytest.mark.full
 def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
-    clone.change(
-        "hypernyms/params.yaml", train__epochs=2, train__validate_every=20, plane__epochs=50, evaluate__reconstruct=20
-    )
+    clone.change("hypernyms/params.yaml", train__epochs=2, train__validate_every=20)
     clone.run("sh", "-c", Pipeline(clone.folder, "hypernyms").command)
     assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
     assert (clone.folder / "report/hypernyms/index.html").is_file()
@@ -36,8 +34,8 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone.run("git", "commit", "-qm", "hypernyms")
     audited = json.loads(clone.run("sightword", "audit", "metrics/hypernyms/summary.json:accuracy", "--json").stdout)
     assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"run recorded in"}
-    verified = clone.run("sightword", "audit", "--verify", "hypernyms/dvc.yaml:plane").stdout
-    assert "plots/hypernyms/plane: the same bytes" in verified
+    verified = clone.run("sightword", "audit", "--verify", "hypernyms/dvc.yaml:taxonomy").stdout
+    assert "data/hypernyms/taxonomy: the same bytes" in verified
     assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout
 
     change = ("-n", "narrow", "-S", "hypernyms/params.yaml:train.dimension=20")

@@ -1,4 +1,4 @@
-"""The four stages on a small sample: what they write, the same bytes, the page, and the messages."""
+"""The three stages on a small sample: what they write, the same bytes, the page, and the messages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,12 @@ from sightword import Concepts
 from sightword.compute import devices
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.settings import TaxonomySettings
-from sightword.hypernyms.judging.measuring import read_plane
 from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.hypernyms.page import drawings
-from sightword.hypernyms.page.drawings import EQUAL
 from sightword.hypernyms.page.page import render
 from sightword.hypernyms.page.words import Words
-from sightword.hypernyms.training.settings import EmbedSettings, PlaneSettings
-from stages.hypernyms import evaluate, plane, taxonomy, train
+from sightword.hypernyms.training.settings import EmbedSettings
+from stages.hypernyms import evaluate, taxonomy, train
 
-CONCEPTS = ["scene", "red", "circle", "red_circle", "sea", "red_sea", "red_circle_sea"]
 NONE = Words([], 0.0, 0)
 EMBED = EmbedSettings(dimension=10, epochs=2, batch=100, rate=0.03)
 
@@ -35,8 +31,7 @@ def run_all(folder, monkeypatch, repository):
     sample = TaxonomySettings(format="sample", path=str(repository / "data/raw/sample"), dev=300, test=300)
     taxonomy.work(sample)
     train.work(EMBED)()
-    plane.work(PlaneSettings(concepts=CONCEPTS, epochs=300))
-    evaluate.work(HypernymsSettings(reconstruct=20, mistakes=5))
+    evaluate.work(HypernymsSettings(mistakes=5))
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +53,7 @@ def test_the_same_inputs_give_the_same_bytes(done, tmp_path, monkeypatch, reposi
 
 
 def test_one_thread_computes_each_energy(done, tmp_path, monkeypatch):
-    """Several threads would share the energies of boxes at other places, with other last bits."""
+    """Several threads would share the energies of cones at other places, with other last bits."""
     shutil.copytree(done, tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
     seen, scores = set(), Concepts.scores
@@ -69,7 +64,7 @@ def test_one_thread_computes_each_energy(done, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Concepts, "scores", watched)
     with devices.threads(3):
-        evaluate.work(HypernymsSettings(reconstruct=20, mistakes=5))
+        evaluate.work(HypernymsSettings(mistakes=5))
         assert torch.get_num_threads() == 3
     assert seen == {1}
 
@@ -84,7 +79,6 @@ def test_the_metrics(done):
     assert found["test"]["closure"]["false_right"] == 100
     assert found["dev"]["order"]["threshold"] == own["threshold"]
     assert found["leak"] == {"in_training": 0.0, "mislabelled": 0.0}
-    assert found["reconstruction"]["concepts"] == 20
     summary = json.loads((done / "metrics/hypernyms/summary.json").read_text())
     assert summary["accuracy"] == own["accuracy"]
     embedding = json.loads((done / "metrics/hypernyms/train.json").read_text())
@@ -116,15 +110,14 @@ def test_the_page_needs_nothing_else(done):
         "direct edges",
         "closure",
         "ceiling",
-        "In the plane",
         "Mistakes",
         "No published split",
     ):
         assert part in text, part
-    assert text.count("<svg") == 6
+    assert text.count("<svg") == 5
     assert not re.findall(r'(?:src|href)="(?!#)', text)
     assert text.count("<script>") == 1  # sorts tables, looks words up, and is part of the page
-    assert {path.name for path in (done / "report/hypernyms/plots").iterdir()} >= {"plane.svg", "energies.svg"}
+    assert {path.name for path in (done / "report/hypernyms/plots").iterdir()} >= {"depth.svg", "energies.svg"}
 
 
 def test_the_box_of_the_page_has_the_nearest_hypernyms_and_their_place_in_the_taxonomy(done):
@@ -177,25 +170,6 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
     assert "Over 40 splits drawn this way: 13.8 ± 0.6 % (12.3 to 94.0) of the false pairs, ceiling 93.1 ± 0.6 %" in text
 
 
-def test_the_plane_is_in_order(done):
-    rows = [line.split("\t") for line in (done / "plots/hypernyms/plane/plane.tsv").read_text().splitlines()[1:]]
-    assert {row[0]: set(row[3].split()) for row in rows} == {
-        "scene": set(), "red": {"scene"}, "circle": {"scene"}, "sea": {"scene"}, "red_circle": {"red", "circle"},
-        "red_sea": {"red", "sea"}, "red_circle_sea": {"red_circle", "red_sea"},
-    }  # fmt: skip
-    assert (done / "plots/hypernyms/plane/plane.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_plane_of_unknown_concepts_is_one_message(done, monkeypatch):
-    monkeypatch.chdir(done)
-    with pytest.raises(CorpusError, match=r"no concept redd \(did you mean 'red'\?\)"):
-        plane.work(PlaneSettings(concepts=["redd", "scene"]))
-    with pytest.raises(CorpusError, match="red is named twice"):
-        plane.work(PlaneSettings(concepts=["red", "red"]))
-    with pytest.raises(CorpusError, match="fewer than two pairs"):
-        plane.work(PlaneSettings(concepts=["red", "sea"]))
-
-
 def test_the_command_predicts_hypernyms(done, monkeypatch, capsys):
     monkeypatch.chdir(done)
     assert main(["hypernyms", "red circle sea", "--top", "3"]) == 0
@@ -219,20 +193,3 @@ def test_a_list_that_is_missing_leaves_the_earlier_outputs(done, tmp_path, monke
     with pytest.raises(CorpusError, match="data/raw/hypernyms/a: does not exist"):
         taxonomy.work(settings)
     assert files(tmp_path / "run") == before
-
-
-def test_the_plane_draws_each_concept_above_and_to_the_right_of_its_hypernym(done):
-    points, edges = read_plane(done / "plots/hypernyms/plane/plane.tsv")
-    places = _drawn(points, edges)
-    assert sorted(x for x, _ in places.values()) == sorted(y for _, y in places.values()) == list(range(len(points)))
-    far = [(a, b) for a in points for b in points if all(points[a][axis] > points[b][axis] + EQUAL for axis in (0, 1))]
-    assert far
-    assert all(places[a][axis] > places[b][axis] for a, b in far for axis in (0, 1))
-    # equal coordinates: the hypernym comes first, and a wrong order stays wrong
-    assert _drawn({"dog": (0.0, 1.0), "animal": (0.0, 1.05)}, [("dog", "animal")]) == {"animal": (0, 0), "dog": (1, 1)}
-    assert _drawn({"dog": (0.0, 1.0), "animal": (0.0, 2.0)}, [("dog", "animal")]) == {"animal": (0, 1), "dog": (1, 0)}
-
-
-def _drawn(points, edges):
-    axes = drawings.plane(points, edges).figure.axes[0]
-    return dict(zip(points, [tuple(line.get_xydata()[0]) for line in axes.lines], strict=True))

@@ -1,4 +1,4 @@
-"""Scores, baselines and reconstruction, against plain loops and the counts of published splits."""
+"""Scores and baselines, against plain loops and the counts of published splits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from sightword.hypernyms.data.baselines import above_known, frequency, inferable
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.split import split
-from sightword.hypernyms.data.taxonomy import closure
 from sightword.hypernyms.data.wordnet import read_wordnet
 from sightword.hypernyms.judging.judging import groups, judge
-from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.training.concepts import Concepts
 
 
@@ -97,35 +95,6 @@ def test_the_exact_embedding_scores_100(exact):
     test = pairs["test"]
     found = judge(concepts.scores(test.hyponyms, test.hypernyms), test, test.labels, concepts.threshold)
     assert (found["accuracy"], found["f1"], found["auc"], found["average_precision"]) == (100, 100, 1, 1)
-    found = reconstruct(concepts, *closure(taxonomy), number=200, threads=2)
-    assert found == {"map": 1.0, "mean_rank": 1.0, "concepts": 200, "pairs": found["pairs"]}
-
-
-def test_reconstruction_is_that_of_a_plain_loop(exact):
-    taxonomy, concepts = exact
-    kept = np.arange(0, len(taxonomy.names), 37)
-    random = np.random.default_rng(0)
-    vectors = np.round(np.abs(random.standard_normal((len(kept), 3))), 1).astype(np.float32)  # with ties
-    few = Concepts(
-        [taxonomy.names[i] for i in kept], [""] * len(kept), vectors, {}, 0.5, {**concepts.settings, "dimension": 3}
-    )
-    true = random.random((len(kept), len(kept))) < 0.1
-    np.fill_diagonal(true, False)
-    precisions, ranks = [], []
-    for low in np.flatnonzero(true.any(axis=1)):
-        energies = (np.maximum(vectors - vectors[low], 0) ** 2).sum(axis=1)
-        own = []
-        for high in np.flatnonzero(true[low]):
-            false = sum(energies[o] <= energies[high] for o in range(len(kept)) if o != low and not true[low, o])
-            hits = sum(energies[o] <= energies[high] for o in np.flatnonzero(true[low]))
-            own.append(hits / (hits + false))
-            ranks.append(1 + false)
-        precisions.append(np.mean(own))
-    for threads in (1, 3):
-        found = reconstruct(few, *np.nonzero(true), number=10_000, threads=threads)
-        assert found["map"] == pytest.approx(np.mean(precisions), abs=1e-6)
-        assert found["mean_rank"] == pytest.approx(np.mean(ranks), abs=1e-4)
-        assert found["concepts"] == len(precisions)
 
 
 def test_saved_concepts_are_read(exact, tmp_path):

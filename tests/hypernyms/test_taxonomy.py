@@ -366,11 +366,3 @@ def test_published_splits(wordnet, real_data, tmp_path):
     assert (len(newer.names), len(newer.hyponyms)) == (82192, 84505)
     assert len(closure(newer)[0]) == 743746
     assert len(closure(newer, paths=True)[0]) == 838073
-
-
-def test_the_recipes_name_concepts_of_wordnet(wordnet, repository):
-    names = set(wordnet.names)
-    for recipe in ("vendrov", "vendrov-margin", "li2019", "ganea2018-0"):
-        concepts = overlay.resolve(recipes.find(recipe, repository), repository).values["plane"]["concepts"]
-        assert set(concepts) <= names
-        assert len(concepts) == 30

@@ -26,7 +26,6 @@ from sightword.grounded.judging.concreteness import read_ratings
 from sightword.hypernyms.data.tables import read_edges, read_pairs
 from sightword.hypernyms.data.taxonomy import closure
 from sightword.hypernyms.data.wordnet import read_wordnet
-from sightword.hypernyms.judging.measuring import read_plane
 from sightword.report.inputs import numbers, read_tsv
 from sightword.text.reading import Sentences
 from sightword.text.settings import TextSettings
@@ -194,10 +193,6 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
     ),
     "vectors": ({"v.txt": "3 2\ndog 0.5 1\ncat 1e-3 -2\n. 0 0\n"}, lambda folder: read_vectors(folder / "v.txt")),
     "vectors.gz": ({"v.txt.gz": "dog 0.5 1\ncat 1e-3 -2\n. 0 0\n"}, lambda folder: read_vectors(folder / "v.txt.gz")),
-    "plane": (
-        {"p.tsv": "concept\tx\ty\thypernyms\ndog\t0.5\t-1e-05\tanimal thing\nthing\t0\t0\t\n"},
-        lambda folder: read_plane(folder / "p.tsv"),
-    ),
     "curve": ({"c.tsv": 'step\tloss\n1\t0.5\n2\t"0.25"\n'}, lambda folder: curve(folder / "c.tsv")),
     "picture ids": ({"ids.txt": "a.jpg\nb.jpg\n"}, precomputed),
     "text": (

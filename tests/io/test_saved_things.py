@@ -55,7 +55,6 @@ KNOWN = {
     **dict.fromkeys(("sightword/storage/folder.py", "sightword/storage/manifests.py"), ADDRESSED),
     **dict.fromkeys(("sightword/storage/object_files.py", "sightword/storage/segments.py"), ADDRESSED),
     **dict.fromkeys(("sightword/export/mteb.py", "sightword/vse/page/page.py"), OTHERS),
-    "stages/hypernyms/plane.py": OTHERS,
     **dict.fromkeys(("sightword/training/curves.py", "sightword/vse/training/curves.py"), NUMBERS),
     **dict.fromkeys((f"stages/{name}.py" for name in ("report", "select")), NUMBERS),
     **dict.fromkeys((f"stages/grounded/{name}.py" for name in ("report", "skipthought", "text", "train")), NUMBERS),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 
 import pytest
-from visible_text import check_text
 
 from pipeline.experiments.baseline import find_baseline
 from sightword.errors import LineageError
@@ -287,8 +285,7 @@ def test_audit_of_an_unknown_name_is_one_message(ran, arguments, said):
     [
         [],
         [KEY, "--history", KEY],
-        ["--diff", "a", "b", "--html", "x"],
-        ["x", "--warm"],
+        ["--diff", "a", "b", "--warm"],
         ["--verify", "x", "--full"],
         [KEY, "--full", "--json"],
     ],
@@ -308,41 +305,6 @@ def test_audit_with_a_conflicting_or_absent_lock_says_so(project):
     done = project.audit(KEY)
     assert done.returncode == 1
     assert "nothing was run here yet" in done.stderr
-
-
-def test_the_page_is_one_file_and_escapes_what_it_shows(project, tmp_path):
-    project.edit("params.yaml", "name: no", "name: '<script>alert(1)</script>'")
-    project.do("dvc", "repro", "-q")
-    project.commit("odd </title><script>alert(2)</script>")
-    page = tmp_path / "audit.html"
-    assert project.audit(KEY, "--html", str(page)).returncode == 0
-    text = page.read_text()
-    check_text(text)
-    assert text.count("<script") == 1  # the pages' own
-    assert "http:" not in text
-    assert "https:" not in text
-    assert text.count("<section aria-labelledby=") == 5  # the proof, three stages, and what is not known
-    assert re.search("<section aria-labelledby=[^>]*>.*?</h2>", text, re.DOTALL)[0].count("Proof") == 1
-    across, down = text.split("<svg")[1:]
-    assert across.count("<rect") == down.count("<rect") == 3
-    ids = re.findall(r'\bid="([^"]*)"', text)
-    assert len(ids) == len(set(ids))
-    folded = re.findall(r'<details class="part"><summary>(\w+)', text)
-    assert {"Parameters", "Code", "Reads", "Writes"} <= set(folded)
-    assert '<a href="#first">from first</a>' in text
-
-
-def test_the_page_of_a_commit_names_the_commit_and_the_command_of_the_same_text(project, tmp_path):
-    page = tmp_path / "audit.html"
-    done = project.audit(KEY, "--rev", "HEAD", "--html", str(page))
-    assert done.returncode == 0, done.stderr
-    commit = project.do("git", "rev-parse", "HEAD")[:7]
-    (command,) = re.findall(r'class="command">sightword audit ([^<]*)<', page.read_text())
-    assert command == f"{KEY} --rev {commit} --full"
-    assert f", as of {commit}." in page.read_text()
-    text = project.audit(*command.split())
-    assert f"made by third in {commit}; " in text.stdout
-    assert "first.factor = " in text.stdout
 
 
 def test_the_text_names_commands_parameters_code_and_hashes(ran):

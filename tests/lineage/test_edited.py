@@ -30,8 +30,6 @@ def test_an_edited_number_is_called_so_wherever_it_is_read(forged, tmp_path):
             assert (found["value"], found["edited"]) == (99.9, True)
             assert "EDITED" in place.audit(KEY, *revision).stdout
     assert not read(forged, KEY, "--rev", "HEAD~1")["edited"]
-    forged.audit(KEY, "--html", str(tmp_path / "page.html"))
-    assert "Edited: this is not the file that third wrote" in (tmp_path / "page.html").read_text()
 
 
 def test_a_history_tells_which_values_were_edited(forged):

@@ -86,7 +86,7 @@ def test_the_reference_explains_nested_settings(repository, monkeypatch):
 
 def test_the_sweep_of_alpha_changes_one_scenario(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    wanted = grid.load(repository / "recipes/grid-alpha.yaml")
+    wanted = grid.load(repository / "study/recipes/grid-alpha.yaml")
     base, _ = sweep.base_params(wanted, repository)
     runs = plan.expand(wanted, base, "grid-alpha.yaml")
     assert len(runs) == 8

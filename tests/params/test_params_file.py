@@ -11,8 +11,6 @@ from ruamel.yaml import YAML
 from pipeline.downloads.sources import DataSet
 from pipeline.experiments.grid import Grid
 from pipeline.params import overlay, params_file, recipes
-from pipeline.results.layout import Layout
-from pipeline.results.records import Row
 from sightword.corpus.sample.world import World, _Part
 from sightword.errors import ParamsError
 from sightword.settings import Settings, explain
@@ -169,7 +167,7 @@ def test_no_word_of_pydantic_reaches_the_user(repository, wrong):
     for path in sorted((repository / "sightword").rglob("settings.py")):
         importlib.import_module(".".join(path.relative_to(repository).with_suffix("").parts))
     classes = kinds(Settings) | kinds(_Part)
-    assert {TrainSettings, Grid, Row, Layout, World} <= classes
+    assert {TrainSettings, Grid, World} <= classes
     said = set()
     for one in classes - {Settings, _Part, *kinds(DataSet)}:  # the table of downloads comes with the program
         for name in one.model_fields:

@@ -76,6 +76,7 @@ class RowsProject(TinyProject):
 
     def __init__(self, folder: Path, *, run: bool = True) -> None:
         super().__init__(folder, run=False)
+        self.environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         if run:
             for name, text in {**FILES, "stages/__main__.py": LAUNCHER.read_text()}.items():
                 self.write(name, text)
@@ -100,11 +101,13 @@ class RowsProject(TinyProject):
         self.edit("params.yaml", before, f"  {name}: {value}")
 
     def add(self, row: str, *options: str) -> str:
-        """Run ``sightword results add``; what it printed, or its message if it fails."""
-        done = self.run("sightword", "results", "add", row, *options)
+        """Run ``python -m study add``; what it printed, or its message if it fails."""
+        done = self.run("python", "-m", "study", "add", row, *options)
         assert (done.returncode == 0) == (not done.stderr), done.stderr
         return done.stdout or done.stderr
 
     def row(self, key: str) -> Any:
-        """The values in the file of a row."""
-        return json.loads((self.folder / "results" / f"{key}.json").read_text())
+        """The values in the line of a row."""
+        topic, name = key.split("/")
+        lines = (self.folder / f"study/results/{topic}.jsonl").read_text().splitlines()
+        return next(row for row in map(json.loads, lines) if row["name"] == name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.compute import devices
-from sightword.errors import FileFormatError
 from sightword.evaluation.binary import scores
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.hypernyms.data.baselines import above_known, frequency, inferable
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.storage import Prepared
-from sightword.hypernyms.data.taxonomy import Taxonomy, closure
+from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.judging.judging import groups, judge
-from sightword.hypernyms.judging.reconstruction import reconstruct
 from sightword.hypernyms.judging.settings import HypernymsSettings
 from sightword.hypernyms.training.concepts import Concepts
-from sightword.io.files import Pathish
-from sightword.io.tables import Table, number
 
 Array = NDArray[Any]
 GLOSS = 90
 """Characters of a gloss in the list of mistakes."""
-_PLANE = Table(("concept", "x", "y", "hypernyms"), FileFormatError, empty=("hypernyms",), separator="\t")
 
 
 @dataclass(frozen=True)
@@ -51,12 +45,7 @@ class Measured:
 
 @devices.threads(1)  # how torch shares an array among threads changes the last bits of some energies
 def measure(
-    prepared: Prepared,
-    concepts: Concepts,
-    embedding: Mapping[str, Any],
-    settings: HypernymsSettings,
-    *,
-    threads: int,
+    prepared: Prepared, concepts: Concepts, embedding: Mapping[str, Any], settings: HypernymsSettings
 ) -> Measured:
     """Score the embedding, the closure and the frequency on a split; thresholds come from dev.
 
@@ -82,16 +71,10 @@ def measure(
     pairs, labels = split[settings.split], split[settings.split].labels
     energies = concepts.scores(pairs.hyponyms, pairs.hypernyms)
     metrics["leak"] = {key: prepared.counts[settings.split][key] for key in ("in_training", "mislabelled")}
-    if settings.reconstruct:
-        rows = closure(taxonomy)
-        metrics["reconstruction"] = reconstruct(concepts, *rows, number=settings.reconstruct, threads=threads)
     own = metrics[settings.split][energy]
     summary = {"energy": energy, "dev": round(embedding["dev"], 4), "split": settings.split}
     summary |= {key: own[key] for key in ("accuracy", "f1", "auc", "direct", "indirect", "false_right") if key in own}
     summary |= {"closure": metrics[settings.split]["closure"]["accuracy"]}
-    summary |= {
-        f"reconstruction_{key}": metrics["reconstruction"][key] for key in ("map", "mean_rank") if settings.reconstruct
-    }
     true = np.flatnonzero(labels)
     distance = _distances(taxonomy, pairs.hyponyms[true], pairs.hypernyms[true])
     return Measured(
@@ -112,15 +95,6 @@ def measure(
             }
         ),
     )
-
-
-def read_plane(path: Pathish) -> tuple[dict[str, tuple[float, float]], list[tuple[str, str]]]:
-    """Read the points and edges that the stage plane wrote."""
-    points, edges = {}, []
-    for where, (name, x, y, above) in _PLANE.rows(Path(path)):
-        points[name] = (number(x, where, "x", FileFormatError), number(y, where, "y", FileFormatError))
-        edges += [(name, high) for high in above.split()]
-    return points, edges
 
 
 def _distances(taxonomy: Taxonomy, low: Array, high: Array) -> Array:

@@ -14,9 +14,6 @@ class HypernymsSettings(Settings):
 
     split: Literal["dev", "test"] = "test"
     """The split that is scored; the threshold is always that of dev."""
-    reconstruct: int = Field(0, ge=0)
-    """Concepts whose hypernyms are ranked among all concepts (as Nickel & Kiela 2017); 0 leaves it out, a number above
-    that of the concepts takes all."""
     mistakes: int = Field(50, ge=0)
     """Wrong pairs that are listed, the most certain first."""
     title: str = "Hypernyms"

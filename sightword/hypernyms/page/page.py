@@ -38,11 +38,6 @@ _PARTS = (
     "A direct edge of the taxonomy never follows from other pairs, so only direct edges need prediction. All other "
     "true pairs follow from others unless these are missing in training."
 )
-_PLANE = (
-    "Order-embeddings of a few concepts with two numbers each. A hyponym lies above and to the right of its "
-    "hypernyms; arrows lead to direct hypernyms, dashed where the embedding has them in another order. The axes show "
-    "ranks, since only the order of the numbers has a meaning."
-)
 _PUBLISHED = (
     "Accuracies on WordNet's published split, which has other pairs than this run. Some of the split's false pairs are "
     "true: on 40 splits drawn in the published way, the upper bound of a classifier that is right about the taxonomy "
@@ -68,7 +63,7 @@ def render(
         metrics: the content of ``metrics/hypernyms/evaluate.json``.
         counts: of ``taxonomy.json``.
         embedding: of ``metrics/hypernyms/train.json``.
-        drawings: those named in :data:`TRAINING` and :data:`ACCURACY`, and ``plane``.
+        drawings: those named in :data:`TRAINING` and :data:`ACCURACY`.
         mistakes: rows of ``mistakes.parquet``.
         words: the concepts of the box to type a word into.
         settings: of the page.
@@ -95,17 +90,14 @@ def render(
             "parts",
             "By type of pair",
             [
-                *(html.text(_PARTS), html.table(_parts(scores, energy)), _reconstruction(metrics)),
+                html.text(_PARTS),
+                html.table(_parts(scores, energy)),
                 html.beside(*accuracy, style="apart"),
             ],
         ),
         section(words),
         html.Section("training", "Training", [html.beside(*training, style="three")]),
     ]
-    if "plane" in drawn:
-        shown.append(
-            html.Section("plane", "In the plane", [html.text(_PLANE), html.figure(drawn["plane"])], menu="Plane")
-        )
     if mistakes:
         listed = html.fold(f"Wrong pairs that are farthest from the threshold ({len(mistakes)})", _mistakes(mistakes))
         shown.append(html.Section("mistakes", "Mistakes", [listed]))
@@ -225,18 +217,6 @@ def _parts(scores: Mapping[str, Any], energy: str) -> Table:
         if name in own
     ]
     return Table("Percent right", ("part", energy, "closure", "pairs"), rows, style="narrow")
-
-
-def _reconstruction(metrics: Mapping[str, Any]) -> Markup | None:
-    if not (found := metrics.get("reconstruction")):
-        return None
-    numbers = f"{found['map']:.3f}", f"{found['mean_rank']:.1f}"
-    return html.text(
-        "Reconstruction: the hypernyms of {} concepts, ranked among all concepts: mean average precision {}, mean "
-        "rank {}; ties count against the embedding.",
-        found["concepts"],
-        *numbers,
-    )
 
 
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Markup:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cosine_similarity, softplus
+from torch.nn.functional import cosine_similarity
 
 Array = NDArray[Any]
 Weights = Mapping[str, torch.Tensor]
@@ -42,7 +42,7 @@ class Energy:
     nonnegative = False
     """Whether the vectors are clamped at zero."""
     vectors = 1
-    """The vectors of a concept, side by side: two for a gaussian and a box."""
+    """The vectors of a concept, side by side: two for a gaussian."""
 
     def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
         """Return the initial (concepts, width) vectors, float32."""
@@ -124,17 +124,9 @@ class Order(Energy):
 class Symmetric(Energy):
     """``(1 - cosine) / 2``, the symmetric baseline of Vendrov et al. (2016)."""
 
-    sign = -1.0
-
     def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
         """As :meth:`Energy.energy`."""
-        return (1 + self.sign * cosine_similarity(low, high, dim=-1)) / 2
-
-
-class SymmetricAsReleased(Symmetric):
-    """``(1 + cosine) / 2``: the released code takes Torch's ``CosineDistance``, which is the cosine, for a distance."""
-
-    sign = 1.0
+        return (1 - cosine_similarity(low, high, dim=-1)) / 2
 
 
 class Bilinear(Energy):
@@ -171,58 +163,6 @@ class Gaussian(Energy):
         (mean, spread), (other, wide) = low.chunk(2, dim=-1), high.chunk(2, dim=-1)
         terms = torch.exp(spread - wide) + (mean - other).square() * torch.exp(-wide) - 1 + wide - spread
         return (terms.sum(-1) / 2 - self.slack).clamp(min=0)
-
-
-class Box(Energy):
-    """``log vol(hyponym) - log vol(hyponym and hypernym)`` of smoothed boxes (Li et al. 2019): minus the logarithm of
-    P(hypernym | hyponym). A vector has the lower corners, then the sides before softplus. The loss is the binary
-    cross-entropy.
-    """
-
-    vectors = 2
-
-    def start(self, concepts: int, init: float, random: np.random.Generator) -> Array:
-        """As :meth:`Energy.start`; lower corners within 0 and ``init``, sides of about 1."""
-        shape = (concepts, self.dimension)
-        corners = init * random.random(shape, np.float32)
-        sides = 0.5 + 0.1 * random.standard_normal(shape, np.float32)
-        return np.concatenate([corners, sides], axis=1)
-
-    def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
-        """As :meth:`Energy.energy`."""
-        (first, side), (second, wide) = low.chunk(2, dim=-1), high.chunk(2, dim=-1)
-        last, end = first + softplus(side), second + softplus(wide)
-        inside = self._length(*self._intersection(first, last, second, end))
-        return (torch.log(self._length(first, last)) - torch.log(inside)).sum(-1).clamp(min=0)
-
-    def losses(self, true: torch.Tensor, false: torch.Tensor) -> torch.Tensor:
-        """As :meth:`Energy.losses`: E, and -log(1 - exp(-E) + 1e-10), as released."""
-        return torch.cat([true, -torch.log(1e-10 - torch.expm1(-false))])
-
-    def _intersection(
-        self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.maximum(first, second), torch.minimum(last, end)
-
-    def _length(self, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        return softplus(last - first) + 1e-20
-
-
-class GumbelBox(Box):
-    """As :class:`Box` with random corners: soft maxima, and the expected volume (Dasgupta et al. 2020, section 4)."""
-
-    scale = 0.1
-
-    def _intersection(
-        self, first: torch.Tensor, last: torch.Tensor, second: torch.Tensor, end: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        lower = self.scale * torch.logaddexp(first / self.scale, second / self.scale)
-        upper = -self.scale * torch.logaddexp(-last / self.scale, -end / self.scale)
-        return torch.maximum(lower, torch.maximum(first, second)), torch.minimum(upper, torch.minimum(last, end))
-
-    def _length(self, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        inner = (last - first) / self.scale - 2 * np.euler_gamma
-        return self.scale * softplus(inner) + 1e-20
 
 
 class Cone(Energy):
@@ -286,11 +226,8 @@ class Cone(Energy):
 ENERGIES: dict[str, type[Energy]] = {
     "order": Order,
     "symmetric": Symmetric,
-    "symmetric_as_released": SymmetricAsReleased,
     "bilinear": Bilinear,
     "gaussian": Gaussian,
-    "box": Box,
-    "gumbel_box": GumbelBox,
     "cone": Cone,
 }
 

@@ -1,4 +1,4 @@
-"""The sections ``train`` and ``plane`` of ``hypernyms/params.yaml``."""
+"""The section ``train`` of ``hypernyms/params.yaml``."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from pydantic import Field
 
 from sightword.settings import MAX_SEED, Settings
 
-EnergyName = Literal["order", "symmetric", "symmetric_as_released", "bilinear", "gaussian", "box", "gumbel_box", "cone"]
-
 
 class EmbedSettings(Settings):
     """How the embeddings are trained; defaults as Vendrov et al. (2016), section 3.3."""
 
-    energy: EnergyName = "order"
-    """The penalty of a pair: ``order`` (Vendrov et al. 2016); ``symmetric``, (1 - cosine) / 2;
-    ``symmetric_as_released``, with the reversed sign; ``bilinear`` (Socher et al. 2013); ``gaussian`` (Athiwaratkun &
-    Wilson 2018); ``box`` (smoothed, Li et al. 2019); ``gumbel_box`` (Dasgupta et al. 2020); ``cone`` (Ganea et al.
-    2018)."""
+    energy: Literal["order", "symmetric", "bilinear", "gaussian", "cone"] = "order"
+    """The penalty of a pair: ``order`` (Vendrov et al. 2016); ``symmetric``, (1 - cosine) / 2; ``bilinear``
+    (Socher et al. 2013); ``gaussian`` (Athiwaratkun & Wilson 2018); ``cone`` (Ganea et al. 2018)."""
     dimension: int = Field(50, ge=1)
-    """Numbers of a vector; a gaussian and a box have two vectors."""
+    """Numbers of a vector; a gaussian has two vectors."""
     margin: float = Field(1.0, gt=0)
-    """The energy from which a false pair costs nothing; the boxes have no margin."""
+    """The energy from which a false pair costs nothing."""
     margin_start: float | None = Field(None, gt=0)
     """The margin of the first epoch, from which it grows evenly to ``margin`` over the first half of the epochs; null
     keeps ``margin`` throughout, as published."""
@@ -49,7 +45,7 @@ class EmbedSettings(Settings):
     epsilon: float = Field(1e-8, gt=0)
     """What Adam adds to the root of the second moment."""
     init: float = Field(1.0, gt=0)
-    """Standard deviation of the initial numbers; the boxes, gaussians and cones scale their own by it."""
+    """Standard deviation of the initial numbers; gaussians and cones scale their own by it."""
     corrupt: Literal["known", "as_drawn"] = "known"
     """The false pairs of training: ``known`` draws a pair of the training split again; ``as_drawn`` keeps it, as the
     released code does."""
@@ -61,18 +57,3 @@ class EmbedSettings(Settings):
     """The number on dev that chooses threshold and weights; ``f1`` as Ganea et al. (2018)."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights, the order of the pairs, and the corrupted pairs."""
-
-
-class PlaneSettings(Settings):
-    """Order-embeddings of a few concepts in the plane, as Figure 2 of Vendrov et al. (2016)."""
-
-    concepts: list[str] = Field(default=["entity.n.01", "animal.n.01", "dog.n.01"], min_length=2)
-    """The names of the concepts."""
-    epochs: int = Field(1000, ge=1)
-    """Passes through the pairs of these concepts."""
-    rate: float = Field(0.01, gt=0)
-    """Learning rate of Adam."""
-    margin: float = Field(1.0, gt=0)
-    """As for ``train``."""
-    seed: int = Field(0, ge=0, le=MAX_SEED)
-    """As for ``train``."""

@@ -88,6 +88,6 @@ def test_chance_is_one_standard_error_of_independent_ranks(pictures):
 
 
 def test_the_mean_ranks_of_a_run_that_learns_are_better_than_chance():
-    """Flickr8k, the hardest mismatch, standardised features, epochs 1 to 8 (docs/results/objectives.md)."""
+    """Flickr8k, the hardest mismatch, standardised features, epochs 1 to 8 (study/pages/objectives.md)."""
     for mean_rank in (375.5, 345.3, 304.0, 250.2, 204.8, 159.4, 105.0, 78.1):
         assert not at_chance(mean_rank, 1000)

@@ -1,0 +1,290 @@
+"""What right pictures gain, and what a second caption gains, by dose: differences of Pearson's r with people's scores.
+
+``python -m study.doses RATINGS PROJECT...`` in the repository's folder reads the experiments of
+study/recipes/grid-doses.yaml and of the other grids whose names begin so, in projects. It adds each to its row, such as
+``doses/500-1-captions-only`` for 500 pictures with one caption, unless the row has the seed; and writes the gains to
+the row ``doses/gains``. RATINGS is the file of Brysbaert et al. (2014); the genres of STS Benchmark are those of the
+first project's ``data/raw/senteval``.
+
+A gain is the mean over seeds. The variance of a gain is that over pairs of sentences, of the gains in resamples
+(:mod:`sightword.statistics.bootstrap`, the same draws for all seeds and doses), plus that over seeds. Intervals and
+tests take Student's distribution with the degrees of freedom of Satterthwaite (1946): one less than seeds for the part
+of the seeds, infinitely many for that of the pairs. Of one seed they are over pairs alone, and too sure.
+``equivalence`` is the larger p of two one-sided tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0;
+``corrected`` has Holm's correction over all means over doses of two or more captions.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+from tqdm import tqdm
+
+from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
+from sightword.evaluation.semantics.published import in_mean
+from sightword.evaluation.semantics.settings import SemanticsSettings
+from sightword.grounded.judging.concreteness import mean_rating, read_ratings
+from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, read_parts
+from sightword.io.files import read_json
+from sightword.statistics.bootstrap import resampled_pearson
+from sightword.statistics.inference import holm, pearson
+from study.origins import git
+from study.rows import Row, Run, Score, read_rows, write_row
+from study.runs import Finished, extended
+
+Doubles = NDArray[np.float64]
+FLOOR = "-tf-idf"
+DOSE = re.compile(r"([a-z]+-|)(\d+)-(\d+)")
+"""The name of a row with right pictures: a sweep of its own, the pictures, and the captions a picture."""
+SIDES = {
+    "none": (r"\g<0>", r"\g<0>-captions-only"),
+    "wrong": (r"\g<0>", r"\g<0>-wrong-pictures"),
+    "floor": (r"\g<0>", rf"\2-\3{FLOOR}"),
+    "paraphrase": (r"\g<0>", r"\1\2-2-captions-only"),
+    "second": (r"\1\2-2-captions-only", r"\g<0>-captions-only"),
+}
+"""What gains, and above what, by the name of the dose. A paraphrase is a second caption of each picture, without the
+pictures; ``second`` is what it gains."""
+OF_ONE_CAPTION = ("paraphrase", "second")
+IN_PARTS = ("none", "wrong", "second")
+"""The sides whose gains are divided by genre and concreteness."""
+IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
+"""The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
+BOUND = 0.005
+"""Half a point of 100 r."""
+SAMPLES = 2000
+ENDINGS = {
+    ("real", True): "", ("none", True): "-captions-only", ("shuffled", True): "-wrong-pictures",
+    ("real", False): "-pictures-only",
+}  # fmt: skip
+"""What a row's name ends with, by ``train.pictures`` and ``train.second_caption``."""
+UNTRAINED = 1.0e-6
+"""A smaller ``train.rate_max`` leaves the random weights as they are."""
+SWEEPS = re.compile(r"doses-((?:gru|passes)-|)")
+"""The names of the experiments; what is in the group begins the names of the rows."""
+KEPT = (
+    r"^select\.ensemble_r10$|^retrieval\.dev\.full\.\w+\.r10$|^summary\.sts$"
+    r"|^semantics\.(STSBenchmark|SICKRelatedness)\.cosine(\.unseen)?\.pearson$"
+)
+"""The scores that rows have."""
+SOURCE = (
+    "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes "
+    "features like them"
+)
+
+
+class Gain(NamedTuple):
+    """A gain by seed (S,), and in each resample of the pairs (S, R)."""
+
+    values: Doubles
+    resamples: Doubles
+
+    def __sub__(self, other: Gain) -> Gain:
+        return Gain(self.values - other.values, self.resamples - other.resamples)
+
+    def of(self, places: list[int]) -> Gain:
+        """Return the gain by the seeds at some places."""
+        return Gain(self.values[places], self.resamples[places])
+
+    def scores(self) -> dict[str, Score]:
+        """Return the mean over seeds with its 95 % interval, and the p of equivalence."""
+        value, seeds = float(self.values.mean()), len(self.values)
+        over_pairs = float(np.var(self.resamples.mean(axis=0), ddof=1))
+        over_seeds = float(np.var(self.values, ddof=1)) / seeds if seeds > 1 else 0.0
+        variance = over_pairs + over_seeds
+        freedom = (seeds - 1) * (variance / over_seeds) ** 2 if over_seeds else np.inf
+        error = float(np.sqrt(variance))
+        half = float(t.ppf(0.975, freedom)) * error
+        ends = {"low": round(value - half, 6), "high": round(value + half, 6)}
+        p = float(t.sf((BOUND - abs(value)) / error, freedom))
+        return {"": Score(value=round(value, 6), **ends), ".equivalence": Score(value=round(p, 6))}
+
+
+def _mean(gains: list[Gain]) -> Gain:
+    """Return the mean of gains with the same seeds."""
+    return Gain(*(np.mean(parts, axis=0) for parts in zip(*gains, strict=True)))
+
+
+def _stacked(gains: list[Gain]) -> Gain:
+    """Return the gain of all seeds."""
+    return Gain(*(np.concatenate(parts) for parts in zip(*gains, strict=True)))
+
+
+def scores_of(
+    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float], genres: Sequence[str] = ()
+) -> dict[str, Score]:
+    """Return all gains by side of :data:`SIDES`, dose and task, and their means over doses with as many captions.
+
+    The tasks are STSBenchmark, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12 to STS16. Of some sides
+    STSBenchmark is divided by genre, the captions of STSBenchmark and SICK by how concrete the words of a pair are
+    (:func:`thirds`); ``sts.captions`` is the mean of :data:`IMAGE_CAPTIONS`, ``sts.others`` that of the other subtasks.
+    The mean over doses has the seeds that all the doses have, and leaves out numbers of pictures that no dose has with
+    two captions, where other numbers have these: so the means of one and two captions are of the same pictures.
+
+    Args:
+        tables: the scores of pairs, by the name of the row and the seed.
+        ratings: how concrete words are, from 1 to 5; empty to leave the division out.
+        genres: the genre of each pair of STSBenchmark; empty to leave the division out.
+    """
+    found: dict[str, Score] = {}
+    together: list[str] = []
+    of_tasks = _correlations(tables, ratings, genres)
+    names = [name for name in dict.fromkeys(name for name, _ in tables) if DOSE.fullmatch(name)]
+    paired = {name.removesuffix("-2") for name in names if name.endswith("-2")}
+    for side, (ours, theirs) in SIDES.items():
+        of_captions: dict[tuple[str, str], list[tuple[list[int], Gain]]] = {}
+        for name in names:
+            dose = DOSE.fullmatch(name)
+            if not dose or (side in OF_ONE_CAPTION and dose[3] != "1"):
+                continue
+            counted = not paired or name.rpartition("-")[0] in paired
+            a, b = dose.expand(ours), dose.expand(theirs)
+            pairs = {seed: (b, 0 if b.endswith(FLOOR) else seed) for row, seed in tables if row == a}
+            seeds = [seed for seed, other in pairs.items() if other in tables]
+            for task, known in of_tasks.items() if seeds else ():
+                if "." in task and side not in IN_PARTS:
+                    continue
+                gain = _stacked([known[a, seed] - known[pairs[seed]] for seed in seeds])
+                found |= _named(f"{side}.{name}.{task}", gain)
+                if counted:
+                    of_captions.setdefault((f"{dose[1]}{dose[3]}", task), []).append((seeds, gain))
+        for (captions, task), doses in of_captions.items():
+            common = [seed for seed in doses[0][0] if all(seed in seeds for seeds, _ in doses)]
+            if common:
+                mean = _mean([gain.of([seeds.index(seed) for seed in common]) for seeds, gain in doses])
+                found |= _named(f"{side}.{captions}.{task}", mean)
+                if side in ("none", "wrong") and "." not in task and not captions.endswith("1"):
+                    together.append(f"note.gain.{side}.{captions}.{task}.equivalence")
+    corrected = holm([found[name].value for name in together])
+    return found | {f"{name}.corrected": Score(value=p) for name, p in zip(together, corrected, strict=True)}
+
+
+def _named(place: str, gain: Gain) -> dict[str, Score]:
+    whole = place.count(".") == 2  # parts of the pairs have no test
+    return {f"note.gain.{place}{end}": score for end, score in gain.scores().items() if whole or not end}
+
+
+def _correlations(
+    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float], genres: Sequence[str]
+) -> dict[str, dict[tuple[str, int], Gain]]:
+    """Return Pearson's r by task, and by the row and the seed, as what is gained above 0."""
+    found: dict[str, dict[tuple[str, int], Gain]] = {}
+    in_sts: dict[tuple[str, str], dict[tuple[str, int], Gain]] = {}
+    for key, pairs in tqdm(next(iter(tables.values())).subtasks.items(), desc="tasks", unit="task"):
+        if key[1] == "trained":
+            continue
+        whole = _of_part(tables, key, np.ones(len(pairs), bool), "\t".join(key))
+        if in_mean(key):
+            in_sts[key] = whole
+            continue
+        found[key[0]] = whole
+        kinds = np.array(genres) if key[0] == "STSBenchmark" and genres else np.full(len(pairs), "captions")
+        names = np.unique(kinds).tolist()
+        chosen = {genre: kinds == genre for genre in names if len(names) > 1}
+        chosen |= thirds(pairs, ratings, kinds == "captions")
+        parts = {name: _of_part(tables, key, part, name) for name, part in chosen.items()}
+        found |= {f"{key[0]}.{name}": part for name, part in parts.items()}
+        if "concrete" in parts:
+            found[f"{key[0]}.rise"] = {one: parts["concrete"][one] - parts["abstract"][one] for one in tables}
+    parts_of_sts = {
+        "sts": list(in_sts),
+        "sts.captions": [key for key in in_sts if key in IMAGE_CAPTIONS],
+        "sts.others": [key for key in in_sts if key not in IMAGE_CAPTIONS],
+    }
+    for name, keys in parts_of_sts.items():
+        if keys:
+            found[name] = {one: _mean([in_sts[key][one] for key in keys]) for one in tables}
+    return found
+
+
+def thirds(pairs: ScoredPairs, ratings: Mapping[str, float], among: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """Return the third of the pairs with the least concrete words, the middle one, and that with the most concrete.
+
+    A pair counts with the mean rating of all rated words of both sentences; pairs without one, and those that are not
+    ``among`` the pairs to divide, are in no third.
+    """
+    means = [mean_rating(ratings, both)["mean"] for both in zip(pairs.first, pairs.second, strict=True)]
+    rated = np.where(among, np.array([np.nan if one is None else one for one in means], float), np.nan)
+    if np.isnan(rated).all():
+        return {}
+    low, high = np.nanquantile(rated, [1 / 3, 2 / 3])
+    return {"abstract": rated <= low, "middle": (rated > low) & (rated <= high), "concrete": rated > high}
+
+
+def _of_part(
+    tables: Mapping[tuple[str, int], PairTable], key: tuple[str, str], chosen: NDArray[np.bool_], name: str
+) -> dict[tuple[str, int], Gain]:
+    """Return Pearson's r on chosen pairs of a subtask, of each row and seed."""
+    gold = next(iter(tables.values())).subtasks[key].gold[chosen]
+    scores = np.array([table.subtasks[key].score[chosen] for table in tables.values()])
+    drawn = resampled_pearson(gold, scores, samples=SAMPLES, seed=0, name=name)
+    values = [pearson(gold, own) or 0.0 for own in scores]
+    return {one: Gain(np.array([r]), row[None]) for one, r, row in zip(tables, values, drawn, strict=True)}
+
+
+def main() -> None:
+    """Add the experiments of projects to their rows, and write the gains."""
+    ratings = read_ratings(sys.argv[1])
+    projects = [*map(Path, sys.argv[2:])]
+    (benchmark,), _ = read_parts([BENCHMARK], projects[0] / SemanticsSettings().data)
+    tables: dict[tuple[str, int], PairTable] = {}
+    for project in projects:
+        tables |= _rows(project)
+    if next(iter(tables.values())).subtasks[BENCHMARK, WHOLE].first != benchmark.pairs.first:
+        raise SystemExit(f"{projects[0]}: its pairs of {BENCHMARK} are not those of the runs, whose genres it has")
+    scores = scores_of(tables, ratings, benchmark.genres or ())
+    row = Row(
+        topic="doses", name="gains", recipe="flickr8k-ngrams", private={"data/raw/features": SOURCE},
+        note="Made by `study/doses.py` of the runs of the other rows",
+        runs=[Run(seeds=sorted({seed for _, seed in tables}), scores=scores)],
+    )  # fmt: skip
+    sys.stdout.write(f"{write_row(Path(), row)}\n")
+
+
+def _rows(project: Path) -> dict[tuple[str, int], PairTable]:
+    """Add a project's experiments to their rows; return their scores of pairs by the row's name and the seed."""
+    tables = {}
+    every = read_rows(Path())
+    experiments = [
+        ref.rpartition("/")[2] for ref in git(project, "for-each-ref", "refs/exps", "--format=%(refname)").split()
+    ]
+    for experiment in tqdm(experiments, desc=project.name, unit="run"):
+        sweep = SWEEPS.match(experiment)
+        if not sweep:
+            continue
+        finished = Finished(project, experiment, "flickr8k-infonce" if sweep[1] == "gru-" else "flickr8k-ngrams")
+        name, seed = _place(finished.values("params.yaml"))
+        if name.endswith(FLOOR):
+            finished = Finished(project, experiment, "flickr8k-tfidf")
+        key = f"doses/{sweep[1]}{name}"
+        if key not in every or seed not in every[key].seeds:
+            write_row(Path(), extended(Path(), key, finished, private={"data/raw/features": SOURCE}, scores=KEPT))
+        md5 = finished.stages["semantics"].outs["data/semantics"]
+        files = read_json(_cached(project, md5))
+        (pairs,) = (one["md5"] for one in files if one["relpath"] == "pairs.parquet")
+        tables[f"{sweep[1]}{name}", seed] = read_pairs(_cached(project, pairs))
+    return tables
+
+
+def _cached(project: Path, md5: str) -> Path:
+    return project / ".dvc/cache/files/md5" / md5[:2] / md5[2:]
+
+
+def _place(params: Any) -> tuple[str, int]:
+    """Return the name of an experiment's row, and its seed."""
+    captions, train = params["captions"], params["train"]
+    if train["rate_max"] < UNTRAINED:
+        return "untrained", int(train["seed"])
+    ending = FLOOR if train["cell"] == "tfidf" else ENDINGS[train["pictures"], train["second_caption"]]
+    return f"{captions['train_pictures']}-{captions['train_captions']}{ending}", int(train["seed"])
+
+
+if __name__ == "__main__":
+    main()

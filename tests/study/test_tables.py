@@ -1,0 +1,184 @@
+"""The tables of results: numbers of rows, deviations over seeds, marks, and names that do not exist."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightword.errors import FileFormatError, ParamsError
+from sightword.evaluation.published.rows import published
+from study.origins import EARLIER
+from study.rows import Row
+from study.tables import FILE, UNHASHED, Layout, load, markdown, pooled
+
+VALUES = st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=4)
+RECALL = {"title": "recall", "cell": "{recall.r1} / {recall.r10}"}
+STS = {"title": "sts", "cell": "{sts}", "factor": 100}
+
+
+def row(*scores: dict[str, Any], seeds: list[list[int]] | None = None, **more: Any) -> Row:
+    """A row with a run for each mapping of scores, whose plain numbers are values."""
+    hashes = {"inputs": {"data/raw/a": "1"}, "outputs": {"metrics/a.json": "2"}}
+    runs = [
+        {
+            "seeds": own,
+            **hashes,
+            "scores": {key: one if isinstance(one, dict) else {"value": one} for key, one in values.items()},
+        }
+        for own, values in zip(seeds or [[number] for number in range(len(scores))], scores, strict=True)
+    ]
+    return Row.model_validate({"topic": "a", "name": "b", "recipe": "sample", **more, "runs": runs})
+
+
+def layout(*lines: dict[str, Any], columns: tuple[Any, ...] = (RECALL, STS), **table: Any) -> Layout:
+    return Layout.model_validate(
+        {"tables": {"t": {"head": "system", "columns": [*columns], "rows": [*lines], **table}}}
+    )
+
+
+def cells(text: str) -> list[list[str]]:
+    """The lines of a table without head and rule."""
+    return [
+        [one.strip().replace("\u00a0", " ") for one in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ][1:]
+
+
+def explanations(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("|")]
+
+
+@given(VALUES)
+def test_runs_of_several_seeds_give_mean_and_deviation_of_all_seeds(values):
+    """Also where a run is known by its mean and deviation only."""
+    runs, seeds = [], []
+    for number, own in enumerate(values):
+        many = {"value": statistics.fmean(own)} | ({"sd": statistics.stdev(own)} if len(own) > 1 else {})
+        runs.append({"key": many})
+        seeds.append([10 * number + seed for seed in range(len(own))])
+    every = [value for own in values for value in own]
+    found = pooled(row(*runs, seeds=seeds), "key")
+    assert found is not None
+    assert found.value == pytest.approx(statistics.fmean(every), abs=1e-9)
+    if len(every) > 1:
+        assert found.sd == pytest.approx(statistics.stdev(every), abs=1e-6)
+    else:
+        assert found.sd is None
+
+
+def test_cell_of_scores_is_rounded_scaled_and_says_what_is_missing():
+    rows = {"a/one": row({"recall.r1": 12.34, "recall.r10": 45.67, "sts": 0.6614}), "a/two": row({"recall.r10": 50.0})}
+    text = markdown("t", layout({"label": "1", "result": "a/one"}, {"label": "2", "result": "a/two"}), rows)
+    assert text.splitlines()[:2] == ["| system | recall | sts |", "|---|---|---|"]
+    assert cells(text) == [["1", "12.3 / 45.7", "66.1"], ["2", "– / 50.0", "–"]]
+
+
+def test_table_of_topics_counts_the_encoders_that_were_scored():
+    rows = {
+        "a/seeds": row({"test.r1": 1.0, "test.r10": 2.0, "dev.r1": 1.0}, {"test.r5": 1.0}, seeds=[[0, 1], [2]]),
+        "a/dev": row({"dev.r1": 1.0, "testing.r1": 2.0}),
+        "b/models": row({"sts-en": 0.5, "sts-de": 0.5, "model.x.sts": 0.5, "model.y.sts": 0.5, "model.y.sick": 0.1}),
+        "c/none": row({"dev.r1": 1.0}),
+        "d/by-hand": row({"note.test": 1000.0}, recipe=None, note="counted"),
+    }
+    rows = {key: one.model_copy(update={"topic": key[0]}) for key, one in rows.items()}
+    columns = ({"title": "R", "cell": "{test} {note.test}"}, {"title": "STS", "cell": "{sts|sts-en} {model.*.sts}"})
+    table = layout(columns=columns, topics=True, result="d/by-hand")
+    text = markdown("t", table, rows)
+    assert text.splitlines()[0] == "| system ¹ | R | STS |"
+    assert cells(text) == [["`a`", "3", "–"], ["`b`", "–", "3"], ["`d`", "1,000", "–"], ["together", "1,003", "3"]]
+    assert explanations(text) == ["¹ No recipe makes the row. Counted."]
+    rows["e/new"] = row({"test.language_de.r1": 1.0}).model_copy(update={"topic": "e"})
+    assert cells(markdown("t", table, rows))[-2:] == [["`e`", "1", "–"], ["together", "1,004", "3"]]
+    with pytest.raises(ParamsError, match="the column 'misspelt' has no score"):
+        markdown("t", layout(columns=(*columns, {"title": "misspelt", "cell": "{tset}"}), topics=True), rows)
+
+
+def test_published_line_has_the_scores_of_the_file():
+    (published_row,) = [one for one in published("retrieval") if (one.system, one.setting) == ("char-GRU", "Flickr8k")]
+    columns = (
+        {"title": "R@10", "cell": "{retrieval.test.full.caption_to_image.r10}"},
+        {"title": "STS", "cell": "{summary.sts}", "factor": 100},
+        {"title": "SICK", "cell": "{semantics.SICKRelatedness.trained.pearson}", "factor": 100},
+    )
+    line = {"label": "published", "published": {"retrieval": "char-GRU | Flickr8k", "semantics": "char-gru"}}
+    (found,) = cells(markdown("t", layout(line, columns=columns), {}))
+    subtasks = [one.scores["r"] for one in published("semantics") if one.system == "char-gru" and "STS1" in one.setting]
+    assert len(subtasks) == 24
+    sick = next(
+        one.scores["r"] for one in published("semantics") if one.setting.startswith("SICK") and one.system == "char-gru"
+    )
+    assert found[1:] == [
+        f"{published_row.scores['caption_to_image r10']}",
+        f"{statistics.fmean(subtasks):.1f}",
+        f"{sick}",
+    ]
+
+
+def test_mark_of_a_row_is_explained_below_the_table():
+    rows = {
+        "a/plain": row({"sts": 0.1}),
+        "a/private": row(
+            {"sts": 0.1}, private={"data/raw/a.npy": "made in secret", "data/raw/a.txt": "made in secret"}
+        ),
+        "a/earlier": row({"sts": 0.1}, note=f"{EARLIER} another hash; one network"),
+        "a/noted": row({"sts": 0.1}, note="one network"),
+        "a/by-hand": row({"sts": 0.1}, recipe=None, note="a script"),
+    }
+    lines = tuple({"label": key.removeprefix("a/"), "result": key} for key in rows)
+    text = markdown("t", layout(*lines, columns=(STS,)), rows)
+    assert [line[0] for line in cells(text)] == ["plain", "private †", "earlier ‡¹", "noted ¹", "by-hand ²"]
+    private, earlier, first, second = explanations(text)
+    assert private.startswith("† ")
+    assert private.endswith(" `data/raw/a.npy` and 1 more: made in secret.")
+    assert earlier.startswith("‡ ")
+    assert earlier.endswith("Another hash.")
+    assert (first, second) == ("¹ One network.", "² No recipe makes the row. A script.")
+    assert not explanations(markdown("t", layout(*lines, columns=(STS,), marks=False), rows))
+
+
+@pytest.mark.parametrize("lacks", ["inputs", "outputs"])
+def test_row_with_a_run_without_hashes_is_marked(lacks):
+    first, second = row({"sts": 0.1}, {"sts": 0.2}).runs
+    part = row({"sts": 0.1}).model_copy(update={"runs": [first, second.model_copy(update={lacks: {}})]})
+    lines = ({"label": "whole", "result": "a/whole"}, {"label": "part", "result": "a/part"})
+    text = markdown("t", layout(*lines, columns=(STS,)), {"a/whole": row({"sts": 0.1}), "a/part": part})
+    assert [line[0] for line in cells(text)] == ["whole", "part §"]
+    assert explanations(text) == [UNHASHED]
+
+
+@pytest.mark.parametrize(
+    ("line", "columns", "message"),
+    [
+        ({"label": "x", "result": "a/c"}, (STS,), "no such row of results"),
+        ({"label": "x", "result": "a/b"}, ("stss",), "no such column"),
+        ({"label": "x", "result": "a/b"}, (STS, RECALL), "column 'recall' has no score"),
+        ({"label": "x", "published": {"retrieval": "char-GRU | Flikr8k"}}, (STS,), "no such published row"),
+        ({"label": "x", "published": {"retrival": "char-GRU"}}, (STS,), "no such file of published rows"),
+        ({"label": "x", "each": ["$"], "result": "a/$each"}, (STS,), "line 'x' has no score"),
+    ],
+)
+def test_name_that_does_not_exist_is_refused_with_the_table(line, columns, message):
+    more = {"label": "whole", "result": "a/b"}
+    with pytest.raises(ParamsError, match=message) as caught:
+        markdown("t", layout(line, more, columns=columns), {"a/b": row({"sts": 0.5})})
+    assert "tables.yaml: t" in str(caught.value)
+    with pytest.raises(ParamsError, match="no such table"):
+        markdown("other", layout(more), {})
+
+
+def test_layout_with_a_strange_key_or_a_line_of_two_sources_is_refused(tmp_path):
+    (tmp_path / "study/pages").mkdir(parents=True)
+    file = tmp_path / FILE
+    file.write_text(
+        "tables:\n  t: {columns: [{titel: x, cell: '{a}'}], rows: [{label: x, result: a/b, published: {a: b}}]}\n"
+    )
+    with pytest.raises(FileFormatError, match=r"(?s)titel.*result or published, not both"):
+        load(tmp_path)
+    file.write_text("tables: {t: {columns: [c], rows: [{label: x, result: a/b}]}}\n")
+    assert load(tmp_path).tables["t"].rows[0].label == "x"
