@@ -20,11 +20,8 @@ import torch
 from torch.nn import functional as F
 
 from sightword.hypernyms.data.pairs import ConceptPairs
-from sightword.hypernyms.data.scenes import read_scenes
-from sightword.hypernyms.data.taxonomy import closure
-from sightword.hypernyms.data.wordnet import read_wordnet
-from sightword.hypernyms.training.ball import sums
-from sightword.hypernyms.training.lazy_adam import LazyAdam
+from sightword.hypernyms.data.taxonomy import closure, read_scenes, read_wordnet
+from sightword.hypernyms.training.lazy_adam import LazyAdam, sums
 from sightword.hypernyms.training.settings import EmbedSettings
 from sightword.hypernyms.training.task import ConceptsTask
 
@@ -82,7 +79,7 @@ def difference(pairs: ConceptPairs, concepts: int, steps: int = 200) -> float:
         torch.cat([energies[:50], (1 - energies[50:]).clamp(min=0)]).mean().backward()
         optimiser.step()
         dense.data.clamp_(min=0)
-        found = energy.gradients(table.rows(low), table.rows(high), {}, mean=True)
+        found = energy.gradients(table.rows(low), table.rows(high), {})
         rows = np.append(low[found.rows], high[found.rows])
         ids, gradients, _ = sums(rows, np.concatenate([found.low, found.high]))
         table.step(ids, gradients, table.rows(ids))

@@ -29,7 +29,7 @@ from pathlib import Path
 import yaml
 from ruamel.yaml import YAML
 
-from pipeline.lineage.known_facts import facts_name
+from pipeline.lineage.evidence import run_id
 from pipeline.lineage.lock import entry_key
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -214,9 +214,9 @@ def renewed(lab: Lab, one: Real) -> dict[str, str]:
             new[old] = fresh(lab)
     for text in one.facts:
         facts = json.loads(replaced(text, new))
-        facts["entry"] = entry_key(facts["stage"], **facts["ran"])
+        facts["id"] = run_id(entry_key(facts["stage"], **facts["ran"]), facts["outs"])
         for place in (lab.store / "runs", lab.clone / "runs"):
-            write(place / facts_name(facts["entry"], facts["outs"]), json.dumps(facts))
+            write(place / f"{facts['id']}.json", json.dumps(facts))
     for text in one.runs:
         key, value = secrets.token_hex(32), secrets.token_hex(32)
         for place in (lab.cache, lab.remote):

@@ -28,9 +28,8 @@ from tqdm import tqdm
 
 from pipeline import ranks, systems
 from pipeline.lineage import code_lists
-from pipeline.lineage.facts import OUTS, Recorder, listed
-from pipeline.lineage.inputs import inputs_hash
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.facts import OUTS, Recorder, inputs_hash, listed
+from pipeline.lineage.lock import lock_here
 from pipeline.lineage.scorings import Entering
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline import systems
-from pipeline.lineage.hashing import Ignored, hash_listing, hash_path
+from pipeline.lineage.files import Ignored, hash_listing, hash_path
 from pipeline.pipelines import LEDGER, by_entry, parameter
 from sightword.errors import LineageError, ParamsError
 from sightword.machine import processor

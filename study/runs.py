@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import systems
-from pipeline.lineage.hashing import Ignored, hash_listing, hash_path, md5_of_text
+from pipeline.lineage.files import Ignored, hash_listing, hash_path, md5_of_text
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import LOCK, Pipeline, folder_of, parameter, pipelines
 from sightword.errors import LineageError, ParamsError

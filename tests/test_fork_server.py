@@ -57,8 +57,8 @@ def test_command_where_a_clone_lies_runs_the_code_of_the_clone(tmp_path, module)
 
 
 def test_command_elsewhere_finds_the_modules_of_this_project_loaded(tmp_path, monkeypatch) -> None:
-    code = "import sys; print(*{'pipeline.lineage.chain', 'stages.train'} & sys.modules.keys())"
+    code = "import sys; print(*{'pipeline.lineage.audit', 'stages.train'} & sys.modules.keys())"
     write_packages(tmp_path, "stages", code=code)
-    assert said(tmp_path, "stages") == "pipeline.lineage.chain\n"
+    assert said(tmp_path, "stages") == "pipeline.lineage.audit\n"
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))  # which may have other modules
     assert said(tmp_path, "stages") == "\n"

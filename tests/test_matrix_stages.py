@@ -12,7 +12,7 @@ from pipeline import pipelines
 from pipeline.doctor.project import check_leftovers
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.jobs import plan
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.lock import lock_here
 from sightword.errors import FileFormatError
 
 ITEMS = [f"many/dvc.yaml:each@{item}" for item in ("plain-0", "plain-1", "big-one-0", "big-one-1")]

@@ -19,8 +19,7 @@ from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Trial
 from pipeline.experiments.sweep import base_params, pipeline_of
-from pipeline.lineage.lock import read_lock
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.lock import lock_here, read_lock
 from pipeline.params import params_file
 from sightword.errors import FileFormatError, ParamsError, SetupError, SweepError
 from sightword.settings import Settings

@@ -11,8 +11,8 @@ TOP_LEVEL = """
 Makefile README.md benchmarks constraints.txt data docs dvc.lock dvc.yaml entailment grounded hypernyms metrics
 params.yaml pipeline pyproject.toml recipes setup.py sightword stages study tests tools
 """
-FACTS_OF_A_RUN = re.compile(rb'^\s*"(host|platform|processor)"\s*:\s*"', re.MULTILINE)
-"""Keys of a record in runs/, which names the machine."""
+FACTS_OF_A_RUN = re.compile(rb'^\s*"(host|platform)"\s*:\s*"', re.MULTILINE)
+"""Keys of the facts of a run that name the machine."""
 
 
 def tracked(repository: Path) -> list[Path]:
@@ -21,17 +21,13 @@ def tracked(repository: Path) -> list[Path]:
 
 
 def test_top_level_tracked_entries_are_those_of_the_project(repository: Path) -> None:
-    assert {path.parts[0] for path in tracked(repository)} == set(TOP_LEVEL.split())
+    assert {path.parts[0] for path in tracked(repository)} - {"runs"} == set(TOP_LEVEL.split())
 
 
-def test_no_tracked_file_is_a_record_of_a_run(repository: Path) -> None:
-    """Such a record names the host, its processor and its packages; rows of results name the kind of processor only.
-
-    The records of earlier versions that tests read are of made-up machines.
-    """
-    own, made_up = Path(__file__).relative_to(repository), Path("tests/lineage/older_facts")
+def test_no_tracked_file_names_the_machine_of_a_run(repository: Path) -> None:
+    """The facts in git have the kind of processor only."""
+    own = Path(__file__).relative_to(repository)
     files = [path for path in tracked(repository) if path != own and path.parts[0] != "study"]
-    files = [path for path in files if not path.is_relative_to(made_up)]
     assert [path for path in files if FACTS_OF_A_RUN.search((repository / path).read_bytes())] == []
     assert FACTS_OF_A_RUN.search(b' "host": "vm",\n')
 

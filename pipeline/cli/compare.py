@@ -60,7 +60,6 @@ def _compare(arguments: argparse.Namespace) -> int:
     if published:
         return _beside_published(arguments)
     from pipeline.comparison import contrast, runs
-    from pipeline.lineage.known_facts import facts_folders
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
@@ -74,9 +73,8 @@ def _compare(arguments: argparse.Namespace) -> int:
         ):
             raise
         project = None
-    facts = [] if project is None else facts_folders(project)
     with runs.opened(arguments.a, arguments.b, project) as (a, b):
-        found = contrast.contrast(a, b, project=project, facts=facts, **options)
+        found = contrast.contrast(a, b, project=project, **options)
         _print_contrast(arguments, found)
     return 0
 

@@ -42,7 +42,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         project = None
     if project is not None and arguments.lock:  # few packages are enough for this branch
         from pipeline.doctor import lockfile
-        from pipeline.lineage.known_facts import facts_folders
+        from pipeline.lineage.evidence import facts_folders
 
         found = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
     else:

@@ -205,7 +205,6 @@ def _percent(entry: Mapping[str, Any]) -> str:
 def _pack(arguments: argparse.Namespace) -> int:
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
-    from pipeline.lineage.known_facts import facts_folders
     from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_axes, with_licence, with_scores
     from pipeline.pipelines import find_project
     from sightword.encoder.pretrained import PACKAGED, find_encoder
@@ -232,7 +231,7 @@ def _pack(arguments: argparse.Namespace) -> int:
     try:
         project = find_project(folder.resolve())
         path = folder.resolve().relative_to(project).as_posix()
-        scores, retrieval, lineage = sections(project, path, facts_folders(project))
+        scores, retrieval, lineage = sections(project, path)
         known = data_sets().get(corpus(project, path))
         named = Corpus(known.name, known.what.partition(",")[0], known.terms) if known else None
         if text.startswith("---\n"):

@@ -22,9 +22,9 @@ output such as plots/semantics/systems.tsv, models/encoder or
 data/features/features.h5, the name of a stage, or a hash of DVC's. Each stage has
 a line: its status, the commit that recorded it, and its run. The status is ok only
 where facts of a run have these inputs and outputs, and the current files are still
-the same; else contradicted, of another run, edited or changed since (exit code 1),
-or missing, not known, not repeated (on this kind of machine) or not seen (to run).
---full prints the command, parameters, code, data and outputs of each stage with
+the same; else contradicted, edited or changed since (exit code 1), or missing, not
+checked out, not repeated (on this kind of machine) or not seen (to run).
+--full prints the parameters, command, code, data and outputs of each stage with
 their hashes, machine and versions of the run. The command reads dvc.lock, git and
 the facts of runs, works without the data, and reports what is not known.
 
@@ -62,38 +62,35 @@ def add(commands: Commands) -> None:
 
 def _audit(arguments: argparse.Namespace) -> int:
     from pipeline.cli import lineage_text as text
-    from pipeline.lineage import records
-    from pipeline.lineage.known_facts import facts_folders
 
     _check(arguments)
     project = _project()
-    facts = facts_folders(project)
     if arguments.verify:
-        return _verify(arguments, project, facts)
+        return _verify(arguments, project)
     if arguments.history:
         from pipeline.lineage.history import history
 
-        found_past = history(arguments.history, project, everywhere=arguments.all, facts=facts)
-        past = records.of_history(found_past)
+        found_past = history(arguments.history, project, everywhere=arguments.all)
+        past = text.of_history(found_past)
         _print_json(past) if arguments.json else text.print_history(past, full=arguments.full)
-        return 1 if any(point.edited or point.contradicted or point.foreign for point in found_past.points) else 0
+        return 1 if any(point.edited or point.contradicted for point in found_past.points) else 0
     if arguments.diff:
-        from pipeline.lineage.difference import difference
+        from pipeline.lineage.history import difference
 
         first, second = arguments.diff
-        found = difference(first, second, project, what=arguments.what or "", facts=facts, start=Path.cwd())
-        values = records.of_difference(found)
+        found = difference(first, second, project, what=arguments.what or "", start=Path.cwd())
+        values = text.of_difference(found)
         _print_json(values) if arguments.json else text.print_difference(values, full=arguments.full)
         return 1 if found.doubts or found.edited else 0
-    from pipeline.lineage.chain import audit
-    from pipeline.lineage.workspace import Workspace
+    from pipeline.lineage.audit import audit
+    from pipeline.lineage.files import Workspace
 
     with _bar() as report:
         result = audit(
-            arguments.what, project, facts=facts, revision=arguments.rev, start=Path.cwd(),
+            arguments.what, project, revision=arguments.rev, start=Path.cwd(),
             workspace=Workspace(None if _is_bare(project) else project, report),
         )  # fmt: skip
-    values = records.of_audit(result)
+    values = text.of_audit(result)
     if arguments.json:
         _print_json(values)
     else:
@@ -136,13 +133,12 @@ def _bar() -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
-def _verify(arguments: argparse.Namespace, project: Path, facts: list[Path]) -> int:
+def _verify(arguments: argparse.Namespace, project: Path) -> int:
     import tempfile
     from contextlib import nullcontext
 
     from pipeline.cli import lineage_text as text
-    from pipeline.lineage import records
-    from pipeline.lineage.verification import verify
+    from pipeline.lineage.verify import verify
     from sightword.errors import LineageError
 
     if arguments.keep:
@@ -153,9 +149,9 @@ def _verify(arguments: argparse.Namespace, project: Path, facts: list[Path]) -> 
     else:
         place = tempfile.TemporaryDirectory(prefix="sightword-verify-")
     with place as folder, _bar() as report:
-        options: dict[str, Any] = {"revision": arguments.rev, "facts": facts, "warm": arguments.warm}
+        options: dict[str, Any] = {"revision": arguments.rev, "warm": arguments.warm}
         found = verify(arguments.verify, project, Path(folder), report=report, **options)
-    values = records.of_verification(found)
+    values = text.of_verification(found)
     _print_json(values) if arguments.json else text.print_verification(values)
     return 0 if found.same else 1
 

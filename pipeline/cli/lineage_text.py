@@ -1,17 +1,93 @@
-"""Prints audits, histories, differences and reruns; the values are those of :mod:`pipeline.lineage.records`."""
+"""Audits, histories, differences and reruns as plain values for machines, and as text."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from pipeline.lineage.locks import WORKSPACE
-from pipeline.lineage.records import SHOWN, name_of, record_line, run_line, scoring_lines, sheet, spelt
-from sightword.messages import and_more
+from pipeline.lineage.evidence import STORED, in_words, started
+from pipeline.lineage.files import WORKSPACE
+from sightword.evaluation.ledger import Count
+from sightword.messages import and_more, plural
+
+if TYPE_CHECKING:
+    from pipeline.lineage.audit import Audit, Link, Traced
+    from pipeline.lineage.history import Difference, History
+    from pipeline.lineage.repository import Commit
+    from pipeline.lineage.verify import Verification
 
 Values = Mapping[str, Any]
+SHOWN = 4
+"""Paths that a line names before it counts the rest."""
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
+
+
+def _known(value: Commit | Traced) -> dict[str, Any]:
+    return {name: one for name, one in asdict(value).items() if one is not None or name == "size"}
+
+
+def _link(link: Link) -> dict[str, Any]:
+    entry, evidence = link.entry, link.evidence
+    return {
+        "name": entry.name,
+        "status": link.status,
+        "state": link.state,
+        "command": entry.command,
+        "params": entry.flat_params(),
+        "deps": [_known(part) for part in link.deps],
+        "outs": [_known(part) for part in link.outs],
+        "weights": link.weights,
+        "changed_params": link.changed_params,
+        "reasons": link.reasons,
+        "commit": _known(link.commit) if link.commit else None,
+        "entry": entry.key,
+        "run": link.run,
+        "record": {"verdict": evidence.verdict, "why": evidence.why or None, "doubted": evidence.doubted},
+    }
+
+
+def of_audit(found: Audit) -> dict[str, Any]:
+    """Return the values of an audit; the first of ``stages`` is the one that made the result."""
+    subject = found.subject
+    return {
+        "what": subject.what,
+        "path": subject.path,
+        "key": subject.key or None,
+        "value": found.value,
+        "edited": found.edited,
+        "stage": subject.stage.name if subject.stage else None,
+        "read_by": list(subject.readers),
+        "state": found.state,
+        "revision": _known(found.revision) if found.revision else None,
+        "stages": [_link(link) for link in found.links],
+        "not_known": found.unknown,
+        "scorings": [asdict(one) for one in found.scorings],
+    }
+
+
+def of_history(found: History) -> dict[str, Any]:
+    """Return the values of a history; ``points`` are in order, the oldest first."""
+    points = []
+    for point in found.points:
+        values = asdict(point)
+        del values["commit"]
+        points.append({**_known(point.commit), "params": values.pop("changed"), **values})
+    return {"path": found.path, "key": found.key, "points": points, "not_known": found.unknown}
+
+
+def of_difference(found: Difference) -> dict[str, Any]:
+    """Return the values of a difference; pairs are of the first and of the second."""
+    values = asdict(found)
+    return {"a": values.pop("first"), "b": values.pop("second"), **values}
+
+
+def of_verification(found: Verification) -> dict[str, Any]:
+    """Return the values of a rerun."""
+    outs = [{**asdict(out), "same": out.same} for out in found.outs]
+    return {**asdict(found), "same": found.same, "seconds": round(found.seconds, 1), "outs": outs}
 
 
 def print_audit(found: Values, *, full: bool) -> None:
@@ -31,7 +107,7 @@ def print_audit(found: Values, *, full: bool) -> None:
         print(f"made by {found['stage']}{where}; {_summary(found)}")
         print(f"proof: `sightword audit --verify {found['stage']}` runs it again and compares all bytes")
     (_print_sheets if full else _print_stages)(found["stages"])
-    if lines := scoring_lines(found["scorings"]):
+    if lines := _scoring_lines(found["scorings"]):
         print("\nscored")
         _print_lines(lines)
     if found["not_known"]:
@@ -45,7 +121,7 @@ def _print_stages(stages: Sequence[Values]) -> None:
     rows = [
         (
             *(stage["name"], stage["status"], name_of(stage["commit"]) if stage["commit"] else "no commit"),
-            run_line(stage["run"], brief=True) if stage["run"] else "",
+            _run_line(stage["run"], brief=True) if stage["run"] else "",
         )
         for stage in stages
     ]
@@ -53,16 +129,18 @@ def _print_stages(stages: Sequence[Values]) -> None:
     for row in rows:
         print(" ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     for stage in stages:
-        if stage["record"]["why"] and stage["record"]["verdict"] != "run recorded in":
-            print(f"{stage['name']}: {record_line(stage['record'])}")
+        record = stage["record"]
+        if record["why"] and record["verdict"] != "run recorded":
+            print(f"{stage['name']}: {in_words(record['verdict'], record['why'])}")
     changes = {
-        stage["name"]: [line for line in sheet(stage) if line.state == "changed since" and line.title != "writes"]
+        stage["name"]: [one for one in _sheet(stage) if one[2] == "changed since" and one[0] != "writes"]
         for stage in stages
     }
     if any(changes.values()):
         print("\nchanged since")
     for name, lines in changes.items():
-        texts = ("  ".join(line.cells if line.title in ("params", "changed") else line.cells[:1]) for line in lines)
+        whole = ("params", "changed")
+        texts = (text if title in whole else text.lstrip().partition("  ")[0] for title, text, _ in lines)
         if lines:
             print(f"  {name}: {and_more(dict.fromkeys(map(str.strip, texts)), SHOWN, between='; ')}")
 
@@ -70,7 +148,7 @@ def _print_stages(stages: Sequence[Values]) -> None:
 def _print_sheets(stages: Iterable[Values]) -> None:
     for stage in stages:
         print(f"\n{stage['name']}  {stage['status']}")
-        _print_lines((line.title, "  ".join(filter(None, [*line.cells, line.state]))) for line in sheet(stage))
+        _print_lines((title, "  ".join(filter(None, [text, state]))) for title, text, state in _sheet(stage))
 
 
 def _summary(found: Values) -> str:
@@ -101,8 +179,6 @@ def print_history(found: Values, *, full: bool) -> None:
             print(f"{indent}  EDITED: this is not the file that dvc.lock says the stage wrote")
         if point["contradicted"]:
             print(f"{indent}  CONTRADICTED by a record of a run: {', '.join(point['contradicted'])}")
-        if point["foreign"]:
-            print(f"{indent}  OF ANOTHER RUN, with other inputs: {', '.join(point['foreign'])}")
         for name, (before, now) in point["params"].items():
             print(f"{indent}  {name}: {spelt(before)} -> {spelt(now)}")
         for title in ("code", "data"):
@@ -186,3 +262,75 @@ def print_verification(found: Values) -> None:
         print(f"  {line}")
     if found["outs"]:
         print(f"{stage}: {'verified' if found['same'] else 'NOT the same'}, {seconds:.1f} s")
+
+
+def _scoring_lines(scorings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the counts of an audit as stage and words; tasks of one stage with equal counts share a line."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for one in scorings:
+        key = tuple(one[name] for name in ("stage", "split", "scorings", "encoders", "epochs", "place", "dated"))
+        groups.setdefault(key, []).append(f"{one['of']} ({one['items']:,}, {one['rows'][:8]})")
+    found = []
+    for (stage, split, *counts, place, dated), names in groups.items():
+        words = f"{split} of {and_more(names, SHOWN)}: {Count(*counts)}"
+        words += f"; this scoring is number {place} of {dated} whose times are known" if place else ""
+        found.append((stage, words))
+    return found
+
+
+def _sheet(stage: Values) -> Iterator[tuple[str, str, str]]:
+    """Yield all that an audit knows of a stage by lines of title, text and state, the parameters first."""
+    commit, run, record, changed = stage["commit"], stage["run"], stage["record"], stage["changed_params"]
+    for name in dict.fromkeys([*stage["params"], *changed]):
+        then = f"{name} = {spelt(stage['params'][name])}" if name in stage["params"] else f"{name} was not there"
+        now = f"  now {spelt(changed[name][1])}" if name in changed else ""
+        yield "params", then + now, "changed since" if now else ""
+    yield "command", stage["command"], ""
+    about = f"{commit['date'][:10]} {commit['author']}: {commit['subject']}" if commit else ""
+    yield "recorded", f"{name_of(commit)} {about}" if commit else "in no commit", ""
+    yield "run", _run_line(run) if run else "not known", ""
+    if run:
+        threads = plural(run["threads"], "thread") + (f" in each of {run['ranks']} processes" * (run["ranks"] > 1))
+        versions = ", ".join(f"{name} {version}" for name, version in run["packages"].items())
+        yield "machine", f"{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}", ""
+    yield "record", in_words(record["verdict"], record["why"]), record["verdict"] if record["doubted"] else ""
+    for name, value in stage["weights"].items():
+        yield "weights", f"{name} {value}", ""
+    for reason in stage["reasons"]:
+        yield "changed", reason, "changed since"
+    for title, kind in (("code", "code"), ("data", "data"), ("reads", "output")):
+        for part in stage["deps"]:
+            if part["kind"] == kind:
+                yield from _part_lines(title, part)
+    for part in stage["outs"]:
+        yield from _part_lines("writes", part)
+
+
+def _part_lines(title: str, part: Values) -> Iterator[tuple[str, str, str]]:
+    size = "" if part["size"] is None else f"{part['size']:,} B"
+    files = plural(part["nfiles"], "file") if "nfiles" in part else ""
+    maker = f"from {part['stage']}" if title == "reads" and "stage" in part else ""
+    yield title, "  ".join(filter(None, (part["path"], part["md5"], size, files, maker))), part["state"]
+    for name, md5 in part.get("files", {}).items():
+        yield title, f"  {name}  {md5}", ""
+    for name in part.get("differing", []):
+        yield title, f"  {name}  differs", "changed since"
+
+
+def _run_line(run: Values, *, brief: bool = False) -> str:
+    """Return the facts of a run on one line, without those of its machine."""
+    stored = run.get("notes", {}).get(STORED)
+    text = f"{started(run)}, {run['seconds']} s" + (f", {stored}" if stored else "")
+    loose = run.get("uncommitted") or []
+    more = f", {run['peak_memory_mb']} MB" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
+    return text if brief else text + more
+
+
+def name_of(commit: Values) -> str:
+    """Return the name of an experiment, or the first digits of a commit's sha."""
+    return str(commit.get("experiment") or commit["sha"][:7])
+
+
+def spelt(value: Any) -> str:
+    """Return a value as JSON spells it."""
+    return json.dumps(value, ensure_ascii=False)

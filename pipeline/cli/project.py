@@ -178,7 +178,7 @@ def _experiments(arguments: argparse.Namespace) -> int:
     alone = arguments.against and arguments.plot is None
     refuse(arguments, (other, "--plot FILE must end with .svg or .png"), (alone, "--against goes with --plot"))
     from pipeline.experiments import results
-    from pipeline.lineage.known_facts import facts_folders
+    from pipeline.lineage.evidence import facts_folders
     from pipeline.pipelines import find_project
 
     project = find_project(Path.cwd()) if arguments.file is None else None

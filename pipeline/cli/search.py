@@ -152,15 +152,14 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
 def _open(arguments: argparse.Namespace) -> Searcher:
     """Open the encoder and the collection, at the project's places unless named."""
     from sightword.corpus.listing import PICTURE_SUFFIXES
-    from sightword.search.opening import open_search
+    from sightword.search.opening import Table, open_search
 
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     named = [name for name in (arguments.picture, arguments.like) if name is not None]
     named += [thing for thing in arguments.max or arguments.min or [] if thing.lower().endswith(PICTURE_SUFFIXES)]
-    options = {name: getattr(arguments, name) for name in ("weights", "collection", "split", "language")}
-    if arguments.collection is None:
-        options |= {"features": arguments.features or FEATURES, "captions": captions}
-    return open_search(arguments.encoder, weights_folder=WEIGHTS, named=named, read=False, **options)
+    table = Table(arguments.features or FEATURES, captions, arguments.split, arguments.language)
+    options = {"weights": arguments.weights, "weights_folder": WEIGHTS, "named": named, "read": False}
+    return open_search(arguments.encoder, arguments.collection or table, **options)
 
 
 def _read_pictures(searcher: Searcher) -> None:
@@ -177,7 +176,7 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
     """Print the pictures that the query finds, or each line of standard input."""
     from sightword.errors import SearchError
     from sightword.search.query import check_query
-    from sightword.search.weak import WEAK
+    from sightword.search.searcher import WEAK
 
     def checked(line: str | bytes) -> Query | UnicodeDecodeError | SearchError:
         try:
@@ -246,9 +245,8 @@ def _like(arguments: argparse.Namespace, searcher: Searcher) -> int:
 
 def _combined(arguments: argparse.Namespace, things: Sequence[str], searcher: Searcher) -> int:
     """Print the pictures that several sentences or pictures find together."""
-    from sightword.search.answers import operation
     from sightword.search.opening import find_operands
-    from sightword.search.query import Query
+    from sightword.search.query import Query, operation
 
     how: How = "min" if arguments.max is None else "max"
     operands = find_operands(_named(things), searcher)
@@ -290,8 +288,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     import threading
 
     from sightword.search import serving
-    from sightword.search.access import is_loopback
-    from sightword.search.reading import keep_reading
+    from sightword.search.serving import is_loopback, keep_reading
     from sightword.search.thumbnails import open_pictures
     from sightword.search.web import Parts, create_app
 

@@ -38,7 +38,7 @@ class Printer:
         self, query: str, hits: Sequence[PictureHit], first: dict[str, Any], *, notes: Sequence[str] = ()
     ) -> None:
         """Print pictures; ``first`` are the first values of the object in JSON, ``notes`` stand above a text."""
-        from sightword.search.answers import PICTURES, picture_rows, shown
+        from sightword.search.query import PICTURES, picture_rows, shown
 
         catalogue = self._searcher.catalogue
         captions = {hit.picture: catalogue.texts(hit.picture, self._language) for hit in hits}
@@ -71,7 +71,7 @@ class Printer:
 
     def captions(self, name: str, picture: str | None, found: Sequence[tuple[Caption, float]]) -> None:
         """Print the captions that a picture found: one of the collection, or the file ``name``."""
-        from sightword.search.answers import CAPTIONS, caption_rows, shown
+        from sightword.search.query import CAPTIONS, caption_rows, shown
 
         if self._json:
             hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
@@ -88,7 +88,7 @@ class Printer:
         print(json.dumps({**first, "similarity": similarity, **last}, ensure_ascii=False))
 
     def _print_csv(self, header: Sequence[str], rows: Sequence[Sequence[str | int | float]]) -> None:
-        from sightword.search.answers import as_csv
+        from sightword.search.query import as_csv
 
         print(as_csv([*([] if self._answers else [header]), *rows]), end="")
 

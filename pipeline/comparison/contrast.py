@@ -12,7 +12,7 @@ from pipeline.comparison.correlations import PAIRS, SAMPLES, SEED, Comparison, c
 from pipeline.comparison.parts import Accuracy, Measure
 from pipeline.comparison.recall import Ranks, Recall
 from pipeline.comparison.runs import METRICS, TOP, Side
-from pipeline.lineage.difference import difference
+from pipeline.lineage.history import difference
 from pipeline.systems import Compared
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
 from sightword.evaluation.semantics.pair_table import read_pairs
@@ -67,7 +67,6 @@ def contrast(
     b: Side,
     *,
     project: Path | None = None,
-    facts: Sequence[Path] = (),
     unseen: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
@@ -78,7 +77,6 @@ def contrast(
         a: the first run.
         b: the second run.
         project: the project of both, if the runs are its revisions.
-        facts: folders with facts of runs.
         unseen: compare only sentence pairs of which neither sentence is a training caption of A or B.
         samples: the number of resamples of the bootstraps.
         seed: the seed of their draws.
@@ -98,7 +96,7 @@ def contrast(
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
     because: list[str] = []
     if project is not None and a.revision and b.revision:
-        found = difference(a.revision, b.revision, project, facts=facts)
+        found = difference(a.revision, b.revision, project)
         because, notes = found.because, notes + found.doubts
     return Contrast(a, b, recalls, semantics, tested, numbers, because, notes, samples, seed)
 

@@ -11,11 +11,9 @@ from pathlib import Path
 
 from pipeline import systems
 from pipeline.comparison.correlations import PAIRS, pairs_file
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.lock import Lock
-from pipeline.lineage.locks import WORKSPACE, lock_at, lock_here
+from pipeline.lineage.files import WORKSPACE, Cache, take_out
+from pipeline.lineage.lock import Lock, lock_here
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.lineage.revision import take_out
 from pipeline.pipelines import LOCK
 from sightword.errors import FileFormatError, LineageError, SightwordError
 
@@ -107,7 +105,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
         raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
     with repository:
         commit = repository.commit(name)
-        lock = lock_at(repository, commit, name)
+        lock = repository.lock(commit, name)
         own: Lock | None = None
         if commit == repository.head():
             with contextlib.suppress(SightwordError):

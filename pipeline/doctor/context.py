@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.probes import mask_address
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import PARAMS, Pipeline, pipelines
 from sightword.errors import SightwordError

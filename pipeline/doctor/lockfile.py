@@ -20,11 +20,10 @@ from pipeline.doctor.packages import check_lists
 from pipeline.doctor.project import check_hidden, git_output
 from pipeline.experiments.clones import run_dvc
 from pipeline.lineage import code_lists
-from pipeline.lineage.evidence import Records, in_words
+from pipeline.lineage.evidence import KnownFacts, in_words
 from pipeline.lineage.facts import stage_paths
-from pipeline.lineage.hashing import md5_of
-from pipeline.lineage.lock import Entry, Lock, tracked_hashes
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.files import md5_of
+from pipeline.lineage.lock import Entry, Lock, lock_here, tracked_hashes
 from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
 from sightword.errors import LineageError, SightwordError
@@ -56,7 +55,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [problem("DVC printed no status", "Try `dvc status --json`.")]
     found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     found.sort(key=lambda one: one.state == "problem")
-    doubts = [*check_lists(project), *check_hidden(every), *_doubts(Records(facts, project), lock)]
+    doubts = [*check_lists(project), *check_hidden(every), *_doubts(KnownFacts(facts, project), lock)]
     if found and found[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         found[-1] = replace(found[-1], todo=todo)
@@ -122,11 +121,11 @@ def stale(
     return {name: reasons for name, reasons in found.items() if reasons}
 
 
-def _doubts(records: Records, lock: Lock) -> list[Finding]:
+def _doubts(known: KnownFacts, lock: Lock) -> list[Finding]:
     """Return what the facts of runs have against the lock: problems for proofs, a warning for unseen runs."""
-    if not records.facts:
+    if not known:
         return [good("no facts of runs are here, so it is not known whether the entries of dvc.lock ever ran")]
-    weighed = {name: records.weigh(entry) for name, entry in lock.entries.items()}
+    weighed = {name: known.weigh(entry) for name, entry in lock.entries.items()}
     found = [
         problem(
             f"{name}: {in_words(one.verdict, one.why)}",

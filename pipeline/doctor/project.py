@@ -7,10 +7,9 @@ from pathlib import Path
 
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
-from pipeline.lineage.cache import Cache
 from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.lock import CODE, Lock, within
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.files import Cache
+from pipeline.lineage.lock import CODE, Lock, lock_here, within
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, pipelines

@@ -20,8 +20,8 @@ from pathlib import Path
 import yaml
 
 from pipeline.experiments.baseline import Baseline, git
-from pipeline.lineage.cache import Cache
 from pipeline.lineage.documents import parse
+from pipeline.lineage.files import Cache
 from pipeline.lineage.lock import read_lock
 from pipeline.pipelines import pipelines
 from sightword.errors import LineageError, SetupError

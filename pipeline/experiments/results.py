@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import systems
-from pipeline.lineage.evidence import Evidence, Records, in_words
+from pipeline.lineage.evidence import Evidence, KnownFacts, in_words
 from pipeline.lineage.lock import Lock, is_code, within
-from pipeline.lineage.locks import lock_of
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import Pipeline, folder_of, full_name, project_of
 from sightword.errors import FileFormatError, LineageError, ParamsError
@@ -87,7 +86,7 @@ def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -
     DVC lists the metrics of ``dvc.yaml`` only; the other metrics files are read from git, if ``project`` is in a
     repository with the commits of the experiments. The folders ``facts`` have the facts of runs.
     """
-    records = Records(facts, project) if project else None
+    records = KnownFacts(facts, project) if project else None
     with contextlib.ExitStack() as stack:
         repository = None
         with contextlib.suppress(LineageError):
@@ -95,7 +94,7 @@ def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -
         return _listing(states, repository, records)
 
 
-def _listing(states: Any, repository: Repository | None, records: Records | None) -> Listing:
+def _listing(states: Any, repository: Repository | None, records: KnownFacts | None) -> Listing:
     found = Listing([], [])
     try:
         revisions = []
@@ -112,7 +111,7 @@ def _listing(states: Any, repository: Repository | None, records: Records | None
                 found.left_out.append(f"{name} (cannot be read)")
             else:
                 sha = str(revision["rev"])
-                lock = lock_of(repository, Commit(sha, "", "", "")) if repository else None
+                lock = repository.lock_or_none(Commit(sha)) if repository else None
                 one = _experiment(name, data, _committed(repository, sha), lock, records)
                 if any(one.metrics.values()):
                     found.experiments.append(one)
@@ -141,7 +140,7 @@ def _experiment(
     data: Mapping[str, Any],
     committed: Mapping[str, Mapping[str, Any]],
     lock: Lock | None,
-    records: Records | None,
+    records: KnownFacts | None,
 ) -> Experiment:
     values = {**committed, **{path: flat(file.get("data") or {}) for path, file in data["metrics"].items()}}
     metrics = {path: {key: one for key, one in many.items() if is_number(one)} for path, many in values.items()}
@@ -160,7 +159,7 @@ def _experiment(
 
 
 def foreign(
-    paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: Records | None
+    paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: KnownFacts | None
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return metrics files whose stages, or the stages before those, did not run with these parameters; and notes.
 
@@ -179,7 +178,7 @@ def foreign(
                     found.setdefault(path, why)
             one = records.weigh(entry) if records else Evidence("never seen to run")
             said = in_words(one.verdict, one.why)
-            if one.verdict == "contradicted" or (one.doubted and not all(map(is_code, one.differing))):
+            if one.doubted and not (one.differing and all(map(is_code, one.differing))):
                 found.setdefault(path, f"{entry.name} does not agree with the records of runs: {said}")
             elif one.verdict == "not repeated on this kind of machine":
                 notes[entry.name] = said

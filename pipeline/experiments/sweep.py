@@ -12,7 +12,7 @@ from pipeline.experiments.baseline import Baseline
 from pipeline.experiments.clones import run_dvc
 from pipeline.experiments.grid import Grid
 from pipeline.experiments.plan import Trial
-from pipeline.lineage.known_facts import facts_folders
+from pipeline.lineage.evidence import facts_folders
 from pipeline.params import overlay, recipes, writing
 from pipeline.pipelines import Pipeline, of_sections
 from sightword.errors import FileFormatError

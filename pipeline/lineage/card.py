@@ -7,13 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import Records, in_words
-from pipeline.lineage.hashing import md5_of_text
-from pipeline.lineage.lock import Entry, Lock, is_code, within
-from pipeline.lineage.locks import lock_here, lock_of
+from pipeline.lineage.evidence import KnownFacts, in_words, known_facts
+from pipeline.lineage.files import Cache, Workspace, md5_of_text
+from pipeline.lineage.lock import Entry, Lock, hashes, is_code, lock_here, within
 from pipeline.lineage.repository import Repository
-from pipeline.lineage.workspace import Workspace
 from pipeline.pipelines import LOCKS
 from sightword.errors import EncoderError, LineageError
 from sightword.io.files import read_json
@@ -31,13 +28,12 @@ def corpus(project: Path, encoder: str) -> str:
     return str(next((found for one in chain if (found := one.flat_params().get("corpus.format"))), ""))
 
 
-def sections(project: Path, encoder: str, facts: Sequence[Path] = ()) -> tuple[str, Any, str]:
+def sections(project: Path, encoder: str) -> tuple[str, Any, str]:
     """Return sections of scores in Markdown, as far as they are of this encoder; those of retrieval; and the lineage.
 
     Args:
         project: the folder of the project.
         encoder: the path of the encoder from there, such as ``models/encoder``.
-        facts: folders with facts of runs.
 
     Raises:
         LineageError: no stage wrote the encoder, or the lock cannot be read.
@@ -45,30 +41,29 @@ def sections(project: Path, encoder: str, facts: Sequence[Path] = ()) -> tuple[s
             records of runs disagree with its entry, or with that of a stage with scores.
     """
     lock = lock_here(project)
-    records = Records(facts, project)
+    known = known_facts(project)
     maker = lock.producer(encoder)
     if maker is None:
         raise LineageError("no stage wrote it", where=encoder)
     _check_written(maker, encoder, project)
     parts = []
-    if retrieval := _metrics(project, lock, encoder, RETRIEVAL, records):
+    if retrieval := _metrics(project, lock, encoder, RETRIEVAL, known):
         parts.append(_retrieval(retrieval))
-    if semantics := _metrics(project, lock, encoder, SEMANTICS, records):
+    if semantics := _metrics(project, lock, encoder, SEMANTICS, known):
         parts.append(_semantics(semantics))
-    return "".join(parts), retrieval, _lineage(project, lock, maker, records)
+    return "".join(parts), retrieval, _lineage(project, lock, maker, known)
 
 
-def _metrics(project: Path, lock: Lock, encoder: str, path: str, records: Records) -> Any:
+def _metrics(project: Path, lock: Lock, encoder: str, path: str, known: KnownFacts) -> Any:
     """Return the metrics of a stage that read the present encoder; None where they are of another one, or edited."""
     judge, maker = lock.producer(path), lock.producer(encoder)
     if judge is None or maker is None or not (project / path).is_file():
         return None
     wrote, read = ({one.path: one.md5 for one in part} for part in (maker.outs, judge.deps))
     now = md5_of_text((project / path).read_bytes())
-    known = {one.path: one.md5 for one in judge.outs}
-    if wrote.get(encoder) != read.get(encoder, "") or known[path] != now:
+    if wrote.get(encoder) != read.get(encoder, "") or hashes(judge.outs)[path] != now:
         return None
-    _check_ran([judge], records)
+    _check_ran([judge], known)
     return read_json(project / path)
 
 
@@ -115,13 +110,13 @@ share of the test sentences that equal a training caption, of several subtasks t
 """
 
 
-def _lineage(project: Path, lock: Lock, maker: Entry, records: Records) -> str:
+def _lineage(project: Path, lock: Lock, maker: Entry, known: KnownFacts) -> str:
     chain = lock.chain(maker.name)[::-1]
     _check_agrees(chain, lock, Cache(project))
-    known = _check_ran(chain, records)
+    unseen = _check_ran(chain, known)
     raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
-    stages, state = ", ".join(entry.name for entry in chain), _recorded(project, chain, records)
+    stages, state = ", ".join(entry.name for entry in chain), _recorded(project, chain, known)
     outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
     flat = [item for entry in chain for item in entry.flat_params().items()]
     values = [[f"`{name}`", "" if value in ("", None) else f"`{json.dumps(value)}`"] for name, value in flat]
@@ -129,7 +124,7 @@ def _lineage(project: Path, lock: Lock, maker: Entry, records: Records) -> str:
 ## Lineage
 
 Made by the stages {stages} of Sightword, {state}, with the
-parameters below{known}. The hashes are DVC's (md5; of a folder, of its listing).
+parameters below{unseen}. The hashes are DVC's (md5; of a folder, of its listing).
 
 {_table(["raw data", "md5"], data)}
 
@@ -164,34 +159,34 @@ def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
                 )
 
 
-def _check_ran(entries: Sequence[Entry], records: Records) -> str:
+def _check_ran(entries: Sequence[Entry], known: KnownFacts) -> str:
     """Check that no record of a run disagrees with some entries; EncoderError otherwise.
 
     Returns:
         The stages whose runs are not known, in words; empty where facts vouch for all.
     """
-    weighed = {entry.name: records.weigh(entry) for entry in entries}
+    weighed = {entry.name: known.weigh(entry) for entry in entries}
     for name, one in weighed.items():
         if one.doubted:
             raise EncoderError(
                 f"dvc.lock does not say how the stage {name} ran: {in_words(one.verdict, one.why)}",
                 todo=f"`dvc repro --force --single-item {name}` runs it; else take a run's commit.",
             )
-    unknown = [name for name, one in weighed.items() if one.verdict != "run recorded in"]
+    unknown = [name for name, one in weighed.items() if one.verdict != "run recorded"]
     return f", as dvc.lock says (no facts of the runs of {', '.join(unknown)} were here)" if unknown else ""
 
 
-def _recorded(project: Path, chain: Sequence[Entry], records: Records) -> str:
+def _recorded(project: Path, chain: Sequence[Entry], known: KnownFacts) -> str:
     """Return the newest commit that recorded the entries of a chain, else the one whose code ran, in words."""
     try:
         with Repository(project) as repository:
             for commit in repository.commits(LOCKS):
-                lock = lock_of(repository, commit)
+                lock = repository.lock_or_none(commit)
                 if lock and all(lock.entries.get(entry.name) == entry for entry in chain):
                     return f"at commit `{commit.sha}`"
     except LineageError:
         return "at a commit that is not known"
-    ran = {str(run.get("commit") or "") for entry in chain if (run := records.facts.of(entry))}
+    ran = {str(run.get("commit") or "") for entry in chain if (run := known.of(entry))}
     of = f", after commit `{ran.pop()}`" if len(ran) == 1 and "" not in ran else ""
     return f"in a state that no commit has recorded{of}"
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pipeline.lineage.hashing import md5_of_text
+from pipeline.lineage.files import md5_of_text
 from pipeline.lineage.lock import LISTS, changes, is_code, within
 from pipeline.lineage.repository import Repository
 from pipeline.pipelines import Pipeline, shipped

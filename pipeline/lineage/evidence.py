@@ -1,42 +1,49 @@
-"""Whether the entries of a lock ever ran, by the facts of runs (:mod:`pipeline.lineage.known_facts`).
+"""The facts of runs, and what they say of the entries of a lock.
 
 A lock file is plain text: a merge can join the inputs of one run to the outputs of another, and an editor can change a
 hash. DVC's run-cache is no evidence: DVC also writes it at `dvc commit`, at `dvc exp save` and for a frozen stage,
-where nothing ran.
+where nothing ran. Facts are written by runs alone (:mod:`pipeline.lineage.facts`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import json
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline.lineage.facts_schema import SIZE
-from pipeline.lineage.known_facts import VERSIONS, KnownFacts, entry_of, outs_as_told, started
-from pipeline.lineage.lock import Artefact, Entry, Lock, changes, hashes, within
-from pipeline.lineage.locks import lock_of
+from pipeline.lineage.lock import Artefact, Entry, Lock, changes, entry_key, hashes, sha256, within
 from pipeline.lineage.repository import Commit, Repository
+from pipeline.pipelines import stage_of
 from sightword import machine
 from sightword.errors import LineageError
+from sightword.evaluation import ledger
+from sightword.evaluation.ledger import Scoring
 from sightword.messages import and_more
 
-Verdict = Literal[
-    "run recorded in",
-    "contradicted",
-    "of another run",
-    "not repeated on this kind of machine",
-    "never seen to run",
-]
-PROOFS: tuple[Verdict, ...] = ("contradicted", "of another run")
-"""The verdicts that say that these inputs did not make these outputs."""
+log = logging.getLogger(__name__)
+
+SCHEMA = 5
+RUNS = "runs"
+"""The folder of facts, in a project and in a store."""
+VERSIONS = ("numpy", "torch")
+"""The packages that compute."""
+SCORINGS = "scorings"
+"""The entries of the ledger that a run made; empty where it scored no test split, absent where its stage never does."""
+STORED = "stored"
+"""The note of a run of the stage features: how many features came from the store."""
 SHOWN = 3
 """Differences that a sentence names before it counts the rest."""
 _MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
+
+Facts = dict[str, Any]
+Verdict = Literal["run recorded", "contradicted", "not repeated on this kind of machine", "never seen to run"]
 
 
 @dataclass(frozen=True)
@@ -47,23 +54,38 @@ class Evidence:
     why: str = ""
     """The run that vouches, or the runs that disagree."""
     differing: frozenset[str] = frozenset()
-    """The parameters, and the paths of other inputs, in which the run with its outputs differs."""
+    """Where the outputs are those of a run with other inputs: the parameters and paths that differ."""
 
     @property
     def doubted(self) -> bool:
         """Whether facts say that these inputs did not make these outputs."""
-        return self.verdict in PROOFS
+        return self.verdict == "contradicted"
 
 
 def in_words(verdict: str, why: str | None) -> str:
     """Return a verdict with its reason on one line."""
-    shown = verdict.upper() if verdict in PROOFS else verdict
+    shown = verdict.upper() if verdict == "contradicted" else verdict
     return f"{shown}: {why}" if why else shown
+
+
+def run_id(entry: str, outs: Mapping[str, str]) -> str:
+    """Return the name of a run: the key of its inputs (:func:`~pipeline.lineage.lock.entry_key`) and of its outputs."""
+    return f"{entry}.{sha256(outs)}"
+
+
+def facts_folders(project: Path) -> list[Path]:
+    """Return the folders with the facts of all runs here: in the project, and in the store that a lab shares."""
+    return [project / RUNS, machine.current().local_store / RUNS]
+
+
+def known_facts(project: Path) -> KnownFacts:
+    """Return all facts that are known in a project."""
+    return KnownFacts(facts_folders(project), project)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A run with some inputs or outputs of the entry that is weighed."""
+    """A run with all inputs, or with some outputs, of the entry that is weighed."""
 
     source: str
     ran: Mapping[str, tuple[Any, Any]]
@@ -76,23 +98,42 @@ class _Run:
     """Whether it ran on this kind of machine (:func:`_is_this_kind`)."""
 
 
-class Records:
-    """The facts of runs in some folders; their paths are shown from the project's folder."""
+class KnownFacts:
+    """The facts in some folders and, of a project, those in git. A line of the log names the unreliable files."""
 
-    def __init__(self, facts: Sequence[Path], project: Path) -> None:
-        self.facts = KnownFacts(facts)
-        self._project = project
+    def __init__(self, folders: Sequence[Path], project: Path | None = None) -> None:
+        self._folders, self._project = folders, project
         self._weighed: dict[tuple[str, tuple[Artefact, ...]], Evidence] = {}
         self._locks: dict[Any, Lock | None] = {}
+
+    def of(self, entry: Entry) -> Facts | None:
+        """Return the facts of the run that made an entry, from the first place that has them; None without any."""
+        return self._all.get(run_id(entry.key, hashes(entry.outs)), ("", None))[1]
+
+    def wrote(self, stage: str, path: str, md5: str) -> bool:
+        """Return whether a run of a stage wrote an output with a hash."""
+        return any(facts["outs"].get(path) == md5 for _, facts in self._of_stage.get(stage, ()))
+
+    def scorings(self) -> Iterator[tuple[str, str, Scoring]]:
+        """Yield each scoring, with the address of the stage and the time at which the run started."""
+        for _, facts in self._all.values():
+            for one in scorings_of(facts) or ():
+                yield stage_of(facts["stage"]), facts["started"], one
+
+    def __iter__(self) -> Iterator[Facts]:
+        return (facts for _, facts in self._all.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
 
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
 
-        ``run recorded in``: a run had these inputs and outputs. ``contradicted``: a run on this kind of machine had
-        these inputs and other outputs. ``of another run``: a run had these outputs, and other inputs; two runs may have
-        an equal output by chance, so all outputs that DVC's cache keeps must be equal. ``not repeated on this kind of
-        machine``: a run with these inputs had other outputs, and the entry may be of another kind of machine.
-        ``never seen to run``: nothing of all this.
+        ``run recorded``: a run had these inputs and outputs. ``contradicted``: a run on this kind of machine had these
+        inputs and other outputs, or a run had these outputs and other inputs; two runs may have an equal output by
+        chance, so all outputs that DVC's cache keeps must be equal. ``not repeated on this kind of machine``: a run
+        with these inputs had other outputs, and the entry may be of another kind of machine. ``never seen to run``:
+        nothing of all this.
 
         A run says nothing against an entry that the lock already had when the run began: the entry is of an earlier
         run, perhaps on another machine, and not made from this one.
@@ -103,40 +144,124 @@ class Records:
         return self._weighed[known]
 
     def _weigh(self, entry: Entry) -> Evidence:
-        if facts := self.facts.of(entry):
-            return Evidence("run recorded in", _of_facts(facts))
-        runs = [(self._run(path, facts, entry), facts) for path, facts in self.facts.like(entry)]
+        if facts := self.of(entry):
+            return Evidence("run recorded", _described(facts))
+        runs = [(_run(source, facts, entry), facts) for source, facts in self._like(entry)]
         kept = _kept(entry)
         later = [run for run, facts in runs if (not run.ran or kept & {*run.shared}) and not self._had(entry, facts)]
         foreign = [run for run in later if run.ran]
-        copied = [run for run in foreign if kept <= {*run.shared}]
-        if differing := [run for run in later if not run.ran and run.this_kind]:
-            return _verdict("contradicted", differing[0], foreign)
-        if copied:
-            return _verdict("of another run", None, copied)
-        if differing := [run for run, _ in runs if not run.ran]:
-            return _verdict("not repeated on this kind of machine", differing[0], foreign)
-        return _verdict("never seen to run", None, foreign)
+        if repeated := [run for run in later if not run.ran and run.this_kind]:
+            return Evidence("contradicted", _why(repeated[0], foreign))
+        if copied := [run for run in foreign if kept <= {*run.shared}]:
+            return Evidence("contradicted", _why(None, copied), frozenset(_nearest(copied).ran))
+        if elsewhere := [run for run, _ in runs if not run.ran]:
+            return Evidence("not repeated on this kind of machine", _why(elsewhere[0], foreign))
+        return Evidence("never seen to run", _why(None, foreign))
 
-    def _run(self, path: Path, facts: Mapping[str, Any], entry: Entry) -> _Run:
-        shown = path.relative_to(self._project) if path.is_relative_to(self._project) else path
-        source = f"{shown.parent}/{path.stem[:8]}*.json, {_of_facts(facts)}"
-        ran = changes(_inputs(entry_of(facts)), _inputs(entry))
-        made = changes(facts["outs"], outs_as_told(entry, facts))
-        return _Run(source, ran, made, [out.path for out in entry.outs if out.path not in made], _is_this_kind(facts))
+    def _like(self, entry: Entry) -> Iterator[tuple[str, Facts]]:
+        """Yield the sources and facts of a stage's runs with all inputs or with one of the outputs of an entry."""
+        for source, facts in self._of_stage.get(entry.name, ()):
+            if facts["entry"] == entry.key or facts["outs"].items() & hashes(entry.outs).items():
+                yield source, facts
 
-    def _had(self, entry: Entry, facts: Mapping[str, Any]) -> bool:
+    def _had(self, entry: Entry, facts: Facts) -> bool:
         """Return whether the lock had an entry when a run began: by its commit, in another clone by its time."""
-        with contextlib.suppress(LineageError), Repository(self._project) as repository:
+        with contextlib.suppress(LineageError), Repository(self._project or Path()) as repository:
             for find in (lambda: facts.get("commit"), lambda: repository.before(facts["started"])):
                 if (commit := find()) and commit not in self._locks:
-                    self._locks[commit] = lock_of(repository, Commit(commit, "", "", ""))
+                    self._locks[commit] = repository.lock_or_none(Commit(commit))
                 if lock := self._locks.get(commit):
                     return lock.entries.get(entry.name) == entry
         return False
 
+    @functools.cached_property
+    def _of_stage(self) -> dict[str, list[tuple[str, Facts]]]:
+        """The sources and facts of each stage's runs."""
+        found: dict[str, list[tuple[str, Facts]]] = {}
+        for source, facts in self._all.values():
+            found.setdefault(facts["stage"], []).append((source, facts))
+        return found
 
-def _is_this_kind(facts: Mapping[str, Any]) -> bool:
+    @functools.cached_property
+    def _all(self) -> dict[str, tuple[str, Facts]]:
+        """The source and the facts of each run."""
+        found: dict[str, tuple[str, Facts]] = {}
+        unused: dict[str, list[str]] = {}
+        for source, text in self._texts():
+            facts, why = _read(text)
+            if facts is not None:
+                found.setdefault(facts["id"], (source, facts))
+            else:
+                unused.setdefault(why, []).append(source)
+        for why, (first, *more) in unused.items():
+            log.warning("%s%s: %s", first, f" and {len(more)} more" if more else "", why)
+        return found
+
+    def _texts(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the text of each file of facts, with the name for messages: of all runs here, then those in git."""
+        project = self._project
+        every = [(path, f"{path.stem[:8]}*.json") for folder in self._folders for path in sorted(folder.glob("*.json"))]
+        every += [(path, path.name) for path in sorted((project / RUNS).glob("*/*.json"))] if project else []
+        for path, name in every:
+            below = project and path.is_relative_to(project)
+            shown = path.parent.relative_to(project) if project and below else path.parent
+            try:
+                yield f"{shown}/{name}", path.read_bytes()
+            except OSError:
+                yield f"{shown}/{name}", b""
+        with contextlib.suppress(LineageError):
+            if project:
+                with Repository(project) as repository:
+                    yield from ((f"{name} in git", text) for name, text in repository.versions(RUNS))
+
+
+def _read(text: bytes) -> tuple[Facts | None, str]:
+    """Return the facts in the text of a file, or the reason for which nobody can rely on them."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None, "cannot be read, so not used as facts of runs"
+    if isinstance(found, dict) and found.get("schema") != SCHEMA:
+        schemas = f"schema {found.get('schema')}, not {SCHEMA}"
+        return None, f"written by another version of Sightword ({schemas}), so not used"
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
+        entry = entry_key(found["stage"], **found["ran"])
+        if found["id"] == run_id(entry, found["outs"]) and isinstance(found["started"], str):
+            return {**found, "entry": entry}, ""
+    return None, "edited, so not used as facts of runs"
+
+
+def scorings_of(facts: Mapping[str, Any]) -> list[Scoring] | None:
+    """Return the scorings in the facts of a run; None if the facts have no scorings entry."""
+    if not isinstance(facts.get(SCORINGS), list):
+        return None
+    found = []
+    for one in facts[SCORINGS]:
+        with contextlib.suppress(TypeError):  # edited, or of another version
+            found.append(Scoring(**one))
+    return list(filter(ledger.is_whole, found))
+
+
+def entry_of(facts: Mapping[str, Any]) -> Entry:
+    """Return the entry that a run would have in ``dvc.lock``, without the sizes."""
+    ran = facts["ran"]
+    deps, outs = (tuple(Artefact(path, md5, None, None) for path, md5 in one.items())
+                  for one in (ran["deps"], facts["outs"]))  # fmt: skip
+    return Entry(facts["stage"], ran["command"], ran["params"], deps, outs)
+
+
+def started(facts: Mapping[str, Any]) -> str:
+    """Return the time at which a run started, to the minute, and its machine."""
+    return f"{facts['started'][:16].replace('T', ' ')} UTC on {facts.get('host') or facts.get('processor')}"
+
+
+def _run(source: str, facts: Facts, entry: Entry) -> _Run:
+    ran, made = changes(_inputs(entry_of(facts)), _inputs(entry)), changes(facts["outs"], hashes(entry.outs))
+    shared = [out.path for out in entry.outs if out.path not in made]
+    return _Run(f"{source}, {_described(facts)}", ran, made, shared, _is_this_kind(facts))
+
+
+def _is_this_kind(facts: Facts) -> bool:
     """Return whether a run was on this kind of processor, with the versions and settings of today, and without a GPU.
 
     What a GPU computed contradicts nothing: the entry may be that of a CPU.
@@ -161,29 +286,31 @@ def _kept(entry: Entry) -> set[str]:
     return {path for path in paths if not within(path, "metrics")} or paths
 
 
-def _of_facts(facts: Mapping[str, Any]) -> str:
-    sized = [path for path, told in facts.get("outs", {}).items() if told.endswith(SIZE)]
-    form = f" (of {and_more(sized, SHOWN)} they have sizes alone)" if sized else ""
-    return f"facts of a run on {facts['host']}, {started(facts)}{form}"
+def _described(facts: Facts) -> str:
+    return f"facts of a run of {started(facts)}"
 
 
-def _verdict(verdict: Verdict, other: _Run | None, foreign: Sequence[_Run]) -> Evidence:
-    """Return a verdict with the runs that disagree: one with the entry's inputs, and one with most of its outputs."""
+def _nearest(foreign: Sequence[_Run]) -> _Run:
+    return min(foreign, key=lambda one: (len(one.made), len(one.ran)))
+
+
+def _why(other: _Run | None, foreign: Sequence[_Run]) -> str:
+    """Return the runs that disagree: one with the entry's inputs, and the one with most of its outputs."""
     doubts = []
     if other is not None:
-        doubts.append(f"the same inputs gave other outputs in {other.source}: {_in_words(other.made)}")
-    elsewhere = min(foreign, key=lambda one: (len(one.made), len(one.ran)), default=None)
-    if elsewhere is not None:
-        what = f"outputs {and_more(elsewhere.shared, SHOWN)}" if elsewhere.made else "outputs"
-        doubts.append(f"its {what} are those of another run, {elsewhere.source}: {_in_words(elsewhere.ran)}")
-    return Evidence(verdict, "; ".join(doubts), frozenset(elsewhere.ran) if elsewhere else frozenset())
+        doubts.append(f"the same inputs gave other outputs in {other.source}: {_differences(other.made)}")
+    if foreign:
+        one = _nearest(foreign)
+        what = f"outputs {and_more(one.shared, SHOWN)}" if one.made else "outputs"
+        doubts.append(f"its {what} are those of another run, {one.source}: {_differences(one.ran)}")
+    return "; ".join(doubts)
 
 
 def _inputs(entry: Entry) -> dict[str, Any]:
     return {"command": entry.command, **entry.flat_params(), **hashes(entry.deps)}
 
 
-def _in_words(differing: Mapping[str, tuple[Any, Any]]) -> str:
+def _differences(differing: Mapping[str, tuple[Any, Any]]) -> str:
     """Return the differences between a run and the lock as text."""
     pairs = {name: [_short(value) for value in differing[name]] for name in sorted(differing)}
     texts = (f"{name} {there} there, {here} in dvc.lock" for name, (there, here) in pairs.items())

@@ -1,14 +1,15 @@
 """Facts of a run: versions, machine, device, duration. They explain a number and never enter its hash.
 
-Each run of a stage under DVC leaves one JSON in the project's ``runs/`` and in the store that a lab shares. Its name
-has two parts: :func:`~pipeline.lineage.lock.entry_key` of the run's inputs and :func:`~pipeline.lineage.lock.outs_key`
-of its outputs. So whoever has the same entry in ``dvc.lock``, from a colleague's push or from the run-cache, finds the
-facts of the run that made it, and facts of runs with other outputs stand beside them.
+Each run of a stage under DVC leaves one JSON in the project's ``runs/``, which git ignores, and in the store that a
+lab shares, by the name of the run (:func:`~pipeline.lineage.evidence.run_id`). Whoever has the same entry in
+``dvc.lock`` finds the run that made it. Git has the last run of each stage, ``runs/<pipeline>/<stage>.json``; a run
+with equal hashes leaves this file as it is, so that git has nothing to commit.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.metadata
 import json
 import logging
@@ -26,16 +27,25 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import code_lists, documents
-from pipeline.lineage.facts_schema import SCHEMA, facts_name
-from pipeline.lineage.hashing import Ignored, hash_path, measure, stamp
-from pipeline.lineage.known_facts import RUNS, SCORINGS
-from pipeline.lineage.lock import entry_key, hashes, is_code, tracked_hashes, within
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.evidence import RUNS, SCHEMA, SCORINGS, run_id
+from pipeline.lineage.files import Ignored, hash_path, md5_of, measure, stamp
+from pipeline.lineage.lock import entry_key, hashes, is_code, lock_here, tracked_hashes, within
 from pipeline.lineage.repository import git
-from pipeline.pipelines import IGNORE, LEDGER, LOCK, Pipeline, by_stage, full_name, parameter, pipelines, stage_of
+from pipeline.pipelines import (
+    IGNORE,
+    LEDGER,
+    LOCK,
+    Pipeline,
+    by_stage,
+    folder_of,
+    full_name,
+    parameter,
+    pipelines,
+    stage_of,
+)
 from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.evaluation.ledger import Scoring
-from sightword.io.files import read_text, write_text
+from sightword.io.files import Pathish, canonical_json, read_text, write_text
 from sightword.io.group_files import write_new
 from sightword.machine import Machine, place, processor
 from sightword.messages import and_more, flat
@@ -46,6 +56,17 @@ LARGE = 1 << 31
 """Bytes: a larger input that DVC tracks is not read again for its hash, which DVC has compared before the run."""
 OUTS = ("outs", "metrics", "plots")
 """The lists of ``dvc.yaml`` with a stage's outputs."""
+PACKAGES = (
+    *("torch", "torchvision", "timm", "openvino", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "h5py"),
+    *("pillow", "simplejpeg", "dvc", "sightword"),
+)
+"""The packages whose versions are kept: those that can change an output, and the programs."""
+FIRST = "first"
+"""The folder of the first pipeline's facts in git."""
+_NOT_IN_GIT = ("host", "platform", "experiment", SCORINGS)
+"""What the facts in git leave out: names of machines, and the scorings, which the ledger has."""
+_CODE = Path(__file__).resolve().parents[2]
+"""The folder of the code that runs, which need not be the project's."""
 _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
@@ -91,14 +112,15 @@ class Recorder:
         seconds = time.monotonic() - self._clock
         try:
             ran, outs = _own_entry(self._stage, self._project)
-            key = entry_key(self._stage, **ran)
-            facts = {**self._facts(seconds, notes or {}), "entry": key, "ran": ran, "outs": outs}
+            name = run_id(entry_key(self._stage, **ran), outs)
+            facts = {**self._facts(seconds, notes or {}), "id": name, "ran": ran, "outs": outs}
             if scorings is not None:
                 facts[SCORINGS] = [asdict(one) for one in scorings]
-            text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+            text = _text(facts)
             # An experiment's own folder is deleted after it; DVC names the project it belongs to.
-            path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / facts_name(key, outs)
+            path = Path(os.environ.get("DVC_ROOT") or self._project) / RUNS / f"{name}.json"
             write_text(path, text)
+            self._keep_in_git(facts)
             shared = self._machine.local_store / RUNS / path.name
             if not shared.exists():  # the first run's facts stay
                 write_new(shared, text.encode())
@@ -108,9 +130,18 @@ class Recorder:
             return None
         return path
 
+    def _keep_in_git(self, facts: Mapping[str, Any]) -> None:
+        """Write the facts that git has of the stage, unless they are of a run with equal hashes."""
+        path = self._project / in_git(self._stage)
+        with contextlib.suppress(SightwordError, OSError, ValueError, AttributeError):
+            if json.loads(read_text(path)).get("id") == facts["id"]:
+                return
+        write_text(path, _text({name: value for name, value in facts.items() if name not in _NOT_IN_GIT}))
+
     def _facts(self, seconds: float, notes: Mapping[str, Any]) -> dict[str, Any]:
         # A run itself rewrites the excluded files, and its beginning removes the file that hides the pipeline from DVC.
-        excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", f":(exclude,glob)*/{IGNORE}", ":!metrics", ":!plots")
+        excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", f":(exclude,glob)*/{IGNORE}", ":!metrics", ":!plots",
+                    f":!{RUNS}")  # fmt: skip
         uncommitted = _git(self._project, "diff", "HEAD", "--name-only", "--", ".", *excluded)
         return {
             "schema": SCHEMA,
@@ -135,12 +166,22 @@ class Recorder:
         }
 
 
+def in_git(stage: str) -> str:
+    """Return the path of the facts that git has of a stage, such as ``runs/first/train.json``."""
+    return f"{RUNS}/{folder_of(stage) or FIRST}/{stage.rpartition(':')[2]}.json"
+
+
+def _text(facts: Mapping[str, Any]) -> str:
+    return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+
+
 def packages_here() -> dict[str, str]:
-    """Return the version of each installed package, by name; a half-installed package is left out."""
-    described = [one.metadata for one in importlib.metadata.distributions()]
-    # A half-installed package has no metadata, or empty metadata: the version of Python decides.
-    found = {one["Name"]: one["Version"] for one in described if one and "Name" in one and "Version" in one}
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+    """Return the versions of :data:`PACKAGES` that are installed; a half-installed package has none."""
+    found = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, KeyError):
+            found[name] = importlib.metadata.version(name)
+    return {name: version for name, version in found.items() if version}
 
 
 def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -287,3 +328,45 @@ def _device() -> str:
     if torch is None or not torch.cuda.is_initialized():
         return "cpu"
     return f"{torch.cuda.get_device_name()} (CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()})"
+
+
+def inputs_hash(described: Mapping[str, Any], params: Pathish, item: Mapping[str, Any]) -> str:
+    """Return the sha256, as hex digits, of the dependencies of a stage that is about to run in the current folder.
+
+    Data above :data:`LARGE` bytes counts by the names, sizes and times of the files.
+
+    Args:
+        described: the stage as in ``dvc.yaml``.
+        params: the file of the parameters.
+        item: the values of the stage's matrix.
+
+    Raises:
+        LineageError: a dependency names a parameter that the file lacks.
+        OSError: the file system's error.
+    """
+    values = documents.parse(read_text(params), str(params))
+    try:
+        deps, _ = stage_paths({"deps": described.get("deps", [])}, {**values, "item": item})
+    except KeyError as error:
+        raise LineageError(f"has no {error.args[0]}, which a dependency of the stage names", where=params) from None
+    rooms = [path for path in deps if is_code(path) and not code_lists.is_list(path)]  # a list is the program's
+    found = {path: _of_code(_CODE / path) if path in rooms else _of_data(Path(path).absolute()) for path in deps}
+    return hashlib.sha256(canonical_json(found).encode()).hexdigest()
+
+
+def _of_code(path: Path) -> Any:
+    """Return the hashes of the files of a room, or of one file, by name."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return {
+        file.relative_to(_CODE).as_posix(): md5_of(file)
+        for file in sorted(files)
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+
+
+def _of_data(path: Path) -> str | None:
+    """Return the hash of a file or folder; None where it is missing, which the stage itself reports."""
+    if not path.exists():
+        return None
+    ignored = Ignored(Path.cwd())
+    return stamp(path, ignored) if measure(path, ignored) > LARGE else hash_path(path, ignored).md5

@@ -1,25 +1,28 @@
-"""One number across commits and experiments, with the changes between them."""
+"""One number across commits and experiments, and why two results differ."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import code_lists, metric_keys
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.evidence import PROOFS, Records
-from pipeline.lineage.lock import Entry, Lock, changes, is_code
-from pipeline.lineage.locks import Snapshot, lock_of
+from pipeline.lineage.audit import SHALLOW, resolve
+from pipeline.lineage.evidence import Evidence, KnownFacts, in_words, known_facts
+from pipeline.lineage.files import Cache, Snapshot, snapshot
+from pipeline.lineage.lock import Entry, Lock, changes, hashes, is_code, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
-from sightword.messages import did_you_mean, flat
+from sightword.messages import did_you_mean, flat, plural
 
 _Chain = dict[str, Entry]
-SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
+_MACHINE = ("host", "platform", "processor", "device", "threads", "ranks", "inference", "python")
+
+Pair = tuple[Any, Any]
+"""Of the first and of the second; None stands for an absent one."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,7 @@ class Point:
     edited: bool = False
     """Whether the file is not the one that its stage wrote, by ``dvc.lock``."""
     contradicted: list[str] = field(default_factory=list)
-    """The stages of the chain whose entries a record of a run contradicts."""
-    foreign: list[str] = field(default_factory=list)
-    """Those whose outputs are of a run with other inputs."""
+    """The stages of the chain whose entries the facts of a run contradict."""
     changed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """Parameters of the chain by full name: before and now. Before is the commit before; for an experiment, where it
     began."""
@@ -55,14 +56,13 @@ class History:
     """Gaps, with their reasons."""
 
 
-def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequence[Path] = ()) -> History:
+def history(what: str, project: Path, *, everywhere: bool = False) -> History:
     """Return the values of a key of a metrics file.
 
     Args:
         what: a metrics file and a key, such as ``metrics/summary.json:image_r10``.
         project: the folder with ``dvc.lock``.
         everywhere: add the commits of all branches and tags.
-        facts: folders with facts of runs.
 
     Raises:
         LineageError: no commit or experiment has this key.
@@ -74,7 +74,7 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
     before: _Chain = {}
     with Repository(project) as repository:
         unknown = [SHALLOW] if repository.shallow else []
-        states = _States(path, key, project, repository, facts)
+        states = _States(path, key, project, repository)
         for commit in repository.commits([*LOCKS, path], everywhere=everywhere)[::-1]:
             point, chain = states.at(commit)
             if point.value is not None:
@@ -85,7 +85,7 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
         for commit in repository.experiments():
             point, chain = states.at(commit)
             if point.value is not None and commit.baseline:
-                _, base = states.at(Commit(commit.baseline, "", "", ""))
+                _, base = states.at(Commit(commit.baseline))
                 near = [n for n, p in enumerate(points) if commit.baseline in (p.commit.sha, p.commit.baseline)]
                 points.insert(max(near, default=len(points) - 1) + 1, states.compared(point, base, chain))
     if not points:
@@ -98,27 +98,23 @@ def history(what: str, project: Path, *, everywhere: bool = False, facts: Sequen
 class _States:
     """The value and the chain of a key in each commit."""
 
-    def __init__(self, path: str, key: str, project: Path, repository: Repository, facts: Sequence[Path]) -> None:
+    def __init__(self, path: str, key: str, project: Path, repository: Repository) -> None:
         self._path, self._key, self._project, self._repository = path, key, project, repository
         self._cache = Cache(project)
-        self._records = Records(facts, project)
+        self._known = known_facts(project)
         self._found: dict[str, tuple[Point, _Chain]] = {}
         self.keys: list[str] = []
         """Of the last file that lacks the key."""
 
     def at(self, commit: Commit) -> tuple[Point, _Chain]:
         if commit.sha not in self._found:
-            lock = lock_of(self._repository, commit) or Lock({})
+            lock = self._repository.lock_or_none(commit) or Lock({})
             here = Snapshot(self._project, lock, commit, self._repository)
             maker = lock.producer(self._path)
             chain = {entry.name: entry for entry in lock.chain(maker.name)} if maker else {}
-            weighed = {name: self._records.weigh(one) for name, one in chain.items()}
-            doubted = {name: one.verdict for name, one in weighed.items() if one.doubted}
-            contradicted, foreign = (
-                [name for name, verdict in doubted.items() if verdict == wanted] for wanted in PROOFS
-            )
+            contradicted = [name for name, one in chain.items() if self._known.weigh(one).doubted]
             edited = here.edited(self._path, self._cache)
-            point = Point(commit, self._value(here), edited, contradicted, foreign)
+            point = Point(commit, self._value(here), edited, contradicted)
             self._found[commit.sha] = point, chain
         return self._found[commit.sha]
 
@@ -154,3 +150,184 @@ def _inputs(chain: Mapping[str, Entry]) -> dict[str, str]:
     """Return the hashes of the code and the raw data of a chain."""
     lock = Lock(chain)
     return {dep.path: dep.md5 for entry in chain.values() for dep in entry.deps if not lock.made(dep.path)}
+
+
+@dataclass
+class StageDifference:
+    """The differences of one stage."""
+
+    name: str
+    command: Pair | None = None
+    params: dict[str, Pair] = field(default_factory=dict)
+    code: list[str] = field(default_factory=list)
+    """Files; a folder where git does not know its files."""
+    data: list[str] = field(default_factory=list)
+    """Raw data."""
+    inputs: list[str] = field(default_factory=list)
+    """Outputs of other stages that it read."""
+    outs: list[str] = field(default_factory=list)
+    run: dict[str, Pair] = field(default_factory=dict)
+    """Machine and device of the runs."""
+    packages: dict[str, Pair] = field(default_factory=dict)
+    """Versions."""
+    facts_known: bool = True
+    """Whether the facts of both runs are here; True for equal entries."""
+
+    @property
+    def reasons(self) -> list[str]:
+        """Its own differences in words, without those of its inputs."""
+        texts = {
+            "its command": self.command,
+            f"parameters ({', '.join(self.params)})": self.params,
+            f"code ({plural(len(self.code), 'file')})": self.code,
+            f"raw data ({', '.join(self.data)})": self.data,
+        }
+        return [text for text, found in texts.items() if found]
+
+
+@dataclass
+class Difference:
+    """Two results side by side."""
+
+    first: str
+    second: str
+    values: dict[str, Pair]
+    """Entries of metrics files that differ, as ``FILE:KEY``."""
+    stages: list[StageDifference]
+    """Those that differ; raw data first."""
+    because: list[str]
+    """The reasons, in words."""
+    edited: list[str]
+    """Metrics files that are not what their stage wrote, as ``FILE in REVISION``."""
+    doubts: list[str]
+    """Entries that the facts of runs contradict, with the reason."""
+
+
+def difference(first: str, second: str, project: Path, *, what: str = "", start: Path | None = None) -> Difference:
+    """Compare two revisions.
+
+    Args:
+        first: a commit, branch or experiment, or ``workspace``.
+        second: the same.
+        project: the folder with ``dvc.lock``.
+        what: only the chain that made this, see :func:`pipeline.lineage.audit.resolve`; empty: all stages.
+        start: where relative paths begin; default: the project.
+
+    Raises:
+        LineageError: there is no such revision, or nothing of this name in either.
+    """
+    path, _, key = what.partition(":")
+    with Repository(project) as repository:
+        sides = {name: snapshot(name, project, repository) for name in (first, second)}
+        both = [sides[first], sides[second]]
+        chains = [_chain(name, sides[name], what, start) for name in (first, second)]
+        names = dict.fromkeys([*chains[0], *chains[1]])
+        pairs = [(name, chains[0].get(name), chains[1].get(name)) for name in names]
+        cache = Cache(project)
+        known = known_facts(project)
+        stages = [_stage(*pair, both, repository, known) for pair in pairs if pair[1] != pair[2]]
+        weighed = _doubted(dict(zip((first, second), chains, strict=True)), known)
+        metrics = sorted({
+            out.path for chain in chains for entry in chain.values() for out in entry.outs if out.path.endswith(".json")
+        })  # fmt: skip
+        metrics = [file for file in metrics if file == path] or metrics
+        values = {
+            f"{file}:{name}": pair
+            for file in metrics
+            for name, pair in changes(*(_numbers(side.read(file)) for side in both)).items()
+            if not key or within(name.replace(".", "/"), key.replace(".", "/"))
+        }
+        edited = [f"{file} in {name}" for name, side in sides.items() for file in metrics if side.edited(file, cache)]
+    doubts = [f"{name} in {side}: {in_words(one.verdict, one.why)}" for (name, side), one in weighed.items()]
+    because = _because(stages, {name for name, _ in weighed})
+    because += [*doubts, *(f"{one} was edited: it is not what its stage wrote" for one in edited)]
+    return Difference(first, second, values, stages, because, edited, doubts)
+
+
+def _doubted(chains: Mapping[str, Mapping[str, Entry]], known: KnownFacts) -> dict[tuple[str, str], Evidence]:
+    """Return the evidence against entries of chains, by stage and side; ``both`` where two sides have one entry."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for side, chain in chains.items():
+        for name, entry in chain.items():
+            if (weighed := known.weigh(entry)).doubted:
+                alike = [other for other, entries in chains.items() if entries.get(name) == entry]
+                found[name, side if alike == [side] else "both"] = weighed
+    return found
+
+
+def _chain(name: str, side: Snapshot, what: str, start: Path | None) -> dict[str, Entry]:
+    """Return the entries by stage, raw data first."""
+    stages = list(side.lock.entries)
+    if what:
+        subject = resolve(what, side.lock, side.project, start=start)
+        if subject is None or subject.stage is None:
+            raise LineageError("was made by no stage", where=f"{what} in {name}")
+        stages = [subject.stage.name]
+    return {entry.name: entry for stage in stages for entry in side.lock.chain(stage)[::-1]}
+
+
+def _stage(
+    name: str,
+    old: Entry | None,
+    new: Entry | None,
+    sides: Sequence[Snapshot],
+    repository: Repository,
+    known: KnownFacts,
+) -> StageDifference:
+    found = StageDifference(name)
+    if old is None or new is None or old.command != new.command:
+        found.command = (old.command if old else None, new.command if new else None)
+    if old is None or new is None:
+        return found
+    found.params = changes(old.flat_params(), new.flat_params())
+    for path in sorted(changes(hashes(old.deps), hashes(new.deps))):
+        if any(side.lock.made(path) for side in sides):
+            found.inputs.append(path)
+        elif code_lists.is_list(path):
+            then, now = (hashes(one.deps).get(path) for one in (old, new))
+            found.code += code_lists.changed(path, then, now, sides[0].project, repository)
+        elif is_code(path):
+            revisions = [side.commit.sha for side in sides if side.commit]
+            found.code += (repository.changed_files(revisions, path) if revisions else []) or [path]
+        else:
+            found.data.append(path)
+    found.code = sorted(set(found.code))
+    found.outs = sorted(changes(hashes(old.outs), hashes(new.outs)))
+    before, after = (known.of(entry) for entry in (old, new))
+    found.facts_known = None not in (before, after) and (before != after or not found.outs)
+    if before and after and found.facts_known:
+        found.run = {name: pair for name, pair in changes(before, after).items() if name in _MACHINE}
+        found.packages = changes(before["packages"], after["packages"])
+    return found
+
+
+def _numbers(text: bytes | None) -> Mapping[str, Any]:
+    try:
+        return flat(json.loads(text)) if text else {}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def _because(stages: Sequence[StageDifference], doubted: Set[str]) -> list[str]:
+    """Return what made outputs differ, first stages first; then the differences without an effect.
+
+    Nobody knows whether the differences of a doubted stage have an effect.
+    """
+    lines, idle = [], []
+    for stage in stages:
+        reasons = " and ".join(stage.reasons)
+        if stage.command and None in stage.command:
+            lines.append(f"{stage.name} is only in the {'second' if stage.command[0] is None else 'first'}")
+        elif reasons and stage.outs:
+            lines.append(f"{stage.name} differs by {reasons}")
+        elif reasons and stage.name not in doubted:
+            idle.append(f"{stage.name} by {reasons}")
+        elif stage.outs and not stage.inputs:
+            known = [f"{word} ({', '.join(own)})"
+                     for word, own in (("packages", stage.packages), ("machine", stage.run)) if own]  # fmt: skip
+            known += [] if stage.facts_known else ["the facts of the runs are not known"]
+            why = " and ".join(known) or "on the same machine with the same packages"
+            lines.append(f"{stage.name} gave other bytes for the same command, parameters, code and data: {why}")
+    if idle:
+        lines.append(f"these differ too, with the same outputs: {'; '.join(idle)}")
+    return lines

@@ -9,11 +9,13 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import documents
-from pipeline.pipelines import LOCK, full_name, parameter
+from pipeline.pipelines import DVC_YAML, LOCK, full_name, parameter, pipelines
 from sightword.errors import LineageError
+from sightword.io.files import read_text
 from sightword.messages import flat
 
 _STAGE = re.compile(r"^  (\S.*):$")
@@ -152,7 +154,6 @@ def is_code(path: str) -> bool:
 
 
 def _upwards(path: str) -> Iterator[str]:
-    """Yield a path, and each folder that contains it."""
     while path:
         yield path
         path = path.rpartition("/")[0]
@@ -163,16 +164,39 @@ def entry_key(name: str, command: str, params: Mapping[str, Any], deps: Mapping[
 
     ``params`` are by file and section, ``deps`` are DVC's hashes by path.
     """
-    return _sha256({"stage": name, "cmd": command, "params": params, "deps": deps})
+    return sha256({"stage": name, "cmd": command, "params": params, "deps": deps})
 
 
-def outs_key(outs: Mapping[str, str]) -> str:
-    """Return the sha256 of the JSON (keys sorted) of DVC's hashes of a run's outputs by path."""
-    return _sha256(outs)
-
-
-def _sha256(value: Mapping[str, Any]) -> str:
+def sha256(value: Mapping[str, Any]) -> str:
+    """Return the sha256 of the JSON (keys sorted) of plain values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def lock_here(project: Path) -> Lock:
+    """Return the locks of all pipelines in a project's folder.
+
+    Raises:
+        LineageError: there is none, or one is not a lock file.
+        FileFormatError: one cannot be read.
+    """
+    paths = [one.lock for one in pipelines(project) if (project / one.lock).exists()]
+    if not paths:
+        todo = "`dvc repro` makes it."
+        raise LineageError("does not exist: nothing was run here yet", where=project / LOCK, todo=todo)
+    return joined({path: read_text(project / path) for path in paths})
+
+
+def joined(texts: Mapping[str, str], *, of: str = "", lenient: bool = False) -> Lock:
+    """Return one lock from the texts of several by their paths; ``lenient`` leaves out those that cannot be read."""
+    found: dict[str, Entry] = {}
+    for path, text in texts.items():
+        folder = path.rpartition("/")[0]
+        try:
+            found |= read_lock(text, f"{path}{of}", f"{folder}/{DVC_YAML}:" if folder else "").entries
+        except LineageError:
+            if not lenient:
+                raise
+    return Lock(found)
 
 
 def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
@@ -186,7 +210,7 @@ def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
     for number, line in enumerate(text.splitlines(), start=1):
         if _CONFLICT.match(line):
             raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
-    head, blocks = split(text)
+    head, blocks = _split(text)
     entries: dict[str, Entry] = {}
     try:
         for entry in (one for part in (head, *(block for _, block in blocks)) for one in _entries(part, pipeline)):
@@ -201,7 +225,7 @@ def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
     return Lock(entries)
 
 
-def split(text: str) -> tuple[str, list[tuple[str, str]]]:
+def _split(text: str) -> tuple[str, list[tuple[str, str]]]:
     """Split a lock into the lines outside of entries, and the stage and lines of each entry in DVC's own layout."""
     head: list[str] = []
     blocks: list[tuple[str, list[str]]] = []

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.lineage.lock import Lock, joined
 from pipeline.pipelines import LOCKS
 from sightword.errors import LineageError
 from sightword.messages import last_line
@@ -26,10 +27,10 @@ class Commit:
     """One commit."""
 
     sha: str
-    date: str
+    date: str = ""
     """In ISO 8601."""
-    author: str
-    subject: str
+    author: str = ""
+    subject: str = ""
     experiment: str | None = None
     """The name of an experiment of DVC."""
     baseline: str | None = None
@@ -157,16 +158,44 @@ class Repository:
         ]
         return sorted(found, key=lambda one: (one.date, one.name))
 
+    def lock(self, commit: Commit, name: str = "") -> Lock:
+        """Return the locks of a commit, which the user called ``name``.
+
+        Raises:
+            LineageError: it has none, or one cannot be read.
+        """
+        texts = self._lock_texts(commit)
+        if not texts:
+            raise LineageError("nothing has run at this commit (`dvc repro`, then commit)", where=name or commit.name)
+        return joined(texts, of=f" of {commit.name}")
+
+    def lock_or_none(self, commit: Commit) -> Lock | None:
+        """Return the locks of a commit that can be read; None without one."""
+        found = joined(self._lock_texts(commit), lenient=True)
+        return found if found.entries else None
+
+    def _lock_texts(self, commit: Commit) -> dict[str, str]:
+        texts = {path: self.read(commit.sha, path) for path in self._locks}
+        return {path: text.decode(errors="replace") for path, text in texts.items() if text is not None}
+
     @functools.cached_property
-    def locks(self) -> list[str]:
+    def _locks(self) -> list[str]:
         """The paths of the locks of all pipelines that any commit has."""
         output = self._run("log", "--all", "--format=", "--name-only", "-z", "--relative", "--", *LOCKS)
         return sorted({path for path in output.split("\0") if path and not path.startswith(".")})
 
     def read(self, revision: str, path: str) -> bytes | None:
         """Return a file of a commit, by its path from the project's folder; None where it was not there."""
-        if "\n" in path:
-            return None  # git reads one name from each line
+        return None if "\n" in path else self._object(f"{revision}:{self._prefix}{path}")  # git reads a name a line
+
+    def versions(self, folder: str) -> list[tuple[str, bytes]]:
+        """Return each version that any commit has of the files below a folder, with the name of the file."""
+        output = self._run("rev-list", "--all", "--full-history", "--objects", "--", folder)
+        blobs = [line.split(" ", 1) for line in output.splitlines() if " " in line and line.endswith(".json")]
+        return [(name, text) for sha, name in blobs if (text := self._object(sha)) is not None]
+
+    def _object(self, name: str) -> bytes | None:
+        """Return the content of an object of git; None where there is no file of this name."""
         if self._reader is None:
             self._reader = subprocess.Popen(
                 ["git", "cat-file", "--batch"],  # noqa: S607 - the user's own git
@@ -174,7 +203,7 @@ class Repository:
             )  # fmt: skip
         assert self._reader.stdin is not None
         assert self._reader.stdout is not None
-        self._reader.stdin.write(f"{revision}:{self._prefix}{path}\n".encode())
+        self._reader.stdin.write(f"{name}\n".encode())
         self._reader.stdin.flush()
         found = _OBJECT.fullmatch(self._reader.stdout.readline())
         if found is None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import documents
+from pipeline.lineage.evidence import RUNS, KnownFacts, scorings_of
 from pipeline.lineage.facts import params_files, stage_paths
-from pipeline.lineage.known_facts import RUNS, KnownFacts, scorings_of
 from pipeline.lineage.lock import within
 from pipeline.pipelines import Pipeline, folder_of, full_name, parameter, pipelines, project_of, stage_of
 from sightword.errors import LineageError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,22 @@ if TYPE_CHECKING:
     from sightword.search.searcher import Floats, Searcher
 
 
+@dataclass(frozen=True)
+class Table:
+    """The features of a project's pictures, as a collection to search."""
+
+    features: Pathish
+    captions: Pathish | None = None
+    split: str | None = None
+    """Only the pictures of this split."""
+    language: str | None = None
+    """A language that some of the captions must have."""
+
+
 def open_search(
     encoder: str,
-    collection: Pathish | None = None,
+    collection: Pathish | Table,
     *,
-    features: Pathish | None = None,
-    captions: Pathish | None = None,
-    split: str | None = None,
-    language: str | None = None,
     weights: Pathish | None = None,
     weights_folder: Pathish | None = None,
     named: Sequence[str] = (),
@@ -38,11 +47,7 @@ def open_search(
 
     Args:
         encoder: the name, the address or the folder of an encoder.
-        collection: a folder of picture files to search; ``~`` is the home folder.
-        features: the features of the pictures of a project, in place of ``collection``.
-        captions: the captions of these pictures; None without.
-        split: search only this split of them.
-        language: a language of the captions, which some must have.
+        collection: a folder of picture files (``~`` is the home folder), or a table of features.
         weights: the file of the image network's weights, or a folder in place of ``weights_folder``; of several
             networks, the file is of the one with its sha256. None: the file in ``weights_folder``, if it is there.
         weights_folder: a folder of such files, by the names that features have for them.
@@ -57,9 +62,6 @@ def open_search(
         SearchError: something is not there, or none of the pictures can be used; and errors of the encoder, of the
             files, of the weights and of the store.
     """
-    if (collection is None) == (features is None) or (features is None and (captions or split or language)):
-        what = "a search is of a collection, or of features with their captions, split and language"
-        raise SearchError(what, expected="one of collection and features")
     from sightword.encoder.by_name import folder_and_space
     from sightword.encoder.pretrained import find_encoder, require_encoder
     from sightword.storage.store import Store
@@ -74,56 +76,36 @@ def open_search(
         own_weights, weights_folder = None, own_weights
     if own_weights and not own_weights.is_file():
         raise SearchError("there is no such file of weights", where=own_weights)
-    if features is not None:
-        found = _read(Path(features), captions, split, language)
-        _check_named(named, found[0].image_ids, found[1], split, language)
+    if isinstance(collection, Table):
+        found = _read(collection)
+        _check_named(named, found[0].image_ids, found[1], collection)
     else:
         from sightword.search.picture_files import list_pictures
 
-        place = Path(collection or "").expanduser()
+        place = Path(collection).expanduser()
         sources = list_pictures(place)
-        _check_named(named, [source.image_id for source in sources], None, None, None)
+        _check_named(named, [source.image_id for source in sources], None, None)
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
     from sightword.features.joined import parts_of
     from sightword.search.embeddings import KeptEmbeddings, kind_of
-    from sightword.search.network import NamedNetwork
+    from sightword.search.networks import NamedNetwork
     from sightword.search.searcher import Searcher
-
-    def files_of(attributes: Mapping[str, Any]) -> list[Path | None]:
-        parts = parts_of(attributes)
-        if own_weights and len(parts) == 1:
-            return [own_weights]
-        given = sha256_file(own_weights) if own_weights else ""
-        hashes = [str(part.get("weights_sha256", "")) for part in parts]
-        if own_weights and given not in hashes:
-            what, todo = (
-                f"has the sha256 {given}, and none of the networks' weights has",
-                "Give the file of one of them.",
-            )
-            raise SearchError(what, where=own_weights, expected=" or ".join(filter(None, hashes)), todo=todo)
-        names = [str(part.get("weights", "")) for part in parts]
-        files = [Path(weights_folder, name) if weights_folder and is_weights_file(name) else None for name in names]
-        return [
-            own_weights if own_weights and sha256 == given else file if file and file.is_file() else None
-            for file, sha256 in zip(files, hashes, strict=True)
-        ]
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
     model = open_with_pictures(folder if space is None else encoder, device=device)
-    if features is not None:
-        kept = KeptEmbeddings(store, kind_of(folder, device.type))
-        files = files_of(found[0].attributes)
-        where = Path(features)
-        return Searcher(model, *found, where=where, split=split, threads=settings.threads, kept=kept, weights=files)
+    trained = found[0].attributes if isinstance(collection, Table) else model.notes.get("features") or {}
+    parts = parts_of(trained)
+    files = _weights_files(parts, own_weights, weights_folder)
+    if isinstance(collection, Table):
+        kept, where = KeptEmbeddings(store, kind_of(folder, device.type)), Path(collection.features)
+        options: dict[str, Any] = {"where": where, "split": collection.split, "kept": kept, "weights": files}
+        return Searcher(model, *found, threads=settings.threads, **options)
 
-    from sightword.search.collection import PictureFolder
-    from sightword.search.joined_folder import JoinedFolder
+    from sightword.search.collection import JoinedFolder, PictureFolder
 
-    trained = model.notes.get("features") or {}
-    files = files_of(trained)
-    networks = [NamedNetwork(*pair) for pair in zip(parts_of(trained), files, strict=True)]
+    networks = [NamedNetwork(*pair) for pair in zip(parts, files, strict=True)]
     of: dict[str, Any] = {"device": device, "store": store, "workers": settings.workers, "sources": sources}
     if len(networks) > 1:
         pictures: PictureFolder = JoinedFolder(place, networks, trained, **of)
@@ -135,39 +117,51 @@ def open_search(
     return searcher
 
 
-def _read(
-    features: Path, captions: Pathish | None, split: str | None, language: str | None
-) -> tuple[FeatureTable, CaptionTable | None]:
+def _weights_files(parts: Sequence[Mapping[str, Any]], own: Path | None, folder: Pathish | None) -> list[Path | None]:
+    """Return the file with the weights of each network: the user's ``own``, one in the folder, or None."""
+    if own and len(parts) == 1:
+        return [own]
+    given = sha256_file(own) if own else ""
+    hashes = [str(part.get("weights_sha256", "")) for part in parts]
+    if own and given not in hashes:
+        what, todo = f"has the sha256 {given}, and none of the networks' weights has", "Give the file of one of them."
+        raise SearchError(what, where=own, expected=" or ".join(filter(None, hashes)), todo=todo)
+    names = [str(part.get("weights", "")) for part in parts]
+    files = [Path(folder, name) if folder and is_weights_file(name) else None for name in names]
+    return [
+        own if own and sha256 == given else file if file and file.is_file() else None
+        for file, sha256 in zip(files, hashes, strict=True)
+    ]
+
+
+def _read(of: Table) -> tuple[FeatureTable, CaptionTable | None]:
     from sightword.captions.table import read_texts, sealed_pictures
     from sightword.features.tables.table import read_features, without
 
-    if captions is None and (split or language):
-        what, todo = "splits" if split else "languages", "Give the captions, such as data/captions/captions.parquet."
+    features = Path(of.features)
+    if of.captions is None and (of.split or of.language):
+        what, todo = "splits" if of.split else "languages", "Give the captions, such as data/captions/captions.parquet."
         raise SearchError(f"without captions the {what} are not known", todo=todo)
     if not features.exists():
         todo = "Name a folder of pictures as the collection, or run `dvc repro` in a project."
         raise SearchError("there are no features of pictures to search", where=features, todo=todo)
     table = read_features(features)
-    if captions is None:
+    if of.captions is None:
         return table, None
-    texts = read_texts(captions)
-    return without(table, sealed_pictures(captions)), texts
+    texts = read_texts(of.captions)
+    return without(table, sealed_pictures(of.captions)), texts
 
 
 def _check_named(
-    names: Sequence[str],
-    pictures: Sequence[str],
-    captions: CaptionTable | None,
-    split: str | None,
-    language: str | None,
+    names: Sequence[str], pictures: Sequence[str], captions: CaptionTable | None, of: Table | None
 ) -> None:
     """Report a picture that is neither an id of the collection nor a file, and a language that no caption is in."""
     from sightword.search.catalogue import build
 
     ids = [name for name in names if not is_file(name)]
-    if ids or language is not None:
-        catalogue = build(pictures, captions, split)
-        catalogue.captions_in(language)
+    if ids or (of and of.language):
+        catalogue = build(pictures, captions, of.split if of else None)
+        catalogue.captions_in(of.language if of else None)
         for name in ids:
             catalogue.find(name)
 

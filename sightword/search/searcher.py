@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.captions.table import CaptionTable
+from sightword.captions.units import split as split_units
+from sightword.captions.vocabulary import Vocabulary
 from sightword.compute import devices
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
@@ -21,19 +24,22 @@ from sightword.errors import FeaturesError, SearchError
 from sightword.evaluation.retrieval.index import Found, Index
 from sightword.features.tables.origin import DEMONSTRATION, random_weights
 from sightword.features.tables.table import FeatureTable
+from sightword.io.files import read_text
 from sightword.model.shape import ComparisonName
 from sightword.search.catalogue import Caption, Catalogue, build
 from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
-from sightword.search.provenance import check_width, difference
+from sightword.search.networks import UploadedPictures, check_width, difference
 from sightword.search.query import Query, check_query
-from sightword.search.uploads import UploadedPictures
-from sightword.search.weak import SENTENCES, WeakMatches, readable
 
 if TYPE_CHECKING:
     from sightword.search.collection import PictureFolder, Piece  # loads torchvision
 
 MOST = 1000
 """Largest number of answers to a query."""
+WEAK = "Weak matches: perhaps no picture fits this sentence."
+QUANTILE = 0.9
+"""A match is weak unless it is better than this part of the best matches of sentences about what no photograph shows;
+chosen on dev, see ``docs/searching.md``."""
 _AT_ONCE = 64
 """Captions that are embedded between two checks whether to stop."""
 _LOOKED_UP = 4096
@@ -117,10 +123,10 @@ class Searcher:
         room = len(self.catalogue.pictures) if self.folder is None else len(self.folder.sources)
         self._pictures = Index(room, *shape, "pictures", threads=threads)
         self._captions = Index(texts, *shape, "captions", threads=threads)
-        self._weak: dict[str | None, WeakMatches] = {}  # by the split that is searched
+        self._bounds: dict[str | None, tuple[int, float]] = {}  # by the split: of so many pictures
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
         self.problem = ""
-        """The error that :func:`sightword.search.reading.keep_reading` met last, until something is read again."""
+        """The error that :func:`sightword.search.serving.keep_reading` met last, until something is read again."""
         if not isinstance(pictures, FeatureTable):
             check_width(encoder, pictures.dimension, self.attributes, where)
             return
@@ -256,27 +262,30 @@ class Searcher:
             else:
                 found = [_best(self._pictures, vector, top, among) for vector in vectors]
             seconds = (time.perf_counter() - begun) / len(queries)
-            weak = -np.inf
-            if readable(self.encoder.vocabulary):
-                matches = self._weak.setdefault(split, WeakMatches(self.encoder.similarity))
-                weak = matches.bound(self._pictures, self._unrelated, among)
+            weak = self._weak_bound(split, among)
         return [
             PictureAnswer(query, self._hits(own, vector), seconds, bool((own.scores[:1] <= weak).any()))
             for query, own, vector in zip(queries, found, vectors, strict=True)
         ]
 
-    def _unrelated(self) -> Floats:
-        """Return the embeddings of the sentences about what no photograph shows, (n, width)."""
-        keys, texts = [caption_key(text) for text in SENTENCES], list(SENTENCES)
+    def _weak_bound(self, split: str | None, among: Collection[int] | None) -> float:
+        """Return the score that a match must exceed, by the best matches of :func:`unrelated` on the same pictures."""
+        count, bound = self._bounds.get(split, (0, -np.inf))
+        if count == len(self._pictures) or not readable(self.encoder.vocabulary):
+            return bound
+        texts = unrelated()
+        keys, known = [caption_key(text) for text in texts], np.zeros(len(texts), bool)
         if self._kept:
             vectors, known = self._kept.read(keys, self.encoder.width)
-            if known.all():
-                return vectors
-        vectors = self.encoder.encode(texts)
-        if self._kept:
-            with self._kept.saving() as save:
-                save(keys, vectors)
-        return vectors
+        if not known.all():
+            vectors = self.encoder.encode(texts)
+            if self._kept:
+                with self._kept.saving() as save:
+                    save(keys, vectors)
+        best = [_best(self._pictures, vector, 1, among).scores for vector in vectors]
+        bound = float(np.quantile(np.concatenate(best), QUANTILE))
+        self._bounds[split] = len(self._pictures), bound
+        return bound
 
     def combined(self, operands: Sequence[Query | int | Floats], top: int, *, how: How) -> list[PictureHit]:
         """Find the pictures most similar to a combination of sentences and pictures.
@@ -338,6 +347,18 @@ class Searcher:
             return []
         scores, _ = _shown(found.scores, vector, np.stack(rows), self.encoder.similarity_name)
         return [(texts[row], float(score)) for row, score in zip(found.rows, scores, strict=True)]
+
+
+@functools.lru_cache
+def unrelated() -> list[str]:
+    """Return sentences about what no photograph shows: economy, law, science, computers, language, history, letters."""
+    return read_text(Path(__file__).with_name("unrelated.txt")).splitlines()
+
+
+def readable(vocabulary: Vocabulary) -> bool:
+    """Return whether an encoder knows most tokens of :func:`unrelated`; to one of another script all are alike."""
+    tokens = [token for text in unrelated() for token in split_units(vocabulary.normalise(text), vocabulary.unit)]
+    return sum(map(set(vocabulary.tokens).__contains__, tokens)) > len(tokens) / 2
 
 
 def _best(index: Index, vector: Floats, top: int, among: Collection[int] | None) -> Found:

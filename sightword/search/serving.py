@@ -1,17 +1,48 @@
-"""The server of the local page."""
+"""The server of the local page: its port, who may ask, and the reading in the background.
+
+Any web page that a person visits can make the browser send requests to ``http://127.0.0.1``. Three checks refuse such
+requests: ``Host`` must name this machine (DNS rebinding makes a foreign name point here), ``Sec-Fetch-Site`` must not
+report another site, and the headers of every answer keep other pages from reading the answer.
+"""
 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import logging
+import os
 import socket
+import sys
+import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from flask import Flask
+from werkzeug.datastructures import Headers
 
-from sightword.errors import SetupError
-from sightword.search.uploads import MAX_BYTES
+from sightword.errors import SearchError, SetupError
 
+if TYPE_CHECKING:
+    from sightword.search.searcher import Searcher
+
+log = logging.getLogger(__name__)
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of every answer: the page loads nothing from elsewhere, runs its own scripts only, and cannot be framed."""
+MAX_BYTES = 32 << 20
+"""Largest file of an uploaded picture."""
+LONGEST_PAUSE = 3600.0
+"""Seconds between two tries of reading."""
 _THREADS = 8
 _HEADERS = 1 << 20
 """Bytes: even a far too long query arrives, and gets an answer that says so."""
@@ -78,3 +109,86 @@ def serve(app: Flask, listening: socket.socket, ready: Callable[[], object] = in
         server.run()
     finally:
         server.close()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server that listens on ``host``."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class AccessPolicy:
+    """Decides which requests are answered.
+
+    Args:
+        host: where the server listens. On loopback only the names of the loopback are accepted. Elsewhere any IP
+            address is accepted too, and the names of this machine: DNS cannot make an address point elsewhere.
+    """
+
+    def __init__(self, host: str) -> None:
+        self._only_loopback = is_loopback(host)
+        self._names = {"localhost"}
+        if not self._only_loopback:
+            self._names |= {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def names_this_machine(self, host: str | None) -> bool:
+        """Return whether the header ``Host`` names this machine."""
+        host = host or ""
+        try:
+            parts = urlsplit(f"//{host}")
+            name, _ = parts.hostname or "", parts.port  # a port that is not a number is a ValueError
+            if "@" in host or "/" in host:
+                return False
+            if name in self._names:
+                return True
+            return ipaddress.ip_address(name).is_loopback or not self._only_loopback
+        except ValueError:
+            return False
+
+    def is_cross_site(self, headers: Headers, *, top_page: bool) -> bool:
+        """Return whether the page of another site sent the request; other sites may link to the ``top_page``."""
+        site = headers.get("Sec-Fetch-Site", "none")
+        if site not in ("none", "same-origin"):
+            return not (top_page and headers.get("Sec-Fetch-Mode") == "navigate")
+        origin = headers.get("Origin")  # browsers send it with every POST
+        return origin is not None and urlsplit(origin).netloc != headers.get("Host")
+
+
+def keep_reading(searcher: Searcher, stop: threading.Event, *, pause: float = 5.0, progress: bool = False) -> None:
+    """Read the pictures of the folder and embed the captions, in a thread with a lower priority.
+
+    After an error the log has a warning, ``searcher.problem`` is set, and after ``pause`` seconds the same is tried
+    again, since the page needs it; the pause doubles after each error, up to :data:`LONGEST_PAUSE`. A
+    SearchError ends the reading.
+
+    Args:
+        searcher: the open collection.
+        stop: ends the reading.
+        pause: seconds.
+        progress: show a bar of the pictures on standard error.
+    """
+    if sys.platform == "linux":
+        thread = threading.get_native_id()  # on Linux a priority is a thread's own
+        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
+    while not stop.is_set():
+        try:
+            searcher.read_pictures(progress=progress, stop=stop)
+            return searcher.read_captions(stop=stop)
+        except SearchError as error:  # the pictures or the encoder cannot be used: another try would not help
+            searcher.problem = str(error)
+            log.warning("%s", error)
+            return None
+        except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
+            searcher.problem = f"{type(error).__name__}: {error}"
+            what, read, of = "pictures", searcher.pictures_read, searcher.pictures_read + searcher.pictures_left
+            if not searcher.pictures_left:
+                what, read, of = "captions", searcher.captions_read, len(searcher.catalogue.captions)
+            say = "reading the %s failed at %d of %d (%s); trying again in %.0f s"
+            log.warning(say, what, read, of, searcher.problem, pause)
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+    return None

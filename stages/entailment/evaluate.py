@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
@@ -28,14 +29,11 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.entailment.data.pairs import FOLDER, read_split
-    from sightword.entailment.judging.encoders import read_others
-    from sightword.entailment.judging.measuring import IN_PARTS, TAKEN, measure
-    from sightword.entailment.page.drawings import lengths
+    from sightword.entailment.judging.measuring import TAKEN, measure, read_others
     from sightword.entailment.page.page import render
     from sightword.entailment.training.energies import read_decision
     from sightword.io.files import atomic_folder, read_json, write_json, write_table, write_text, write_tsv
     from sightword.report.binary import curve, energies
-    from sightword.statistics.inference import interval_ends, with_interval
 
     device = devices.use(machine.current())
     splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}
@@ -48,38 +46,33 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
     folders = [MODELS / "encoder", *(Path(settings.encoders) / one.name for one in others)]
     entries = [one for folder in folders for one in scored(settings.split, "entailment", judged, hash_of(folder))]
     how_often = count_of(entries, enter(entries))
-    scores = found.metrics[settings.split]
-    own = scores[chosen["energy"]]
-    shown = {name.replace("_", " "): scores[name] for name in (chosen["energy"], *IN_PARTS)}
     drawn = [
         curve(CURVES / "dev.tsv", "accuracy", "Score on dev."),
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
-        energies(found.histogram, own["threshold"], ("entailed", "other")),
-        lengths("premise_words", shown, "words of the premise"),
-        lengths("hypothesis_words", shown, "words of the hypothesis"),
+        energies(found.histogram, chosen["threshold"], ("entailed", "other")),
     ]
+    text = render(found.metrics, counts, training, drawn, found.mistakes.to_pylist(), settings, how_often)
     with atomic_folder("data/entailment/scores") as folder:
         write_table(folder / "mistakes.parquet", found.mistakes)
         write_table(folder / "scores.parquet", found.scores)
     with atomic_folder("plots/entailment/evaluate") as folder:
         write_tsv(folder / "energies.tsv", ("from", "to", "entailed", "other"), found.histogram)
-        for by in ("premise_words", "hypothesis_words"):
-            rows = [
-                (system, words, one["accuracy"], *interval_ends(one["accuracy"], one["accuracy_ci95"]), one["pairs"])
-                for system, values in shown.items()
-                for words, one in values[by].items()
-            ]
-            write_tsv(folder / f"{by}.tsv", ("system", "words", "accuracy", "low", "high", "pairs"), rows)
-    text = render(found.metrics, counts, training, drawn, found.mistakes.to_pylist(), settings, how_often)
     with atomic_folder("report/entailment") as folder:
         write_text(folder / "index.html", text)
         for one in drawn:
             write_text(folder / "plots" / f"{one.name}.svg", one.svg())
     write_json("metrics/entailment/evaluate.json", found.metrics)
     write_json("metrics/entailment/summary.json", found.summary)
+    _report(found.metrics[settings.split], chosen["energy"], settings.split)
+
+
+def _report(scores: dict[str, Any], energy: str, split: str) -> None:
+    from sightword.statistics.inference import with_interval
+
+    own = scores[energy]
     log.info(
         "evaluate: %s, accuracy %s %% (majority %.2f, hypothesis only %.2f, new words %.2f), F1 %.2f",
-        *(settings.split, with_interval(own["accuracy"], own["accuracy_ci95"], 2)),
+        *(split, with_interval(own["accuracy"], own["accuracy_ci95"], 2)),
         *(scores[name]["accuracy"] for name in ("majority", "hypothesis_only", "new_words")),
         own["f1"],
     )

@@ -14,9 +14,9 @@ SETTINGS = SentencePairsSettings
 
 
 def work(settings: SentencePairsSettings) -> None:
-    """Read sentence pairs, and hold dev out by premise."""
+    """Read sentence pairs."""
     from sightword.entailment.data.pairs import write_pairs
-    from sightword.entailment.data.splitting import split_pairs
+    from sightword.entailment.data.sources import split_pairs
     from sightword.io.files import atomic_folder, write_json
 
     splits, counts = split_pairs(settings)
@@ -24,10 +24,9 @@ def work(settings: SentencePairsSettings) -> None:
         write_pairs(folder, splits, counts)
     write_json("metrics/entailment/pairs.json", counts)
     for name, found in counts.items():
-        kept = "left out" if settings.undecided == "drop" else "kept as not entailed"
         log.info(
-            "pairs: %s has %d pairs, %.1f %% entailed, %d undecided (%s)",
-            *(name, found["pairs"], found["entailed"], found["undecided"], kept),
+            "pairs: %s has %d pairs, %.1f %% entailed, %d undecided ones are left out",
+            *(name, found["pairs"], found["entailed"], found["undecided"]),
         )
         if found["contradictory"]:
             log.warning(

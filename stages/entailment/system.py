@@ -18,20 +18,8 @@ if TYPE_CHECKING:
 SEED = "train.seed"
 PARAMS = "entailment/params.yaml"
 USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
-    f"train.{name}": ("train.start", (None,))
-    for name in (
-        *("unit", "unicode", "case", "whitespace", "full_stop", "min_count", "embedding", "cell", "hidden"),
-        *("bidirectional", "pooling", "attention", "initialisation"),
-    )
+    f"train.{name}": ("train.start", (None,)) for name in (*("unit", "case", "embedding", "hidden"),)
 }
-
-
-def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the conflicts between two sections: undecided pairs have none of three classes."""
-    pairs, evaluate = values.get("pairs", {}), values.get("evaluate", {})
-    if pairs.get("undecided") != "not_entailed" or evaluate.get("classifier", {}).get("classes") != 3:
-        return []
-    return ["pairs.undecided = not_entailed: with evaluate.classifier.classes = 3, set it to drop"]
 
 
 def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:

@@ -9,8 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sightword.entailment.training.settings import EntailSettings
+
+if TYPE_CHECKING:
+    from sightword.captions.vocabulary import Vocabulary
+    from sightword.encoder.parts import Part
+    from sightword.entailment.training.task import PairTask
 
 log = logging.getLogger(__name__)
 
@@ -28,17 +34,10 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.captions.normalise import Normalisation
     from sightword.captions.vocabulary import Vocabulary
     from sightword.compute import devices
-    from sightword.encoder.parts import Part
-    from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.encoder.start import read_start, report_unknown
     from sightword.entailment.data.pairs import read_split
-    from sightword.entailment.training.batches import EncodedPairs
-    from sightword.entailment.training.energies import DECISION
-    from sightword.entailment.training.task import shape_of, train
-    from sightword.io.files import atomic_folder, write_json
-    from sightword.io.saved import SUMS
+    from sightword.entailment.training.task import EncodedPairs, train
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import write_curves
 
     pairs = {split: read_split(PAIRS, split) for split in ("train", "dev")}
     start = read_start(settings.encoders, settings.start) if settings.start else None
@@ -46,54 +45,56 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
         vocabulary = start.vocabulary
     else:
         texts = [*pairs["train"].premises, *pairs["train"].hypotheses]
-        normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
-        vocabulary = Vocabulary.build(texts, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
+        vocabulary = Vocabulary.build(texts, normalise=Normalisation(case=settings.case), unit=settings.unit)
     training, dev = (EncodedPairs.of(pairs[split], vocabulary) for split in ("train", "dev"))
     if start is not None:
         report_unknown(str(settings.start), start, training.sentences)
-    here = machine.current()
-    device = devices.use(here, deterministic=settings.deterministic)
+    device = devices.use(machine.current(), deterministic=settings.deterministic)
     log.info(
         "train: %d training pairs of %d different sentences, %d tokens%s",
         *(len(training), len(training.sentences), len(vocabulary)),
         f", from the encoder {settings.start}" if settings.start else "",
     )
-    parameters = settings.model_dump()
-    with open_checkpoint(
-        here.scratch, "entailment", inputs=inputs, device=device.type, parameters=parameters
-    ) as checkpoint:
-        run = train(
+    scratch, parameters = machine.current().scratch, settings.model_dump()
+    with open_checkpoint(scratch, "entailment", inputs=inputs, device=device.type, parameters=parameters) as checkpoint:
+        task = train(
             settings, training, dev, tokens=len(vocabulary), device=device, start=start, checkpoint=checkpoint,
             progress=True,
         )  # fmt: skip
-        captions, now = run.captions, run.progress
-        threshold = now.notes["threshold"]
-        notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}
-        encoder = SentenceEncoder([Part(captions, vocabulary, shape_of(settings, start))], notes=notes)
-        decision = {"energy": settings.energy, "threshold": threshold, "criterion": "accuracy", "dev": now.best}
-        with atomic_folder(MODELS) as folder:
-            encoder.save(folder / "encoder")
-            DECISION.write(folder, decision, [f"encoder/{SUMS}"])
-        with atomic_folder("plots/entailment/train") as folder:
-            write_curves(folder, now)
-        write_json(
-            "metrics/entailment/train.json",
-            {
-                "energy": settings.energy,
-                "device": device.type,
-                "pairs": len(training),
-                "sentences": len(training.sentences),
-                "tokens": len(vocabulary),
-                "parameters": sum(weights.numel() for weights in captions.parameters()),
-                "batches": now.steps,
-                "best_batch": now.best_step,
-                "dev": round(now.best, 4),
-                "loss": round(now.last("loss", "loss"), 6),
-                "threshold": threshold,
-            },
-        )
-        log.info(
-            "train: %s, dev accuracy %.2f %% at batch %d of %d",
-            *(settings.energy, now.best, now.best_step, now.steps),
-        )
+        _write(task, vocabulary, start)
         return checkpoint.finished()
+
+
+def _write(task: PairTask, vocabulary: Vocabulary, start: Part | None) -> None:
+    from sightword.encoder.parts import Part
+    from sightword.encoder.sentence_encoder import SentenceEncoder
+    from sightword.entailment.training.energies import DECISION
+    from sightword.entailment.training.task import shape_of
+    from sightword.io.files import atomic_folder, write_json
+    from sightword.io.saved import SUMS
+    from sightword.training.curves import write_curves
+
+    settings, now = task.settings, task.progress
+    notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}
+    encoder = SentenceEncoder([Part(task.captions, vocabulary, shape_of(settings, start))], notes=notes)
+    chosen = {"energy": settings.energy, "threshold": now.notes["threshold"]}
+    with atomic_folder(MODELS) as folder:
+        encoder.save(folder / "encoder")
+        DECISION.write(folder, {**chosen, "criterion": "accuracy", "dev": now.best}, [f"encoder/{SUMS}"])
+    with atomic_folder("plots/entailment/train") as folder:
+        write_curves(folder, now)
+    numbers = {
+        "device": task.device.type,
+        "pairs": len(task.training),
+        "sentences": len(task.training.sentences),
+        "tokens": len(vocabulary),
+        "parameters": sum(weights.numel() for weights in task.captions.parameters()),
+        "batches": now.steps,
+        "best_batch": now.best_step,
+        "dev": round(now.best, 4),
+        "loss": round(now.last("loss", "loss"), 6),
+    }
+    write_json(
+        "metrics/entailment/train.json", {"energy": settings.energy, **numbers, "threshold": chosen["threshold"]}
+    )
+    log.info("train: %s, dev accuracy %.2f %% at batch %d of %d", settings.energy, now.best, now.best_step, now.steps)

@@ -15,12 +15,8 @@ SETTINGS = TaxonomySettings
 
 def work(settings: TaxonomySettings) -> None:
     """Read a taxonomy, close it, and split its pairs."""
-    from sightword.hypernyms.data.scenes import read_scenes
-    from sightword.hypernyms.data.split import split
-    from sightword.hypernyms.data.storage import write_prepared
-    from sightword.hypernyms.data.tables import read_edges
-    from sightword.hypernyms.data.taxonomy import only_below
-    from sightword.hypernyms.data.wordnet import read_wordnet
+    from sightword.hypernyms.data.split import split, write_prepared
+    from sightword.hypernyms.data.taxonomy import read_edges, read_scenes, read_wordnet
     from sightword.io.files import atomic_folder, write_json
 
     if settings.format == "wordnet":
@@ -29,8 +25,6 @@ def work(settings: TaxonomySettings) -> None:
         taxonomy = read_edges(settings.path, settings.relations)
     else:
         taxonomy = read_scenes(settings.path)
-    if settings.below is not None:
-        taxonomy = only_below(taxonomy, settings.below, settings.path)
     pairs, counts = split(taxonomy, settings)
     with atomic_folder("data/hypernyms/taxonomy") as folder:
         write_prepared(folder, taxonomy, pairs, counts)

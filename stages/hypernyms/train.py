@@ -24,7 +24,7 @@ TAXONOMY = Path("data/hypernyms/taxonomy")
 def work(settings: EmbedSettings, *, inputs: str = "") -> Callable[[], object]:
     """Train embeddings of all concepts."""
     from sightword import machine
-    from sightword.hypernyms.data.storage import read_prepared
+    from sightword.hypernyms.data.split import read_prepared
     from sightword.hypernyms.training.concepts import Concepts
     from sightword.hypernyms.training.task import train
     from sightword.io.files import atomic_folder, write_json

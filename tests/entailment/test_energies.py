@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.entailment.data.pairs import SentencePairs
-from sightword.entailment.training.batches import EncodedPairs, batches
 from sightword.entailment.training.energies import ENERGIES, margin_loss, pair_energies, torch_energies
+from sightword.entailment.training.task import EncodedPairs, batches
 from sightword.errors import SemanticsError
 
 RANDOM = np.random.default_rng(0)
@@ -82,26 +82,11 @@ def test_sentences_with_equal_ids_are_one():
         encoded(["a", "   "], ["b", "c"])
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 20), st.booleans())
-def test_an_epoch_has_each_pair_once(premises, size, grouped):
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(1, 20))
+def test_an_epoch_has_each_pair_once(premises, size):
     pairs = encoded([f"word{number}" for number in premises], [f"claim{place}" for place in range(len(premises))])
-    order = batches(pairs, size=size, seed=3, epoch=1, group_premises=grouped)
+    order = batches(pairs, size=size, seed=3, epoch=1)
     assert sorted(np.concatenate(order).tolist()) == list(range(len(premises)))
     assert [len(rows) for rows in order[:-1]] == [size] * (len(order) - 1)
-    again = batches(pairs, size=size, seed=3, epoch=1, group_premises=grouped)
+    again = batches(pairs, size=size, seed=3, epoch=1)
     assert [rows.tolist() for rows in order] == [rows.tolist() for rows in again]
-    if grouped:  # the pairs of a premise follow each other
-        followed = pairs.premises[np.concatenate(order)]
-        assert np.count_nonzero(np.diff(followed)) == len(set(premises)) - 1
-
-
-def test_grouped_batches_have_a_third_fewer_sentences():
-    premises = [f"premise{place // 3}" for place in range(900)]
-    pairs = encoded(premises, [f"claim{place}" for place in range(900)])
-
-    def sentences(grouped):
-        order = batches(pairs, size=90, seed=0, epoch=0, group_premises=grouped)
-        return sum(len(set(pairs.premises[rows])) + len(set(pairs.hypotheses[rows])) for rows in order)
-
-    assert sentences(grouped=True) == pytest.approx(1800 * 2 / 3, rel=0.02)
-    assert sentences(grouped=False) > 1650

@@ -119,9 +119,8 @@ def test_training_from_an_encoder_keeps_its_vocabulary_and_begins_with_its_weigh
 def test_a_failure_leaves_the_earlier_outputs(copy, tmp_path):
     before = files(copy)
     absent = SentencePairsSettings(
-        folder=str(tmp_path), dev=[], hold_out=5,
-        train=[Source(format="snli", path=str(tmp_path), part="train")],
-        test=[Source(format="snli", path=str(tmp_path), part="test")],
+        folder=str(tmp_path),
+        **{name: [Source(format="snli", path=str(tmp_path), part=name)] for name in ("train", "dev", "test")},
     )  # fmt: skip
     with pytest.raises(SemanticsError, match=r"train of .* is absent .* Run `sightword fetch snli`"):
         pairs.work(absent)

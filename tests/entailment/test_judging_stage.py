@@ -19,11 +19,9 @@ from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
-from sightword.entailment.judging.encoders import Other, energies_by, read_others
-from sightword.entailment.judging.measuring import TAKEN, measure
-from sightword.entailment.judging.published import differences
+from sightword.entailment.judging.measuring import TAKEN, Other, energies_by, measure, read_others
 from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings
-from sightword.entailment.page.page import render
+from sightword.entailment.page.page import differences, render
 from sightword.entailment.training.energies import DECISION as CHOSEN
 from sightword.errors import EncoderError
 from sightword.evaluation.binary.threshold import best_threshold
@@ -31,7 +29,6 @@ from sightword.io.files import write_json, write_table, write_tsv
 from sightword.model.encoders import Encoders
 from sightword.model.shape import RecurrentShape
 from stages.entailment import evaluate
-from stages.entailment.system import conflicts
 
 CPU = torch.device("cpu")
 SNLI = {
@@ -41,7 +38,7 @@ SNLI = {
 }
 DECISION = {"energy": "order", "threshold": 0.02, "criterion": "accuracy", "dev": 60.0}
 TRAINING = {"energy": "order", "pairs": 240, "best_batch": 2, "batches": 3, "dev": 60.0}
-SETTINGS = {"words": 100, "classifier": NetworkSettings(hidden=8, epochs=1), "mistakes": 5, "encoders": "others"}
+SETTINGS = {"words": 100, "classifier": NetworkSettings(hidden=8, epochs=1), "encoders": "others"}
 
 
 def drawn_pairs(number, seed):
@@ -205,13 +202,6 @@ def test_three_classes_are_told_apart_by_those_systems_that_learn_classes(done):
     assert "three_classes" not in metrics_of(done)
 
 
-def test_undecided_pairs_have_none_of_three_classes():
-    values = {"pairs": {"undecided": "not_entailed"}, "evaluate": {"classifier": {"classes": 3}}}
-    assert conflicts(values) == ["pairs.undecided = not_entailed: with evaluate.classifier.classes = 3, set it to drop"]
-    values["evaluate"]["classifier"]["classes"] = 2
-    assert conflicts(values) == []
-
-
 def test_a_premise_of_training_is_known_by_its_words(done):
     train = SentencePairs.of([("A dog runs .", "b", "neutral", "s")] * 2)
     test = [("a dog  runs.", "c", "entailment", "s"), ("A cat.", "c", "neutral", "s")]
@@ -233,7 +223,7 @@ def test_a_gain_over_the_hypothesis_alone_counts_beyond_chance_only(done):
 
 def test_the_mistakes_are_wrong_and_the_worst_first(done):
     rows = pq.read_table(done / "data/entailment/scores/mistakes.parquet").to_pylist()
-    assert len(rows) == 5
+    assert 0 < len(rows) <= 50
     assert all(row["accepted"] != (row["label"] == "entailment") for row in rows)
     distances = [abs(row["energy"] - 0.02) for row in rows]
     assert distances == sorted(distances, reverse=True)
@@ -243,12 +233,12 @@ def test_the_page_needs_nothing_else(done):
     text = (done / "report/entailment/index.html").read_text()
     check_text(text)
     for part in ("Scores", "hypothesis only", "seeing, random weights", "Does looking at pictures teach entailment?",
-                 "not a training caption", "Mistakes", "Not the published protocol", "not comparable",
+                 "not a training caption", "Mistakes", "Not the published protocol",
                  "training has 240 pairs (part"):  # fmt: skip
         assert part in text, part
     for other in ("seeing, random weights, classifier", "new words", "hypothesis only"):
         assert f"seeing, classifier against {other}" in text
-    assert text.count("<svg") == 5
+    assert text.count("<svg") == 3
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
@@ -256,15 +246,12 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
     counts = {name: {"pairs": sum(labels.values()), "labels": labels, "sources": {}} for name, labels in SNLI.items()}
     assert differences(counts, "test") == []
     assert differences(counts, "dev") == ["the split is dev, not test"]
-    beside, absent = "published</small>", "not comparable"
     metrics = metrics_of(done)
     text = render(metrics, counts, TRAINING, [], [], EntailmentSettings())
-    assert (beside in text, absent in text, "<td>88.6</td>" in text) == (True, False, True)
+    assert "published</small>" in text
+    assert "<td>88.6</td>" in text
     counts["train"] = {**counts["train"], "labels": {**SNLI["train"], "neutral": 9}}
-    text = render(metrics, counts, TRAINING, [], [], EntailmentSettings())
-    assert (beside in text, absent in text) == (False, True)
-    text = render(metrics, counts, TRAINING, [], [], EntailmentSettings(published=False))
-    assert (beside in text, absent in text) == (False, False)
+    assert "published</small>" not in render(metrics, counts, TRAINING, [], [], EntailmentSettings())
 
 
 @pytest.mark.parametrize("similarity", ["order", "reversed_order", "cosine"])

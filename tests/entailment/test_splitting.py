@@ -1,51 +1,15 @@
-"""Splits of sentence pairs: dev held out by premise, undecided pairs, the learning curve's parts, and the counts."""
+"""Splits of sentence pairs: undecided pairs, the learning curve's parts, and the counts."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sightword.entailment.data.pairs import SentencePairs, premise_key, read_split, write_pairs
+from sightword.entailment.data.pairs import premise_key, read_split, write_pairs
 from sightword.entailment.data.settings import SentencePairsSettings, Source
-from sightword.entailment.data.splitting import hold_out, split_pairs
+from sightword.entailment.data.sources import split_pairs
 from sightword.errors import FileFormatError, SemanticsError
 
 HEADER = "premise\thypothesis\tlabel\n"
-NAMES = st.lists(st.sampled_from([f"Sentence {number} ." for number in range(12)]), min_size=2, max_size=40)
-
-
-def of_premises(premises):
-    return SentencePairs.of([(one, f"claim {place}", "neutral", "s") for place, one in enumerate(premises)])
-
-
-@given(NAMES, st.integers(1, 40))
-def test_no_premise_is_on_both_sides(premises, count):
-    pairs = of_premises(premises)
-    keys = [premise_key(premise) for premise in premises]
-    sizes = {key: keys.count(key) for key in keys}
-    try:
-        train, dev = hold_out(pairs, count)
-    except SemanticsError:
-        assert count > len(pairs) - max(sizes.values())
-        return
-    assert sorted(train.hypotheses + dev.hypotheses) == sorted(pairs.hypotheses)
-    assert not set(map(premise_key, train.premises)) & set(map(premise_key, dev.premises))
-    assert count <= len(dev) < count + max(sizes.values())
-    assert len(train)
-
-
-@given(NAMES, st.randoms())
-def test_what_is_held_out_does_not_depend_on_the_order(premises, random):
-    pairs = of_premises([*premises, "One that is left .", "Another that is left ."])
-    shuffled = list(range(len(pairs)))
-    random.shuffle(shuffled)
-    try:
-        held = hold_out(pairs, 2)[1]
-    except SemanticsError:
-        return
-    assert set(held.hypotheses) == set(hold_out(pairs.where(np.array(shuffled)), 2)[1].hypotheses)
 
 
 def test_a_premise_is_the_same_tokenised_and_plain():
@@ -55,10 +19,11 @@ def test_a_premise_is_the_same_tokenised_and_plain():
 
 @pytest.fixture
 def tables(tmp_path):
-    """Training of 40 pairs of 20 premises, one undecided pair in test, and one premise of test that training has."""
+    """34 training pairs of 17 premises, 6 of dev; test has an undecided pair and a premise of training."""
     labels = ["entailment", "neutral"]
     rows = [f"Premise {place // 2} .\tClaim {place} .\t{labels[place % 2]}\n" for place in range(40)]
-    (tmp_path / "train.tsv").write_text(HEADER + "".join(rows))
+    (tmp_path / "train.tsv").write_text(HEADER + "".join(rows[:34]))
+    (tmp_path / "dev.tsv").write_text(HEADER + "".join(rows[34:]))
     test = "New .\tC\tentailment\nNew .\tD\tcontradiction\nNewer .\tE\t-\npremise 3.\tF\tneutral\n"
     (tmp_path / "test.tsv").write_text(HEADER + test)
     return tmp_path
@@ -68,35 +33,22 @@ def settings_of(tables, **more):
     def source(name):
         return [Source(format="table", path=str(tables / f"{name}.tsv"))]
 
-    given = {"train": source("train"), "dev": [], "test": source("test"), "hold_out": 6, **more}
+    given = {"train": source("train"), "dev": source("dev"), "test": source("test"), **more}
     return SentencePairsSettings(folder=str(tables), **given)
 
 
-def test_undecided_pairs_are_dropped_or_not_entailed(tables):
+def test_undecided_pairs_are_dropped_and_counted(tables):
     splits, counts = split_pairs(settings_of(tables))
     assert (len(splits["test"]), counts["test"]["undecided"]) == (3, 1)
-    splits, counts = split_pairs(settings_of(tables, undecided="not_entailed"))
-    assert splits["test"].labels[2] == "undecided"
-    assert splits["test"].entailed.tolist() == [True, False, False, False]
-    assert counts["test"]["entailed"] == 25.0
-
-
-def test_undecided_pairs_that_are_held_out_are_counted_in_dev(tables):
-    rows = [f"Premise {place // 2} .\tClaim {place} .\t{('entailment', '-')[place % 2]}\n" for place in range(40)]
-    (tables / "train.tsv").write_text(HEADER + "".join(rows))
-    counts = split_pairs(settings_of(tables, undecided="not_entailed"))[1]
-    assert [counts[name]["undecided"] for name in ("train", "dev", "test")] == [17, 3, 1]
 
 
 def test_the_counts_name_premises_that_training_has(tables):
-    splits, counts = split_pairs(settings_of(tables))
-    held = {premise_key(premise) for premise in splits["dev"].premises}
+    _, counts = split_pairs(settings_of(tables))
     assert counts["dev"] == {
         "pairs": 6, "entailed": 50.0, "labels": {"entailment": 3, "neutral": 3}, "undecided": 0, "contradictory": 0,
-        "premises": 3, "sources": {f"{tables.name}/train": 6},
+        "premises": 3, "sources": {f"{tables.name}/dev": 6},
         "premises_in_training": 0, "pairs_with_premise_in_training": 0.0,
     }  # fmt: skip
-    assert "premise 3 ." not in held
     assert counts["test"]["premises_in_training"] == 1
     assert counts["test"]["pairs_with_premise_in_training"] == pytest.approx(100 / 3, abs=1e-4)
 
@@ -113,7 +65,7 @@ def test_a_smaller_part_of_training_is_in_a_larger_one(tables):
 
 def test_a_split_of_undecided_pairs_is_one_message(tables):
     (tables / "train.tsv").write_text(HEADER + "A\tB\t-\nA\tC\t-\n")
-    with pytest.raises(SemanticsError, match=r"all pairs of the split train are undecided.*pairs.undecided"):
+    with pytest.raises(SemanticsError, match=r"all pairs of the split train are undecided.*pairs.train"):
         split_pairs(settings_of(tables))
 
 
@@ -121,8 +73,6 @@ def test_a_split_of_one_class_is_one_message(tables):
     (tables / "test.tsv").write_text(HEADER + "A\tB\tneutral\nA\tC\tcontradiction\n")
     with pytest.raises(SemanticsError, match=r"the split test has no pair that is entailed; .* pairs.test"):
         split_pairs(settings_of(tables))
-    with pytest.raises(SemanticsError, match="hold_out = 40 takes all 40 training pairs"):
-        split_pairs(settings_of(tables, hold_out=40))
 
 
 def test_pairs_come_back_as_they_were_written(tables, tmp_path):
@@ -143,7 +93,7 @@ def test_pairs_that_stand_with_two_labels_are_counted_and_kept(tmp_path):
     (tmp_path / "a.tsv").write_text(HEADER + "".join(rows))
     source = Source(format="table", path=str(tmp_path / "a.tsv"))
     splits, counts = split_pairs(
-        SentencePairsSettings(train=[source], dev=[source], test=[source], hold_out=0, tables=str(tmp_path))
+        SentencePairsSettings(train=[source], dev=[source], test=[source], tables=str(tmp_path))
     )
     assert counts["train"]["contradictory"] == 2
     assert len(splits["train"]) == 4

@@ -24,7 +24,7 @@ from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import read_features, write_features
 from sightword.features.vision import torchvision
 from sightword.features.weights import Weights
-from sightword.search.network import NamedNetwork
+from sightword.search.networks import NamedNetwork
 
 RESIZE = {"resize": 72, "interpolation": "bicubic"}
 

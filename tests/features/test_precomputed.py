@@ -25,7 +25,7 @@ from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import describe
 from sightword.features.tables.table import Origin, read_features, write_features
-from sightword.search.uploads import UploadedPictures
+from sightword.search.networks import UploadedPictures
 
 IDS = ["b", "a", "c"]
 VALUES = np.array([[1, 2], [3, 4], [5, 6]], np.float16)

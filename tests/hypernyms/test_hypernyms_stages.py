@@ -17,8 +17,7 @@ from sightword.compute import devices
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.hypernyms.page.page import render
-from sightword.hypernyms.page.words import Words
+from sightword.hypernyms.page.page import Words, render
 from sightword.hypernyms.training.settings import EmbedSettings
 from stages.hypernyms import evaluate, taxonomy, train
 
@@ -31,7 +30,7 @@ def run_all(folder, monkeypatch, repository):
     sample = TaxonomySettings(format="sample", path=str(repository / "data/raw/sample"), dev=300, test=300)
     taxonomy.work(sample)
     train.work(EMBED)()
-    evaluate.work(HypernymsSettings(mistakes=5))
+    evaluate.work(HypernymsSettings())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_one_thread_computes_each_energy(done, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Concepts, "scores", watched)
     with devices.threads(3):
-        evaluate.work(HypernymsSettings(mistakes=5))
+        evaluate.work(HypernymsSettings())
         assert torch.get_num_threads() == 3
     assert seen == {1}
 
@@ -89,7 +88,7 @@ def test_the_metrics(done):
 def test_the_mistakes_are_wrong_and_the_worst_first(done):
     concepts = Concepts.load(done / "models/hypernyms/concepts")
     rows = pq.read_table(done / "data/hypernyms/scores/mistakes.parquet").to_pylist()
-    assert len(rows) == 5
+    assert 0 < len(rows) <= 50
     for row in rows:
         assert concepts.is_a(row["hyponym"], row["hypernym"]) != row["label"]
         assert row["hyponym_gloss"].startswith("a scene with")
@@ -156,10 +155,6 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
         text = render(metrics, {**counts, "protocol": protocol}, embedding, [], [], NONE, HypernymsSettings())
         assert ("published</small>" in text) == (shown is not None)
         assert shown is None or f"<td>{shown}</td>" in text
-    hidden = HypernymsSettings(published=False)
-    assert "published</small>" not in render(
-        metrics, {**counts, "protocol": "released"}, embedding, [], [], NONE, hidden
-    )
     wrong = {**counts, "protocol": "released", "test": {**counts["test"], "mislabelled": 13.0, "ceiling": 93.5}}
     text = render(metrics, wrong, embedding, [], [], NONE, HypernymsSettings())
     assert "an accuracy above 93.5 %" in text

@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import EncoderError
-from sightword.hypernyms.data import scenes
-from sightword.hypernyms.data.baselines import above_known, frequency, inferable
-from sightword.hypernyms.data.pairs import ConceptPairs
+from sightword.hypernyms.data.pairs import ConceptPairs, above_known, frequency, inferable
 from sightword.hypernyms.data.settings import TaxonomySettings
 from sightword.hypernyms.data.split import split
-from sightword.hypernyms.data.wordnet import read_wordnet
-from sightword.hypernyms.judging.judging import groups, judge
+from sightword.hypernyms.data.taxonomy import read_scenes, read_wordnet
+from sightword.hypernyms.judging.measuring import groups, judge
 from sightword.hypernyms.training.concepts import Concepts
 
 
@@ -83,7 +81,7 @@ def test_the_baselines_on_the_given_splits(real_data, name, right, often):
 def exact(repository):
     """The sample's taxonomy, and its exact embedding."""
     folder = repository / "data/raw/sample"
-    taxonomy = scenes.read_scenes(folder)
+    taxonomy = read_scenes(folder)
     vectors = exact_embedding(taxonomy)
     settings = {"energy": "order", "dimension": vectors.shape[1], "margin": 1.0, "slack": 0.0}
     return taxonomy, Concepts(taxonomy.names, taxonomy.words, vectors, {}, 0.5, settings)

@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from sightword.errors import CorpusError
-from sightword.hypernyms.data.tables import read_edges, read_pairs
-from sightword.hypernyms.data.taxonomy import closure
+from sightword.hypernyms.data.split import read_pairs
+from sightword.hypernyms.data.taxonomy import closure, read_edges
 
 BOTH = ("hypernym", "instance_hypernym")
 IDS = {"dog": 0, "animal": 1, "thing": 2}

@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 
 from pipeline.params import overlay, recipes
 from sightword.errors import CorpusError
-from sightword.hypernyms.data import scenes
-from sightword.hypernyms.data.corruption import PairSet, corrupt, corruptible
-from sightword.hypernyms.data.draws import of_test, spread
+from sightword.hypernyms.data.pairs import PairSet, corrupt, corruptible
 from sightword.hypernyms.data.settings import TaxonomySettings
-from sightword.hypernyms.data.split import split
-from sightword.hypernyms.data.storage import read_prepared, write_prepared
-from sightword.hypernyms.data.tables import read_edges
-from sightword.hypernyms.data.taxonomy import build, closure, depths, only_below
-from sightword.hypernyms.data.wordnet import read_wordnet
+from sightword.hypernyms.data.split import of_test, read_prepared, split, spread, write_prepared
+from sightword.hypernyms.data.taxonomy import build, closure, depths, read_edges, read_scenes, read_wordnet
 
 BOTH = ("hypernym", "instance_hypernym")
 
@@ -116,7 +111,7 @@ def test_as_drawn_keeps_the_first_draw():
 
 @pytest.fixture(scope="module")
 def sample(repository):
-    return scenes.read_scenes(repository / "data/raw/sample")
+    return read_scenes(repository / "data/raw/sample")
 
 
 def test_the_sample_has_the_closed_form(sample):
@@ -226,15 +221,6 @@ def test_an_unknown_concept_and_a_doubled_edge():
     with pytest.raises(CorpusError, match="the edge a -> z has an unknown concept z"):
         build("ab", [("a", "z", "hypernym")], "x")
     assert build("ab", [("a", "b", "hypernym")] * 3, "x").doubled == 2
-
-
-def test_a_part_of_a_taxonomy():
-    edges = [("cat", "mammal", "h"), ("mammal", "animal", "h"), ("fish", "animal", "h"), ("cat", "pet", "h")]
-    taxonomy = build(sorted({name for edge in edges for name in edge[:2]}), edges, "x")
-    part = only_below(taxonomy, "mammal", "x")
-    assert (part.names, len(part.hyponyms)) == (["cat", "mammal"], 1)
-    with pytest.raises(CorpusError, match=r"no concept mamal \(did you mean 'mammal'\?\)"):
-        only_below(taxonomy, "mamal", "x")
 
 
 def test_an_edge_of_two_relations_is_an_error():

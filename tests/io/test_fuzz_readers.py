@@ -23,9 +23,8 @@ from sightword.evaluation.semantics.datasets import read_task
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.grounded.judging.concreteness import read_ratings
-from sightword.hypernyms.data.tables import read_edges, read_pairs
-from sightword.hypernyms.data.taxonomy import closure
-from sightword.hypernyms.data.wordnet import read_wordnet
+from sightword.hypernyms.data.split import read_pairs
+from sightword.hypernyms.data.taxonomy import closure, read_edges, read_wordnet
 from sightword.report.inputs import numbers, read_tsv
 from sightword.text.reading import Sentences
 from sightword.text.settings import TextSettings

@@ -215,16 +215,16 @@ def test_the_commits_of_a_branch_are_its_own(project):
         assert not any("no commit has this state" in line for line in found["not_known"])
 
 
-def test_state_of_unreadable_parameters_is_not_known(project):
+def test_unreadable_parameters_are_missing(project):
     for name, text in (("params.yaml", "first: [\n"), ("dvc.yaml", "<<<<<<< HEAD\nstages:\n")):
         before = (project.folder / name).read_text()
         project.write(name, text)
         found = audited(project, KEY)
-        assert states(found) == dict.fromkeys(["third", "second", "first"], "not known")
+        assert states(found) == dict.fromkeys(["third", "second", "first"], "missing")
         assert any(line.startswith(f"{name} is not here or cannot be read") for line in found["not_known"])
         project.write(name, before)
     (project.folder / "params.yaml").unlink()
-    assert set(states(audited(project, KEY)).values()) == {"not known"}
+    assert set(states(audited(project, KEY)).values()) == {"missing"}
 
 
 def test_the_line_of_a_run_says_what_came_from_the_store(project):

@@ -9,9 +9,8 @@ import subprocess
 import pytest
 
 from pipeline.lineage.card import corpus, sections
-from pipeline.lineage.evidence import Evidence, Records
-from pipeline.lineage.hashing import hash_listing
-from pipeline.lineage.known_facts import KnownFacts
+from pipeline.lineage.evidence import Evidence, KnownFacts
+from pipeline.lineage.files import hash_listing
 from sightword.errors import EncoderError, LineageError
 
 WEIGHTS = b"weights"
@@ -113,7 +112,7 @@ def test_the_commit_is_one_that_recorded_the_run(project, monkeypatch):
     git("init", "-q")
     assert "in a state that no commit has recorded" in text_of(project, "models/encoder")
     monkeypatch.setattr(KnownFacts, "of", lambda self, entry: {"commit": "abcd"})
-    monkeypatch.setattr(Records, "weigh", lambda self, entry: Evidence("run recorded in"))
+    monkeypatch.setattr(KnownFacts, "weigh", lambda self, entry: Evidence("run recorded"))
     assert "no commit has recorded, after commit `abcd`, with" in text_of(project, "models/encoder")
     monkeypatch.undo()
     for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):  # another raw folder

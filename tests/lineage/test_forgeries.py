@@ -151,16 +151,16 @@ def merge_lines(project):
         (edit_weights, KEY, "second", "changed since", None),
         (save_weights, KEY, "second", "contradicted", "models/encoder "),
         (edit_code, KEY, "second", "changed since", None),
-        (save_code, KEY, "second", "of another run", "stages/second.py "),
+        (save_code, KEY, "second", "contradicted", "stages/second.py "),
         (edit_command, KEY, "second", "changed since", None),
-        (save_command, KEY, "second", "of another run", 'command "python -m stages.second" there'),
+        (save_command, KEY, "second", "contradicted", 'command "python -m stages.second" there'),
         (edit_parameter, KEY, "second", "changed since", None),
-        (edit_parameter_and_lock, KEY, "second", "of another run", "second.factor 0.1 there, 0.9 in dvc.lock"),
-        (save_parameter, KEY, "second", "of another run", "second.factor 0.1 there, 0.9 in dvc.lock"),
-        (save_frozen, KEY, "second", "of another run", "second.factor 0.1 there, 0.9 in dvc.lock"),
-        (restore_what_was_saved, KEY, "second", "of another run", "second.factor 0.1 there, 0.9 in dvc.lock"),
-        (edit_dependency_hash, KEY, "second", "of another run", "stages/second.py "),
-        (merge_lines, KEY, "third", "of another run", "models/encoder "),
+        (edit_parameter_and_lock, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (save_parameter, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (save_frozen, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (restore_what_was_saved, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
+        (edit_dependency_hash, KEY, "second", "contradicted", "stages/second.py "),
+        (merge_lines, KEY, "third", "contradicted", "models/encoder "),
     ],
 )
 def test_forged_chain_ends_with_one_and_names_its_stage(known, forge, what, stage, status, why):
@@ -172,7 +172,7 @@ def test_forged_chain_ends_with_one_and_names_its_stage(known, forge, what, stag
     if why:
         said = found[stage]["record"]["why"]
         assert why in said
-        assert ", facts of a run on " in said
+        assert ", facts of a run of " in said
         assert f"PROBLEM  lock:       {stage}: {found[stage]['record']['verdict'].upper()}: {said}" in doctor.stdout
     assert doctor.returncode == 1
     assert "dvc.lock belongs to" not in doctor.stdout

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny_project import TinyProject
 
 from pipeline.lineage import documents
-from pipeline.lineage.hashing import Ignored, hash_path, measure
+from pipeline.lineage.files import Ignored, hash_path, measure
 
 NAMES = [
     "a.txt",
@@ -69,7 +69,7 @@ def test_another_byte_another_name_or_another_file_is_another_hash(added, tmp_pa
 
 @given(st.sets(st.sampled_from(NAMES)))
 def test_the_order_in_which_files_are_found_makes_no_difference(names):
-    from pipeline.lineage.hashing import hash_listing
+    from pipeline.lineage.files import hash_listing
 
     listing = dict.fromkeys(names, "0" * 32)
     assert hash_listing(listing) == hash_listing(dict(reversed(list(listing.items()))))

@@ -10,9 +10,8 @@ import pytest
 from pipeline.doctor.lockfile import check_lock
 from pipeline.doctor.packages import check_lists
 from pipeline.lineage import code_lists
-from pipeline.lineage.chain import audit
-from pipeline.lineage.difference import difference
-from pipeline.lineage.history import history
+from pipeline.lineage.audit import audit
+from pipeline.lineage.history import difference, history
 
 KEY = "metrics/third.json:test.r10"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.lineage import inputs
+from pipeline.lineage import facts as inputs
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import is_code
 from pipeline.pipelines import pipelines

@@ -13,7 +13,7 @@ from small_card import head as head_of
 from small_card import made as choice_of
 
 from pipeline import cli
-from pipeline.lineage.hashing import Ignored, hash_path
+from pipeline.lineage.files import Ignored, hash_path
 from pipeline.lineage.packed_card import Corpus
 from sightword.encoder.pretrained import PACKAGED, packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder

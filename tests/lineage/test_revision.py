@@ -6,10 +6,8 @@ import shutil
 
 import pytest
 
-from pipeline.lineage.cache import Cache
-from pipeline.lineage.locks import lock_at
+from pipeline.lineage.files import Cache, take_out
 from pipeline.lineage.repository import Repository
-from pipeline.lineage.revision import take_out
 from sightword.errors import LineageError
 
 WANTED = ["metrics/third.json", "data/first/out.txt", "models/encoder", "data/raw/in.txt"]
@@ -28,7 +26,7 @@ def taken(project, folder, revision, wanted=WANTED):
     with Repository(project.folder) as repository:
         commit = repository.commit(revision)
         return take_out(
-            wanted, folder, lock=lock_at(repository, commit, revision), commit=commit, cache=Cache(project.folder),
+            wanted, folder, lock=repository.lock(commit, revision), commit=commit, cache=Cache(project.folder),
             repository=repository,
         )  # fmt: skip
 

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from pipeline.lineage.card import sections
-from pipeline.lineage.known_facts import entry_of, facts_folders
-from pipeline.lineage.locks import lock_here
+from pipeline.lineage.evidence import entry_of
+from pipeline.lineage.lock import lock_here
 from sightword.errors import EncoderError
 
 KEY = "metrics/third.json:test.r10"
@@ -76,14 +76,14 @@ def test_an_experiment_that_was_saved_without_a_run_was_never_seen_to_run(known)
     known.do("git", "checkout", "-q", ".")
     known.do("dvc", "checkout", "-q")
     found = record(known, f"{KEY} --rev saved", "second", code=1)
-    assert found["verdict"] == "of another run"
+    assert found["verdict"] == "contradicted"
     assert "second.factor 0.1 there, 0.9 in dvc.lock" in found["why"]
-    assert record(known, KEY, "second")["verdict"] == "run recorded in"
+    assert record(known, KEY, "second")["verdict"] == "run recorded"
     listed = known.run("sightword", "experiments", "--metric", "test.r10")
-    assert "second does not agree with the records of runs: OF ANOTHER RUN" in listed.stderr
+    assert "second does not agree with the records of runs: CONTRADICTED" in listed.stderr
     done = known.audit("--diff", "main", "saved")
     assert done.returncode == 1
-    assert "second in saved: OF ANOTHER RUN" in done.stdout
+    assert "second in saved: CONTRADICTED: its outputs are those of another run" in done.stdout
     assert "with the same outputs" not in done.stdout
 
 
@@ -117,7 +117,7 @@ def test_a_stage_of_another_pipeline_whose_outputs_are_partly_of_another_run_was
     known.edit("metrics/fourth.json", "21.0", "24.0")
     known.do("dvc", "commit", "-q", "-f", "extra/dvc.yaml:fourth")
     found = record(known, FOURTH, FOURTH, code=1)
-    assert found["verdict"] == "of another run"
+    assert found["verdict"] == "contradicted"
     assert "its outputs data/fourth are those of another run" in found["why"]
     assert "extra/params.yaml:fourth.factor 7 there, 8 in dvc.lock" in found["why"]
 
@@ -139,7 +139,7 @@ def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
 
 
 def test_run_with_some_equal_outputs_is_named_and_no_proof(known):
-    known.edit(".gitignore", "/runs/", "/runs/\n/data/other")
+    known.edit(".gitignore", "/runs/*.json", "/runs/*.json\n/data/other")
     known.add_second_pipeline()
     known.edit("extra/dvc.yaml", "outs: [data/fourth]", "outs: [data/fourth, data/other]")
     text = (known.folder / "stages/fourth.py").read_text()
@@ -162,18 +162,23 @@ def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
     known.edit("many/params.yaml", "plain: {}", "plain: {add: 3}")
     known.do("dvc", "commit", "-q", "-f", items[0])
     stages = known.audited("metrics/all.json")["stages"]
-    unseen = [one["name"] for one in stages if one["record"]["verdict"] != "run recorded in"]
+    unseen = [one["name"] for one in stages if one["record"]["verdict"] != "run recorded"]
     assert unseen == [items[0]]
     assert "each.kinds.plain.add" in record(known, items[0], items[0], code=1)["why"]
 
 
-@pytest.mark.parametrize(("save", "verdict"), [(save_parameter, "OF ANOTHER RUN"), (save_output, "CONTRADICTED")])
+@pytest.mark.parametrize(
+    ("save", "verdict"),
+    [
+        (save_parameter, "CONTRADICTED: its outputs are those of another run"),
+        (save_output, "CONTRADICTED: the same inputs gave"),
+    ],
+)
 def test_a_card_is_not_written_from_an_entry_that_never_ran(known, save, verdict):
-    facts = facts_folders(known.folder)
-    assert "no facts" not in sections(known.folder, "models/encoder", facts)[2]
+    assert "no facts" not in sections(known.folder, "models/encoder")[2]
     save(known)
     with pytest.raises(EncoderError, match=f"does not say how the stage second ran: {verdict}"):
-        sections(known.folder, "models/encoder", facts)
+        sections(known.folder, "models/encoder")
 
 
 def test_a_card_names_the_stages_whose_runs_are_not_known(project):
@@ -185,8 +190,8 @@ def test_a_history_marks_what_was_saved_without_a_run(known):
     save_parameter(known)
     known.do("dvc", "commit", "-q", "-f", "third")
     points = known.audited("--history", KEY)["points"]
-    assert [(one["contradicted"], one["foreign"]) for one in points] == [([], []), ([], ["second"])]
-    assert "OF ANOTHER RUN, with other inputs: second" in known.audit("--history", KEY).stdout
+    assert [one["contradicted"] for one in points] == [[], ["second"]]
+    assert "CONTRADICTED by a record of a run: second" in known.audit("--history", KEY).stdout
 
 
 def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experiments(known):
@@ -221,7 +226,7 @@ def test_output_not_repeated_on_this_kind_of_machine_is_noted(known):
 def test_an_earlier_stage_with_the_outputs_of_other_parameters_leaves_its_numbers_out(known):
     save_parameter(known)
     listed = known.run("sightword", "experiments", "--metric", "test.r10")
-    assert "second does not agree with the records of runs: OF ANOTHER RUN" in listed.stderr
+    assert "second does not agree with the records of runs: CONTRADICTED" in listed.stderr
     assert "left out" in listed.stderr
 
 
@@ -230,7 +235,7 @@ def test_a_run_that_dvc_saves_later_is_vouched_for(known):
     known.do("dvc", "repro", "-q", "--no-commit", "second")
     keep(known, "second")
     known.do("dvc", "commit", "-q", "-f", "second")
-    assert record(known, "models/encoder", "second")["verdict"] == "run recorded in"
+    assert record(known, "models/encoder", "second")["verdict"] == "run recorded"
 
 
 def test_a_result_that_dvc_restores_and_an_earlier_commit_are_vouched_for(known):
@@ -239,7 +244,7 @@ def test_a_result_that_dvc_restores_and_an_earlier_commit_are_vouched_for(known)
     keep(known, *STAGES)
     known.commit("another factor")
     assert WHOLE in known.audit(KEY).stdout
-    assert {one["record"]["verdict"] for one in known.audited(KEY, "--rev", "HEAD~1")["stages"]} == {"run recorded in"}
+    assert {one["record"]["verdict"] for one in known.audited(KEY, "--rev", "HEAD~1")["stages"]} == {"run recorded"}
     known.edit("params.yaml", "factor: 0.9", "factor: 1e-1")
     assert "is cached - skipping run" in known.do("dvc", "repro")
     assert WHOLE in known.audit(KEY).stdout
@@ -253,7 +258,7 @@ def test_two_runs_with_the_same_inputs_and_other_bytes_are_both_vouched_for(know
     save_output(known)
     keep(known, "second")
     for revision in ("HEAD", "HEAD~1"):
-        assert record(known, f"models/encoder --rev {revision}", "second")["verdict"] == "run recorded in"
+        assert record(known, f"models/encoder --rev {revision}", "second")["verdict"] == "run recorded"
 
 
 def test_facts_name_the_input_that_a_run_has_read(known):
@@ -264,7 +269,7 @@ def test_facts_name_the_input_that_a_run_has_read(known):
     path.write_text("7.0")
     known.do("dvc", "repro", "-q", "--single-item", "second")
     keep(known, "second")
-    assert record(known, "models/encoder", "second", code=1)["verdict"] == "run recorded in"
+    assert record(known, "models/encoder", "second", code=1)["verdict"] == "run recorded"
     path.write_text(text)
     known.do("dvc", "commit", "-q", "-f", "second")
     found = record(known, "models/encoder", "second", code=1)

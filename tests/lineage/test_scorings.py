@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from checkout import change
 
-from pipeline.lineage.facts_schema import SCHEMA, facts_name
-from pipeline.lineage.known_facts import RUNS, KnownFacts
+from pipeline.cli.lineage_text import _scoring_lines as scoring_lines
+from pipeline.lineage.evidence import RUNS, SCHEMA, KnownFacts, run_id
 from pipeline.lineage.lock import entry_key
-from pipeline.lineage.records import scoring_lines
 from pipeline.lineage.scorings import Entering, recipe_hash, tallies
 from pipeline.pipelines import Pipeline
 from sightword.errors import FileFormatError, LineageError
@@ -45,10 +44,10 @@ def keep_facts(folder: Path, stage: str, started: str, *scorings: Scoring) -> di
     ran: dict[str, Any] = {"command": f"run {stage} {started}", "params": {}, "deps": {}}
     outs = {"out": started}
     key = entry_key(stage, **ran)
-    facts = {"schema": SCHEMA, "stage": stage, "host": "here", "started": started, "entry": key, "ran": ran}
-    facts |= {"outs": outs, "scorings": [dataclasses.asdict(one) for one in scorings]}
+    facts = {"schema": SCHEMA, "stage": stage, "host": "here", "started": started, "ran": ran}
+    facts |= {"id": run_id(key, outs), "outs": outs, "scorings": [dataclasses.asdict(one) for one in scorings]}
     folder.mkdir(exist_ok=True)
-    (folder / facts_name(key, outs)).write_text(json.dumps(facts))
+    (folder / f"{run_id(key, outs)}.json").write_text(json.dumps(facts))
     return facts
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from pipeline.lineage.verification import environment
+from pipeline.lineage.verify import environment
 
 
 def verified(project, *arguments):

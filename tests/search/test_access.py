@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from werkzeug.datastructures import Headers
 
-from sightword.search.access import AccessPolicy, is_loopback
+from sightword.search.serving import AccessPolicy, is_loopback
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8377", "127.0.0.1:1", "127.9.9.9", "[::1]:8377", "[::1]"])

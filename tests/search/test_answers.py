@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cli.search_text import cut
-from sightword.search.answers import as_csv, shown
+from sightword.search.query import as_csv, shown
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,10 @@ from sightword.features.tables.table import Origin, read_features, write_feature
 from sightword.features.weights import Weights
 from sightword.images import resized
 from sightword.search import collection, picture_files
-from sightword.search.collection import PictureFolder
-from sightword.search.joined_folder import JoinedFolder
-from sightword.search.network import NamedNetwork
+from sightword.search.collection import JoinedFolder, PictureFolder
+from sightword.search.networks import NamedNetwork, UploadedPictures, difference
 from sightword.search.picture_files import list_pictures
-from sightword.search.provenance import difference
 from sightword.search.searcher import Searcher
-from sightword.search.uploads import UploadedPictures
 from sightword.storage.store import Store
 
 

@@ -11,8 +11,7 @@ import pytest
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.search.catalogue import Caption
 from sightword.search.embeddings import KeptEmbeddings, caption_key, kind_of
-from sightword.search.searcher import PictureHit, Searcher
-from sightword.search.weak import SENTENCES
+from sightword.search.searcher import PictureHit, Searcher, unrelated
 from sightword.storage.store import Store
 
 
@@ -52,7 +51,7 @@ def answers(searcher: Searcher) -> tuple[list[PictureHit], list[tuple[Caption, f
 
 def test_a_second_start_computes_nothing_and_answers_the_same(world, searcher, tmp_path, encoded):
     first = answers(begun(world, tmp_path))
-    assert sum(encoded) == 25 - 30 + len("a red circle") + len(SENTENCES)
+    assert sum(encoded) == 25 - 30 + len("a red circle") + len(unrelated())
     encoded.clear()
     again = begun(world, tmp_path)
     assert encoded == []

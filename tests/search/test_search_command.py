@@ -25,8 +25,8 @@ from sightword.features.backbones import find_backbone
 from sightword.features.tables.table import Origin, write_features
 from sightword.features.weights import Weights
 from sightword.io.files import read_json, sha256_file, write_json
-from sightword.search.answers import shown
-from sightword.search.opening import open_search
+from sightword.search.opening import Table, open_search
+from sightword.search.query import shown
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -138,7 +138,7 @@ def test_a_language_alone(world, tmp_path, capsys):
     assert search("a", "--language", "de") == 1
     assert "no caption is in the language 'de'. The captions have no column `language`" in capsys.readouterr().err
     with pytest.raises(SearchError, match="without captions the languages are not known"):
-        open_search("models/encoder", features=world.features, language="de")
+        open_search("models/encoder", Table(world.features, language="de"))
 
 
 def test_what_is_wrong_is_one_message(world, tmp_path, capsys):

@@ -17,7 +17,7 @@ import fork_server
 import pytest
 
 from pipeline.cli import main
-from sightword.search.uploads import MAX_BYTES
+from sightword.search.serving import MAX_BYTES
 
 pytestmark = pytest.mark.usefixtures("here")
 

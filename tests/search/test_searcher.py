@@ -14,16 +14,16 @@ import torch
 from search_world import cosines
 
 import sightword
+from sightword.captions.normalise import Normalisation
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import SearchError
 from sightword.features.tables.table import FeatureTable
 from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.search.searcher import Searcher
-from sightword.search.weak import QUANTILE, SENTENCES
+from sightword.search.opening import Table, open_search
+from sightword.search.searcher import QUANTILE, Searcher, readable, unrelated
 
 HASH = "0123456789abcdef" * 4
 
@@ -98,14 +98,14 @@ def test_ensemble_ranks_by_the_product_and_shows_cosines(world, searcher):
 def test_weak_match_of_an_ensemble_is_told_by_the_product():
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4)
-    vocabulary = Vocabulary.build(SENTENCES)
+    vocabulary = Vocabulary.build(unrelated())
     members = [Encoders(len(vocabulary), 6, model.shape).eval() for _ in range(2)]
     encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape))
     features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     searcher = Searcher(encoder, FeatureTable(features, [f"{number:02d}" for number in range(40)], [""] * 40, {}))
-    bound = np.quantile(encoder.similarity(encoder.encode(SENTENCES), searcher.vectors).max(axis=1), QUANTILE)
-    best = [encoder.similarity(encoder.encode([text]), searcher.vectors).max() for text in SENTENCES]
-    found = [searcher.pictures(text).weak for text in SENTENCES]
+    bound = np.quantile(encoder.similarity(encoder.encode(unrelated()), searcher.vectors).max(axis=1), QUANTILE)
+    best = [encoder.similarity(encoder.encode([text]), searcher.vectors).max() for text in unrelated()]
+    found = [searcher.pictures(text).weak for text in unrelated()]
     assert found == [score <= bound for score in best]
     assert set(found) == {False, True}
 
@@ -115,7 +115,7 @@ def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
     splits = ["sealed" if split == "test" else split for split in table["split"].to_pylist()]
     write_table(tmp_path / "captions.parquet", table.set_column(2, "split", pa.array(splits)))
     encoder = str(world.folder / "models/encoder")
-    found = sightword.open_search(encoder, features=world.features, captions=tmp_path / "captions.parquet")
+    found = open_search(encoder, Table(world.features, tmp_path / "captions.parquet"))
     hidden = {
         picture for picture, split in zip(table["image_id"].to_pylist(), splits, strict=True) if split == "sealed"
     }
@@ -144,7 +144,14 @@ def test_a_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, mo
     assert photos.pictures("a red circle").hits == hits
 
 
-@pytest.mark.parametrize("given", [{}, {"features": "f.h5", "collection": "."}, {"collection": ".", "split": "dev"}])
-def test_a_search_of_nothing_or_of_two_things_is_refused(given):
-    with pytest.raises(SearchError, match="expected one of collection and features"):
-        sightword.open_search("flickr8k", **given)
+@pytest.mark.parametrize(
+    ("captions", "known"),
+    [
+        (["Zwei große Hunde spielen mit einem Ball im Schnee, und ein Kind fragt warum."], True),
+        (["两只狗在雪地里玩耍."], False),
+        (["Две собаки бегут по снегу ."], False),
+        (["كَلْبانِ يَلْعَبانِ في الثَّلْجِ ."], False),
+    ],
+)
+def test_sentences_of_another_script_are_no_bound(captions, known):
+    assert readable(Vocabulary.build(captions, normalise=Normalisation())) is known

@@ -10,7 +10,7 @@ from PIL import Image
 from search_world import bomb
 
 from sightword.errors import SearchError, WeightsError
-from sightword.search.uploads import UploadedPictures
+from sightword.search.networks import UploadedPictures
 
 
 def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, searcher):

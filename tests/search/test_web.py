@@ -16,14 +16,12 @@ from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.search.answers import shown
 from sightword.search.collection import PictureFolder
-from sightword.search.network import NamedNetwork
-from sightword.search.reading import keep_reading
-from sightword.search.searcher import Searcher
+from sightword.search.networks import NamedNetwork, UploadedPictures
+from sightword.search.query import shown
+from sightword.search.searcher import WEAK, Searcher
+from sightword.search.serving import MAX_BYTES, keep_reading
 from sightword.search.thumbnails import open_pictures
-from sightword.search.uploads import MAX_BYTES, UploadedPictures
-from sightword.search.weak import WEAK
 from sightword.search.web import Parts, create_app
 from sightword.storage.store import Store
 

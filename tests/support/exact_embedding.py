@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightword.hypernyms.data.scenes import ROOT
-from sightword.hypernyms.data.taxonomy import Taxonomy
+from sightword.hypernyms.data.taxonomy import ROOT, Taxonomy
 
 
 def exact_embedding(taxonomy: Taxonomy) -> np.ndarray:

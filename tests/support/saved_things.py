@@ -30,7 +30,7 @@ from sightword.grounded.judging.measuring import FORMAT as JUDGED
 from sightword.grounded.skipthought import saved as skipthought
 from sightword.grounded.skipthought.network import build
 from sightword.hypernyms.data.pairs import ConceptPairs
-from sightword.hypernyms.data.storage import read_prepared, write_prepared
+from sightword.hypernyms.data.split import read_prepared, write_prepared
 from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.images import resized, shards

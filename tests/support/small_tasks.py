@@ -12,8 +12,8 @@ from small_ground import described, scenario, textual
 from small_text import text_of
 
 from sightword.entailment.training import task as entail
-from sightword.entailment.training.batches import EncodedPairs
 from sightword.entailment.training.settings import EntailSettings
+from sightword.entailment.training.task import EncodedPairs
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.skipthought import task as skipthought
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
@@ -36,7 +36,7 @@ TRAIN = TrainSettings(
 TEXT = SkipthoughtSettings(
     embedding=6, hidden=8, batch=16, steps=30, validate_every=8, rate=0.01, bucket=3, validation=12
 )
-PAIRS = EntailSettings(embedding=8, hidden=12, epochs=3, batch=50, validate_every=4, rate=0.01, group_premises=True)
+PAIRS = EntailSettings(embedding=8, hidden=12, epochs=3, batch=50, validate_every=4, rate=0.01)
 CONCEPTS = EmbedSettings(dimension=4, batch=60, epochs=5, rate=0.03, validate_every=7, pretrain=1, pretrain_burn_in=1)
 
 

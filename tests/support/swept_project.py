@@ -66,7 +66,7 @@ class Project:
         for name in ("params.yaml", "recipes/sample.yaml"):
             self.write(name, sections((repository / "params.yaml").read_text(), STAGES))
         self.write(".dvc/.gitignore", "/tmp\n/config.local\n/cache\n")
-        self.write(".gitignore", "/data/raw/own\n/runs/\n")
+        self.write(".gitignore", "/data/raw/own\n/runs/*.json\n")
         self.write("data/raw/sample/scenes.yaml", "")
         self.write("code.py", "")
         self.write("dvc.yaml", STAGES)

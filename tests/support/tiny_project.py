@@ -37,7 +37,7 @@ def value(name):
     "pipeline/words/two.py": "WORD = 2\n",
     "data/raw/in.txt": "3\n",
     "params.yaml": "# what is varied\nfirst:\n  factor: 2\n  name: no\nsecond:\n  factor: 1e-1\nthird:\n  factor: 5\n",
-    ".gitignore": "/data/first\n/data/second\n/models\n/runs/\n",
+    ".gitignore": "/data/first\n/data/second\n/models\n/runs/*.json\n",
     ".dvcignore": (Path(__file__).parents[2] / ".dvcignore").read_text(),
     "stages/first.py": STAGE.format(source="data/raw/in.txt", name="first")
     + "pathlib.Path('data/first').mkdir(exist_ok=True)\n"
@@ -247,7 +247,10 @@ class TinyProject:
         """Write the facts of a stage's run, as the launcher does, into a folder alone; with some other values."""
         store = self.folder.parent / "facts"
         machine = Machine(device="cpu", workers=1, threads=1, store=str(store), cache=store, scratch=store)
-        with mock.patch.dict(os.environ, DVC_ROOT=str(store)):
+        with (
+            mock.patch.dict(os.environ, DVC_ROOT=str(store)),
+            mock.patch.object(Recorder, "_keep_in_git"),
+        ):
             path = Recorder(stage, self.folder, machine).finish()
         assert path is not None
         facts = json.loads(path.read_text()) | values

@@ -49,7 +49,7 @@ def project_with_two_runs(folder: Path) -> TinyProject:
         "stages:\n  copy:\n    cmd: python stages/copy.py\n    params: [train]\n    deps: [stages/copy.py]\n"
         f"    outs:\n{outs}    metrics:\n{metrics}",
     )
-    project.write(".gitignore", "".join(f"/{name}\n" for name in OUTS) + "/kept\n/report\n/runs\n")
+    project.write(".gitignore", "".join(f"/{name}\n" for name in OUTS) + "/kept\n/report\n/runs/*.json\n")
     project.do("git", "init", "-q", "-b", "main")
     project.do("dvc", "init", "-q")
     for name in ("good", "poor"):

@@ -1,4 +1,4 @@
-"""Labelled sentence pairs of one split, and the folder in which the stages pass them on."""
+"""Labelled sentence pairs of one split, and the folder that keeps them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sightword.io.saved import Format
 from sightword.messages import quote
 from sightword.settings import SPLITS
 
-LABELS = ("entailment", "neutral", "contradiction", "undecided")
+Bools = NDArray[np.bool_]
+LABELS = ("entailment", "neutral", "contradiction")
+UNDECIDED = "undecided"
+"""The label of pairs on which the annotators did not agree; they are left out."""
 CLASSES = {2: ("not entailed", "entailment"), 3: ("neutral", "contradiction", "entailment")}
 """By their number, the classes that a classifier tells apart, 'entailment' last."""
 TODO = "Run `make entailment` (without make: `rm -f entailment/.dvcignore && dvc repro entailment/dvc.yaml`)."
@@ -35,8 +38,8 @@ class SentencePairs:
     hypotheses: list[str]
     labels: list[str]
     """Each one of :data:`LABELS`."""
-    entailed: NDArray[np.bool_]
-    """(N,) whether the premise entails the hypothesis; undecided pairs are not entailed."""
+    entailed: Bools
+    """(N,) whether the premise entails the hypothesis."""
     sources: list[str]
     """The source of each pair, as the parameters name it."""
 
@@ -51,26 +54,16 @@ class SentencePairs:
         return cls(premises, hypotheses, labels, entailed, sources)
 
     def classes(self, number: int) -> NDArray[np.int64]:
-        """Return the place (N,) of each pair's class in :data:`CLASSES`.
-
-        Raises:
-            SemanticsError: a pair is undecided, which none of three classes is.
-        """
+        """Return the place (N,) of each pair's class in :data:`CLASSES`."""
         if number == 2:
             return self.entailed.astype(np.int64)
-        if count := self.labels.count("undecided"):
-            what = f"{count} of {len(self)} pairs are undecided, which none of three classes is"
-            raise SemanticsError(what, todo="Set pairs.undecided to drop, or evaluate.classifier.classes to 2.")
         return np.array([CLASSES[number].index(label) for label in self.labels], np.int64)
 
     def where(self, rows: NDArray[Any]) -> SentencePairs:
         """Return some pairs, by a mask or by their places, in the order given."""
+        columns = (self.premises, self.hypotheses, self.labels, self.sources)
         places = np.arange(len(self))[rows].tolist()
-        columns = ([column[place] for place in places] for column in (self.premises, self.hypotheses, self.labels))
-        premises, hypotheses, labels = columns
-        return SentencePairs(
-            premises, hypotheses, labels, self.entailed[places], [self.sources[place] for place in places]
-        )
+        return SentencePairs.of([tuple(column[place] for column in columns) for place in places])
 
 
 def premise_key(premise: str) -> str:
@@ -87,7 +80,7 @@ def premise_numbers(premises: Sequence[str]) -> NDArray[np.int64]:
     return np.unique([keys[text] for text in premises], return_inverse=True)[1].astype(np.int64)
 
 
-def in_training(pairs: SentencePairs, train: SentencePairs) -> NDArray[np.bool_]:
+def in_training(pairs: SentencePairs, train: SentencePairs) -> Bools:
     """Return (N,) whether the premise of each pair is one of training, by :func:`premise_key`."""
     known = set(map(premise_key, train.premises))
     return np.array([premise_key(premise) in known for premise in pairs.premises], bool)
@@ -98,18 +91,19 @@ def write_pairs(folder: Pathish, splits: Mapping[str, SentencePairs], counts: Ma
     import pyarrow as pa
 
     parts = [splits[name] for name in SPLITS]
-    texts = {
-        "premise": [text for part in parts for text in part.premises],
-        "hypothesis": [text for part in parts for text in part.hypotheses],
-        "label": [label for part in parts for label in part.labels],
-    }
-    table = {
-        **{name: pa.array(column, pa.string()) for name, column in texts.items()},
+
+    def texts(name: str) -> Any:
+        return pa.array([text for part in parts for text in getattr(part, name)], pa.string())
+
+    columns = {
+        "premise": texts("premises"),
+        "hypothesis": texts("hypotheses"),
+        "label": texts("labels"),
         "entailed": np.concatenate([part.entailed for part in parts]),
         "split": pa.array([name for name in SPLITS for _ in range(len(splits[name]))], pa.string()),
-        "source": pa.array([source for part in parts for source in part.sources], pa.string()),
+        "source": texts("sources"),
     }
-    write_table(Path(folder) / FILE, pa.table(table))
+    write_table(Path(folder) / FILE, pa.table(columns))
     FOLDER.write(Path(folder), counts, [FILE])
 
 
@@ -127,10 +121,9 @@ def read_split(folder: Pathish, split: str) -> SentencePairs:
     table = table.filter([name == split for name in table["split"].to_pylist()])
     if not table.num_rows:
         raise SemanticsError(f"has no pairs of the split {split}", where=place, todo=TODO)
-    premises, hypotheses, labels, sources = (
-        table[name].to_pylist() for name in ("premise", "hypothesis", "label", "source")
-    )
-    if strange := sorted(set(labels).difference(LABELS), key=str):
+    rows = zip(*(table[name].to_pylist() for name in ("premise", "hypothesis", "label", "source")), strict=True)
+    found = SentencePairs.of(list(rows))
+    if strange := sorted(set(found.labels).difference(LABELS), key=str):
         expected = ", ".join(LABELS)
         raise FileFormatError(f"has the label {quote(strange[0])}", where=place, expected=expected, todo=TODO)
-    return SentencePairs(premises, hypotheses, labels, table["entailed"].to_numpy(), sources)
+    return found

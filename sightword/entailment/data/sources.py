@@ -1,38 +1,95 @@
-"""Readers of labelled sentence pairs: SNLI, MultiNLI, SICK, tables, and the sample's own."""
+"""The splits of sentence pairs and their sources: SNLI, tables, and the sample's own."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from sightword.corpus.sample.sentences import sick_pair
 from sightword.corpus.sample.world import load_world
-from sightword.entailment.data.pairs import LABELS
-from sightword.entailment.data.settings import Source
+from sightword.entailment.data.pairs import LABELS, UNDECIDED, SentencePairs, in_training, premise_key
+from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.text_files import SICK, SICK_FILES, read_parallel
+from sightword.evaluation.semantics.text_files import read_parallel
 from sightword.io.json_records import json_lines, member
 from sightword.io.tables import Table
 from sightword.messages import quote
+from sightword.settings import SPLITS
 
 Row = tuple[str, str, str, str]
 """The place of a pair for messages, its premise, its hypothesis, and its label as the file spells it."""
 
 COLUMNS = (("premise", "sentence1"), ("hypothesis", "sentence2"), ("label", "gold_label"))
 """The accepted names of the columns of a table."""
-_UNDECIDED = ("-", "undecided")
 _TABLE = Table(COLUMNS, SemanticsError)
-_MULTINLI = {"train": "train", "matched": "dev_matched", "mismatched": "dev_mismatched"}
-_FETCH = {
-    "snli": "Run `sightword fetch snli`.",
-    "multinli": "Download MultiNLI 1.0 into this folder.",
-    "sick": "Run `sightword fetch senteval`.",
-}
+
+
+def split_pairs(settings: SentencePairsSettings) -> tuple[dict[str, SentencePairs], dict[str, Any]]:
+    """Return the pairs of each split, and the counts that the stage reports.
+
+    Raises:
+        SemanticsError: a source cannot be read, or a split has no pair of one class.
+    """
+    undecided: Counter[str] = Counter()
+    splits = {}
+    for name in SPLITS:
+        rows = [(*row, source.name) for source in getattr(settings, name) for row in read_source(source)]
+        kept = [row for row in rows if row[2] != UNDECIDED]
+        undecided[name] = len(rows) - len(kept)
+        if not kept:
+            what = f"all pairs of the split {name} are undecided, and are left out"
+            raise SemanticsError(what, todo=f"Look at pairs.{name}.")
+        splits[name] = SentencePairs.of(kept)
+    if settings.size is not None:
+        splits["train"] = _some(splits["train"], settings.size)
+    for name, pairs in splits.items():
+        if pairs.entailed.all() or not pairs.entailed.any():
+            which = "not entailed" if pairs.entailed.any() else "entailed"
+            todo = f"Look at pairs.{name}."
+            raise SemanticsError(f"the split {name} has no pair that is {which}", expected="both classes", todo=todo)
+    return splits, {name: _counts(splits, name, undecided[name]) for name in SPLITS}
+
+
+def _some(pairs: SentencePairs, size: int) -> SentencePairs:
+    """Return the first pairs by their hash, in the order they had; a smaller size gives a part of a larger one."""
+    if size > len(pairs):
+        what = f"size = {size} is more than the {len(pairs)} training pairs"
+        raise SemanticsError(what, todo="Lower pairs.size, or set it to null.")
+    texts = [f"{one}\t{other}" for one, other in zip(pairs.premises, pairs.hypotheses, strict=True)]
+    hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    chosen = sorted(range(len(pairs)), key=lambda place: (hashes[place], place))[:size]
+    return pairs.where(np.array(sorted(chosen)))
+
+
+def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> dict[str, Any]:
+    pairs = splits[name]
+    keys = [premise_key(premise) for premise in pairs.premises]
+    labels = Counter(pairs.labels)
+    sides = list(zip(pairs.premises, pairs.hypotheses, strict=True))
+    twice = Counter(side for side, _ in set(zip(sides, pairs.labels, strict=True)))
+    found: dict[str, Any] = {
+        "pairs": len(pairs),
+        "entailed": round(100.0 * float(pairs.entailed.mean()), 4),
+        "labels": {label: labels[label] for label in LABELS if labels[label]},
+        "undecided": undecided,
+        "contradictory": sum(twice[side] > 1 for side in sides),  # people's judgements differ: all pairs are kept
+        "premises": len(set(keys)),
+        "sources": dict(Counter(pairs.sources)),
+    }
+    if name != "train":
+        seen = in_training(pairs, splits["train"])
+        found["premises_in_training"] = len({key for key, one in zip(keys, seen, strict=True) if one})
+        found["pairs_with_premise_in_training"] = round(100.0 * float(seen.mean()), 4)
+    return found
 
 
 def read_source(source: Source) -> list[tuple[str, str, str]]:
-    """Return the pairs of a source in its order: premise, hypothesis, and one of the labels in :data:`LABELS`.
+    """Return the pairs of a source in its order: premise, hypothesis, and a label, maybe :data:`UNDECIDED`.
 
     Raises:
         SemanticsError: a file is absent or damaged, files of one part differ in length, a label is unknown, or a
@@ -42,10 +99,9 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
     found = []
     for where, premise, hypothesis, label in _rows(source):
         known = label.strip().lower()
-        known = "undecided" if known in _UNDECIDED else known
-        if known not in LABELS:
-            expected = f"{', '.join(LABELS[:-1])} or -"
-            raise SemanticsError(f"the label is {quote(label)}", where=where, expected=expected)
+        known = UNDECIDED if known == "-" else known
+        if known not in (*LABELS, UNDECIDED):
+            raise SemanticsError(f"the label is {quote(label)}", where=where, expected=f"{', '.join(LABELS)} or -")
         sentences = _filled(premise, "premise", where), _filled(hypothesis, "hypothesis", where)
         if source.premises == "all" or (source.premises == "tenth") == in_tenth(premise):
             found.append((*sentences, known))
@@ -55,11 +111,7 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
 
 
 def check_source(source: Source) -> None:
-    """Read the first pair of a source, but for its label.
-
-    Raises:
-        SemanticsError: the file is missing, damaged, or has no pair.
-    """
+    """Read the first pair of a source, but for its label; SemanticsError if there is none."""
     if next(_rows(source), None) is None:
         raise SemanticsError(f"has no pairs ({source.name})", where=source.path)
 
@@ -79,35 +131,20 @@ def in_tenth(premise: str) -> bool:
 def _rows(source: Source) -> Iterator[Row]:
     place = Path(source.path)
     if source.format == "snli":
-        return _snli(place, source.part)
-    if source.format == "multinli":
-        return _jsonl(_present([place / f"multinli_1.0_{_MULTINLI[source.part]}.jsonl"], source)[0])
-    if source.format == "sick":
-        return _sick(_present([place / SICK_FILES[("train", "dev", "test").index(source.part)]], source)[0])
-    if source.format == "sample":
-        return _sample(place, source.part, source.count or 0)
-    return _table(place)
+        return _snli(place, source)
+    return _sample(place, source) if source.format == "sample" else _table(place)
 
 
-def _snli(folder: Path, part: str) -> Iterator[Row]:
-    """Read the first layout that is there: jsonl, txt, or SentEval's three files."""
-    lines, columns = (folder / f"snli_1.0_{part}.{ending}" for ending in ("jsonl", "txt"))
+def _snli(folder: Path, source: Source) -> Iterator[Row]:
+    """Read SNLI's own jsonl, or SentEval's three files."""
+    lines = folder / f"snli_1.0_{source.part}.jsonl"
     if lines.is_file():
-        return _jsonl(lines)
-    if columns.is_file():
-        return _columns(columns)
-    files = [folder / f"{kind}.{part}" for kind in ("labels", "s1", "s2")]
-    return _senteval(_present(files, Source(format="snli", path=str(folder), part=part)))
-
-
-def _present(files: Sequence[Path], source: Source) -> Sequence[Path]:
+        yield from _jsonl(lines)
+        return
+    files = [folder / f"{kind}.{source.part}" for kind in ("labels", "s1", "s2")]
     if absent := [file.name for file in files if not file.is_file()]:
-        what = f"{source.part} of {source.name.rpartition(' ')[0]} is absent ({', '.join(absent)})"
-        raise SemanticsError(what, where=source.path, todo=_FETCH[source.format])
-    return files
-
-
-def _senteval(files: Sequence[Path]) -> Iterator[Row]:
+        what = f"{source.part} of {folder.name} is absent ({', '.join(absent)})"
+        raise SemanticsError(what, where=source.path, todo="Run `sightword fetch snli`.")
     for number, (label, *pair) in read_parallel(files, "one sentence for each label"):
         premise, hypothesis = (
             _filled(text, which, f"{file}, line {number}")
@@ -130,21 +167,11 @@ def _jsonl(file: Path) -> Iterator[Row]:
         yield where, texts[0], texts[1], texts[2]
 
 
-def _columns(file: Path) -> Iterator[Row]:
-    for where, (premise, hypothesis, label) in _TABLE.rows(file):
-        yield where, premise, hypothesis, label
-
-
-def _sick(file: Path) -> Iterator[Row]:
-    for where, (_, premise, hypothesis, _, label) in SICK.rows(file):
-        yield where, premise, hypothesis, label
-
-
-def _sample(folder: Path, part: str, count: int) -> Iterator[Row]:
+def _sample(folder: Path, source: Source) -> Iterator[Row]:
     """Draw pairs of the sample's grammar by a random stream of their own."""
     world = load_world(folder)
-    for number in range(count):
-        pair = sick_pair(world, f"entailment {part}", number)
+    for number in range(source.count or 0):
+        pair = sick_pair(world, f"entailment {source.part}", number)
         yield f"{folder}, pair {number}", pair.first, pair.second, pair.judgment
 
 
@@ -155,4 +182,8 @@ def _table(file: Path) -> Iterator[Row]:
     ending = Path(file.name.removesuffix(".gz")).suffix
     if ending not in (".csv", ".tsv", ".jsonl"):
         raise SemanticsError(f"ends in {ending or 'nothing'}", where=file, expected=".csv, .tsv or .jsonl")
-    return _jsonl(file) if ending == ".jsonl" else _columns(file)
+    if ending == ".jsonl":
+        yield from _jsonl(file)
+    else:
+        for where, (premise, hypothesis, label) in _TABLE.rows(file):
+            yield where, premise, hypothesis, label

@@ -6,25 +6,28 @@ import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
+from sightword.captions.table import read_texts
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_numbers
-from sightword.entailment.judging import baselines
-from sightword.entailment.judging.classifier import classify
-from sightword.entailment.judging.encoders import Other, energies_by, energy_of
-from sightword.entailment.judging.judging import Array, System, energies_of, judge, parts, significance, three_classes
+from sightword.entailment.judging.classifiers import classify, energies_of, hypothesis_only, new_words
+from sightword.entailment.judging.scores import Array, System, judge, parts, significance, three_classes
 from sightword.entailment.judging.settings import EntailmentSettings
-from sightword.entailment.training.energies import ENERGIES, pair_energies
+from sightword.entailment.training.energies import ENERGIES, EnergyName, Floats, pair_energies
+from sightword.errors import EncoderError
 from sightword.evaluation.binary.scores import histogram, mistakes, score
 from sightword.evaluation.semantics.encoding import Embeddings, embed
 from sightword.evaluation.semantics.inputs import inputs_of
+from sightword.evaluation.semantics.results import Seen
+from sightword.io.files import Pathish
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,68 @@ IN_PARTS = ("hypothesis_only", "new_words")
 _SUMMED = ("accuracy", "f1", "auc")
 TAKEN = frozenset((*ENERGIES, *BASELINES, "energy", "split", "dev", *_SUMMED, *(f"{label}_right" for label in LABELS)))
 """Names that no other encoder can have: the systems' and the keys of the summary."""
+
+
+CAPTIONS = "captions.parquet"
+"""The table of an encoder's training captions, beside its files."""
+PARTS = (".", "_vs_", "_untrained", "_classifier")
+"""Parts of the keys of the metrics, which no name of an encoder can have."""
+MISTAKES = 50
+"""Wrong pairs that are listed."""
+
+
+@dataclass(frozen=True)
+class Other:
+    """An encoder with its name; ``seen`` are its training captions, None if they are not known."""
+
+    name: str
+    encoder: SentenceEncoder
+    seen: Seen | None
+
+
+def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) -> list[Other]:
+    """Read each encoder in a folder of encoders, by name; files beside the folders are passed over.
+
+    No two systems may have one name, so an encoder cannot have a name that the systems of another one have.
+
+    Raises:
+        EncoderError: the folder is missing or an encoder itself; one in it holds no encoder or a damaged one, or has a
+            name in ``taken`` or with one of :data:`PARTS`.
+        CaptionsError: a table of captions has another type.
+        FileFormatError: a table of captions is damaged.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise EncoderError("is no folder", where=place, expected="a folder with saved encoders, or without any")
+    if (place / "encoder.json").exists():
+        todo = "Move its files into a folder there, whose name is the system's."
+        raise EncoderError("holds the files of an encoder, not folders with encoders", where=place, todo=todo)
+    found = []
+    for path in sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        if path.name in taken or any(part in path.name for part in PARTS):
+            expected = f"a name without {', '.join(PARTS)}, and none of {', '.join(sorted(taken))}"
+            raise EncoderError("has a name that a system cannot have", where=path, expected=expected)
+        captions = path / CAPTIONS
+        seen = Seen(read_texts(captions).split("train").texts) if captions.exists() else None
+        found.append(Other(path.name, SentenceEncoder.load(path, device=device), seen))
+    return found
+
+
+def energy_of(encoder: SentenceEncoder) -> tuple[EnergyName, bool]:
+    """Return the energy that belongs to an encoder's similarity, and whether the sides change places.
+
+    ``order``: a caption has smaller numbers than its pictures, and so has a hypothesis; ``reversed_order``: larger
+    ones, so premise and hypothesis change places. The cosine and the dot product have the symmetric energy.
+    """
+    name = encoder.similarity_name
+    return ("order" if name in ("order", "reversed_order") else "symmetric"), name == "reversed_order"
+
+
+def energies_by(encoder: SentenceEncoder, premises: Floats, hypotheses: Floats) -> Floats:
+    """Return the energies (N,) of pairs of vectors (N, D) of an encoder, by :func:`energy_of`."""
+    energy, turned = energy_of(encoder)
+    sides = (hypotheses, premises) if turned else (premises, hypotheses)
+    return pair_energies(energy, *sides)
 
 
 @dataclass(frozen=True)
@@ -112,7 +177,7 @@ def measure(
         metrics,
         summary,
         histogram(own[1], pairs.entailed),
-        _mistakes(pairs, own[1], systems[0].threshold, settings.mistakes),
+        _mistakes(pairs, own[1], systems[0].threshold),
         _scores(pairs, systems),
     )
 
@@ -145,17 +210,17 @@ class _Judges:
     def baselines(self) -> list[System]:
         """Return the baselines in the order of :data:`BASELINES`."""
         (dev, asked, _), classes = self.judged, self.settings.classifier.classes
-        alone = baselines.hypothesis_only(
+        alone = hypothesis_only(
             *(self.splits["train"], dev, self.judged),
             features=self.settings.words,
             classes=classes,
             seed=self.settings.seed,
         )
-        most = self._system(BASELINES[0], [baselines.majority(part) for part in self.judged])
+        most = self._system(BASELINES[0], [np.zeros(len(part)) for part in self.judged])  # accepts all pairs or none
         if classes == 3:
             most = replace(most, classes=np.full(len(asked), np.bincount(dev.classes(3)).argmax()))
         regression = self._by_logits(BASELINES[1], alone)
-        return [most, regression, self._system(BASELINES[2], [baselines.new_words(part) for part in self.judged])]
+        return [most, regression, self._system(BASELINES[2], [new_words(part) for part in self.judged])]
 
     def vectors(self, encoder: SentenceEncoder) -> Embeddings:
         """Return the vectors of all sentences; those of training only for the classifier."""
@@ -231,9 +296,9 @@ def _percent(mask: Array) -> float:
     return round(100.0 * float(mask.mean()), 6)
 
 
-def _mistakes(pairs: SentencePairs, energies: Array, threshold: float, number: int) -> pa.Table:
+def _mistakes(pairs: SentencePairs, energies: Array, threshold: float) -> pa.Table:
     """Return the wrong pairs, farthest from the threshold first."""
-    rows = mistakes(energies, pairs.entailed, threshold, number)
+    rows = mistakes(energies, pairs.entailed, threshold, MISTAKES)
     part = pairs.where(rows)
     return pa.table({**_texts(part), "accepted": energies[rows] <= threshold, "energy": energies[rows]})
 
@@ -246,10 +311,6 @@ def _scores(pairs: SentencePairs, systems: Sequence[System]) -> pa.Table:
 
 
 def _texts(pairs: SentencePairs) -> dict[str, Any]:
-    columns = {
-        "premise": pairs.premises,
-        "hypothesis": pairs.hypotheses,
-        "label": pairs.labels,
-        "source": pairs.sources,
-    }
+    sides = {"premise": pairs.premises, "hypothesis": pairs.hypotheses}
+    columns = sides | {"label": pairs.labels, "source": pairs.sources}
     return {name: pa.array(column, pa.string()) for name, column in columns.items()}

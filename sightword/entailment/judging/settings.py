@@ -26,10 +26,6 @@ class NetworkSettings(Settings):
     """The share of inputs and of hidden units set to zero in training (published: 0.5)."""
     epochs: int = Field(default=10, ge=0)
     """Passes over the training pairs; the weights of the best epoch on dev are kept. 0 leaves the classifier out."""
-    batch: int = Field(default=128, ge=2)
-    """Pairs of one step."""
-    rate: float = Field(default=0.001, gt=0.0)
-    """The learning rate of Adam."""
 
 
 class EntailmentSettings(Settings):
@@ -47,9 +43,5 @@ class EntailmentSettings(Settings):
     is the table of its training captions."""
     seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of all classifiers and of random weights."""
-    mistakes: int = Field(default=50, ge=0)
-    """Wrong pairs that are listed, the most certain first."""
     title: str = "Entailment"
     """The title of the page."""
-    published: bool = True
-    """Show published rows: beside the scores where the pairs are theirs, else below, labelled as not comparable."""

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from sightword.entailment.data.pairs import LABELS
 from sightword.entailment.judging.measuring import IN_PARTS
-from sightword.entailment.judging.published import differences
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.evaluation.published.rows import published
 from sightword.report import html_page as html
@@ -19,11 +18,12 @@ from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics.inference import with_interval
 
 TRAINING = (("Score on dev (%)", "dev"), ("Training loss", "loss"), ("Energies", "energies"))
-LENGTHS = (
-    ("Accuracy by words of the premise", "premise_words"),
-    ("Accuracy by words of the hypothesis", "hypothesis_words"),
-)
 """The captions and names of drawings."""
+SNLI = {
+    "train": {"entailment": 183_416, "neutral": 182_764, "contradiction": 183_187},
+    "test": {"entailment": 3_368, "neutral": 3_219, "contradiction": 3_237},
+}
+"""The labelled pairs of SNLI 1.0, on which the published scores are."""
 SMALL = 100_000
 """With fewer training pairs, a run says little about a method that was published with 549,367."""
 LEVEL = 0.05
@@ -57,10 +57,6 @@ _TESTS = (
     "correctly. Pairs of one premise are alike, so they count together (after Durkalski et al. 2003). Holm's "
     "correction is over all {} comparisons."
 )
-_PUBLISHED = (
-    "These systems learned from SNLI's whole training part and were tested on SNLI's test part, in two classes. This "
-    "run is another experiment: {}."
-)
 
 
 def render(
@@ -78,7 +74,7 @@ def render(
         metrics: the content of ``metrics/entailment/evaluate.json``.
         counts: of ``pairs.json``.
         training: of ``metrics/entailment/train.json``.
-        drawings: those named in :data:`TRAINING` and :data:`LENGTHS`.
+        drawings: those named in :data:`TRAINING`.
         mistakes: rows of ``mistakes.parquet``.
         settings: of the page.
         how_often: the count of the ledger of scorings, in words; empty without one.
@@ -87,58 +83,68 @@ def render(
     drawn = {one.name: one for one in drawings}
     others = {name: value["energy"] for name, value in metrics.get("encoders", {}).items()}
     gaps = differences(counts, settings.split)
-    beside_ours = _rows(scores, metrics["swapped"], energy, others) + (
-        _published_beside(scores[energy]) if settings.published and not gaps else []
-    )
+    rows = _rows(scores, metrics["swapped"], energy, others)
+    if not gaps:
+        blank = [NONE] * (len(_classes(scores[energy])) + 4)
+        for row in published("entailment"):
+            cells = [percent(row.scores["accuracy"]), *blank]
+            rows.append(Row(row.system, cells, "published", f"{row.cited}, published"))
     columns = ("system", "accuracy", *_classes(scores[energy]), "exchanged", "F1", "AUC", "average precision")
-    caption = f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}"
+    table = html.table(Table(f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}", columns, rows))
     command = f"sightword audit metrics/entailment/evaluate.json:{settings.split}.{energy}.accuracy"
-    shown = [
-        html.Section(
-            "scores",
-            "Scores",
-            [
-                html.text(_SCORES),
-                html.table(Table(caption, columns, beside_ours)),
-                html.scorings(how_often),
-                html.source(command),
-            ],
-        )
-    ]
+    parts = [html.text(_SCORES), table, html.scorings(how_often), html.source(command)]
+    shown = [html.Section("scores", "Scores", parts)]
     if three := metrics.get("three_classes"):
         shown.append(html.Section("classes", "Three classes", [html.table(_three(three["systems"], energy, others))]))
     if others:
         compared = [one for name in others for one in _encoder(name, metrics, scores, energy, others)]
-        shown.append(
-            html.Section(
-                "encoders", "Does looking at pictures teach entailment?", [html.text(_ENCODERS), *compared], "Pictures"
-            )
-        )
+        head = "Does looking at pictures teach entailment?"
+        shown.append(html.Section("encoders", head, [html.text(_ENCODERS), *compared], "Pictures"))
     tests = _tests(metrics["significance"], energy, others)
-    figures, lengths = ([html.figure(drawn.get(name), caption) for caption, name in of] for of in (TRAINING, LENGTHS))
-    words = html.text("Accuracy with its 95&nbsp;% interval. Ranges of fewer than {} pairs are left out.", FEW)
-    numbers = html.fold("The same as tables", *map(html.table, _parts(scores, energy)))
+    figures = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
+    words = html.text("Accuracy with its 95&nbsp;% interval. Rows of fewer than {} pairs are left out.", FEW)
     shown += [
         html.Section("tests", "Pairwise tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
         html.Section("training", "Training", [html.beside(*figures, style="three")]),
-        html.Section("lengths", "By length", [words, html.beside(*lengths), numbers]),
+        html.Section("lengths", "By length", [words, *map(html.table, _parts(scores, energy))]),
     ]
     if mistakes:
         summary = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
         shown.append(html.Section("mistakes", "Mistakes", [html.fold(summary, html.table(_mistakes(mistakes)))]))
-    if gaps and settings.published:
-        parts = [html.text(_PUBLISHED, "; ".join(gaps)), html.table(_published_apart())]
-        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
     data = {"Training": training, "Evaluation settings": settings.model_dump()}
-    parts = [html.table(_splits(counts)), html.facts(data)]
+    shown.append(html.Section("data", "Data", [html.table(_splits(counts)), html.facts(data)]))
+    story = (
+        f"Does a premise entail a hypothesis? An encoder of both sentences, trained on {training['pairs']:,} labelled "
+        f"pairs; checkpoint {training['best_batch']:,} of {training['batches']:,}, chosen on dev."
+    )
+    chips = [f"{count(training[name])} {name}" for name in ("parameters", "tokens") if name in training]
     return html.render(
         settings.title,
-        [*shown, html.Section("data", "Data", parts)],
-        top=html.text("{}", _story(training), style="story") + html.chips(*_chips(training)),
+        shown,
+        top=html.text("{}", story, style="story") + html.chips(f"energy {energy}", *chips),
         footer=html.made_by("entailment/dvc.yaml:evaluate"),
         notes=_notes(metrics, counts, gaps, scores, energy, settings),
         headlines=_headlines(scores, energy),
     )
+
+
+def differences(counts: Mapping[str, Any], split: str) -> list[str]:
+    """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's.
+
+    Args:
+        counts: the content of ``pairs.json``.
+        split: the split that is judged.
+    """
+    found = []
+    for name, wanted in SNLI.items():
+        own = counts[name]["labels"]
+        if any(own.get(label, 0) != number for label, number in wanted.items()):
+            part = "training" if name == "train" else name
+            pairs = f"{sum(own.values()):,} pairs ({', '.join(counts[name]['sources'])})"
+            found.append(f"{part} has {pairs}, not SNLI's {sum(wanted.values()):,}")
+    if split != "test":
+        found.append(f"the split is {split}, not test")
+    return found
 
 
 def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]:
@@ -160,20 +166,6 @@ def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]
     if name == energy:
         return shown, "this run: trained on entailment"
     return shown, f"energy {others[encoder]}"
-
-
-def _story(training: Mapping[str, Any]) -> str:
-    return (
-        f"Does a premise entail a hypothesis? An encoder of both sentences, trained on {training['pairs']:,} labelled "
-        f"pairs; checkpoint {training['best_batch']:,} of {training['batches']:,}, chosen on dev."
-    )
-
-
-def _chips(training: Mapping[str, Any]) -> list[str]:
-    return [
-        f"energy {training['energy']}",
-        *(f"{count(training[name])} {name}" for name in ("parameters", "tokens") if name in training),
-    ]
 
 
 def _splits(counts: Mapping[str, Any]) -> Table:
@@ -250,30 +242,11 @@ def _rows(scores: Scores, swapped: Scores, energy: str, others: Mapping[str, str
 
 def _three(scores: Scores, energy: str, others: Mapping[str, str]) -> Table:
     labels = [name for name in LABELS if name in scores["majority"]["class"]]
-    rows = [
-        Row(
-            system(name, energy, others)[0],
-            [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in labels)],
-        )
-        for name, own in scores.items()
-    ]
+    rows = []
+    for name, own in scores.items():
+        cells = [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in labels)]
+        rows.append(Row(system(name, energy, others)[0], cells))
     return Table("Percent of pairs classified correctly", ("system", "accuracy", *labels), rows)
-
-
-def _published_beside(own: Mapping[str, Any]) -> list[Row]:
-    """Return the published rows of the table of scores, whose pairs they share."""
-    blank = [NONE] * (len(_classes(own)) + 4)
-    return [
-        Row(row.system, [percent(row.scores["accuracy"]), *blank], "published", f"{row.cited}, published")
-        for row in published("entailment")
-    ]
-
-
-def _published_apart() -> Table:
-    """Return the published rows as a table of their own."""
-    found = published("entailment")
-    rows = [Row(row.system, [percent(row.scores["accuracy"])], "published", row.note) for row in found]
-    return Table(f"{found[0].source}, SNLI", ("system", "accuracy"), rows, style="narrow")
 
 
 def _encoder(
@@ -327,16 +300,9 @@ def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[
     for key, one in tests.items():
         first, second = (system(name, energy, others)[0] for name in key.split("_vs_"))
         better = "" if one["holm"] >= LEVEL else first if one["difference"] > 0 else second
-        counts = (count(one["only_first"]), count(one["only_second"]))
-        difference = signed(one["difference"], 1)
-        cells: list[Cell | str] = [
-            Cell(second, style="prose"),
-            difference,
-            *counts,
-            p_value(one["holm"]),
-            Cell(better, style="prose"),
-        ]
-        rows.append(Row(first, cells))
+        counts = (signed(one["difference"], 1), count(one["only_first"]), count(one["only_second"]))
+        ends = Cell(second, style="prose"), Cell(better, style="prose")
+        rows.append(Row(first, [ends[0], *counts, p_value(one["holm"]), ends[1]]))
     columns = (
         *("first", Cell("second", style="prose"), "difference", "only first right", "only second right"),
         *("p, corrected", Cell("better", style="prose")),
@@ -361,12 +327,10 @@ def _parts(scores: Scores, energy: str) -> list[Table]:
 
 
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [
-        Row(
-            quotes(one["premise"], one["hypothesis"]),
-            [one["label"], "entailed" if one["accepted"] else "not entailed", f"{one['energy']:.3f}"],
-        )
-        for one in mistakes
-    ]
+    rows = []
+    for one in mistakes:
+        judged = "entailed" if one["accepted"] else "not entailed"
+        pair = quotes(one["premise"], one["hypothesis"])
+        rows.append(Row(pair, [one["label"], judged, f"{one['energy']:.3f}"]))
     columns = ("premise and hypothesis", "label", "judged", "energy")
     return Table(f"{len(mistakes)} pairs", columns, rows, style="worst sortable")

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from sightword.model.shape import PoolingName, RecurrentName
 from sightword.settings import MAX_SEED, Settings
 
 
@@ -16,35 +15,17 @@ class EntailSettings(Settings):
     start: str | None = Field(None, min_length=1)
     """The name of a saved encoder in ``train.encoders`` from whose weights and vocabulary training starts, such as one
     that learned from pictures (proposed by Merkx & Frank 2019, section 5); null: random weights. With an encoder
-    the parameters from unit to initialisation are not used, but for its similarity, which is that of the energy."""
+    the parameters from unit to hidden are not used, but for its similarity, which is that of the energy."""
     encoders: str = "data/raw/starts"
     """A folder with saved encoders, each in a folder of its own, from which training can start."""
     unit: Literal["character", "word"] = "word"
     """What a token is: a character, or a word or sign (order-embeddings)."""
-    unicode: Literal["none", "NFC", "NFKC"] = "none"
-    """Unicode normalisation: none, or one of Unicode's own forms."""
     case: Literal["keep", "lower"] = "keep"
     """Keep capital letters (released code), or write all in lower case."""
-    whitespace: Literal["keep", "collapse"] = "keep"
-    """Keep white space as it is, or make each run of it one space and take it off the ends."""
-    full_stop: Literal["as_is", "add"] = "as_is"
-    """Keep the sentence's end, or add `` .`` if the last character is not a full stop."""
-    min_count: int = Field(1, ge=1)
-    """Tokens that are rarer than this in the training sentences become 'unknown' (the released code counts dev too)."""
     embedding: int = Field(300, gt=0)
     """Width of a token's embedding."""
-    cell: RecurrentName = "gru"
-    """Recurrent cell."""
     hidden: int = Field(1024, gt=0)
-    """States of each direction."""
-    bidirectional: bool = False
-    """Read sentences in both directions, or forwards only (as published)."""
-    pooling: PoolingName = "last"
-    """The pooling of the states over time to one vector; the published model takes the last state."""
-    attention: int = Field(128, gt=0)
-    """Hidden units of the attention; unused by the other poolings."""
-    initialisation: Literal["char_gru", "vsepp", "order_embeddings"] = "order_embeddings"
-    """The initial weights, as in the released code of a paper; see ``train.initialisation``."""
+    """States of the GRU."""
     energy: Literal["order", "symmetric"] = "order"
     """The energy of a pair: ``order``, the squared length of max(0, hypothesis - premise) of vectors without signs; or
     ``symmetric``, 1 - cosine of vectors with signs."""
@@ -57,9 +38,6 @@ class EntailSettings(Settings):
     """The loss of a batch is the ``mean`` or the ``sum`` over its pairs (as published)."""
     batch: int = Field(128, ge=1)
     """Pairs in a batch; the last batch of an epoch has the rest."""
-    group_premises: bool = False
-    """Draw the pairs of one premise into one batch, which has fewer sentences to encode; ``false``: at random, as
-    published."""
     epochs: int = Field(10, ge=1)
     """Passes through the training pairs (paper: 10, released code: 15)."""
     rate: float = Field(0.001, gt=0)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import move
 from sightword.compute.optimisers import Adam
 from sightword.encoder.parts import Part
-from sightword.entailment.training.batches import EncodedPairs, Rows, batches
+from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.training.energies import margin_loss, pair_energies, torch_energies
-from sightword.entailment.training.prefixes import embed, fits
 from sightword.entailment.training.settings import EntailSettings
-from sightword.errors import TrainingError
+from sightword.errors import SemanticsError, TrainingError
 from sightword.evaluation.binary.threshold import best_threshold
+from sightword.messages import quote
 from sightword.model.embedding import embed_captions
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.initialisation import initialise
@@ -28,6 +29,57 @@ from sightword.training.checkpoint import Checkpoint
 from sightword.training.engine import Task, Tensors, Validation, run
 
 log = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    """N pairs of M different sentences."""
+
+    sentences: list[Rows]
+    """The token ids of each of the M sentences, sorted by their first place among the pairs."""
+    premises: Rows
+    """(N,) places in ``sentences``."""
+    hypotheses: Rows
+    """(N,) places in ``sentences``."""
+    entailed: NDArray[np.bool_]
+    """(N,) whether the premise entails the hypothesis."""
+
+    def __len__(self) -> int:
+        return len(self.entailed)
+
+    @classmethod
+    def of(cls, pairs: SentencePairs, vocabulary: Vocabulary) -> EncodedPairs:
+        """Encode pairs; sentences with equal ids are one.
+
+        Raises:
+            SemanticsError: a sentence has no token after normalisation.
+        """
+        place_of: dict[bytes, int] = {}
+        known: dict[str, int] = {}
+        sentences: list[Rows] = []
+
+        def place(text: str) -> int:
+            if text not in known:
+                ids = np.asarray(vocabulary.encode(text), np.int64)
+                if not len(ids):
+                    what = f"the sentence {quote(text)} has no {vocabulary.unit} after normalisation"
+                    raise SemanticsError(what, todo="Remove the pair from its source, or normalise less.")
+                known[text] = place_of.setdefault(ids.tobytes(), len(sentences))
+                if known[text] == len(sentences):
+                    sentences.append(ids)
+            return known[text]
+
+        both = [(place(one), place(other)) for one, other in zip(pairs.premises, pairs.hypotheses, strict=True)]
+        premises, hypotheses = np.array(both, np.int64).T
+        return cls(sentences, premises, hypotheses, pairs.entailed)
+
+
+def batches(pairs: EncodedPairs, *, size: int, seed: int, epoch: int) -> list[Rows]:
+    """Return the rows of the pairs in each minibatch of an epoch, counted from 0; the last batch has the rest."""
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch])))
+    return np.split(random.permutation(len(pairs)), range(size, len(pairs), size))
 
 
 def shape_of(settings: EntailSettings, start: Part | None = None) -> Shape:
@@ -38,15 +90,7 @@ def shape_of(settings: EntailSettings, start: Part | None = None) -> Shape:
     }
     if start is not None:
         return replace(start.shape, **vectors)
-    return RecurrentShape(
-        embedding=settings.embedding,
-        hidden=settings.hidden,
-        cell=settings.cell,
-        bidirectional=settings.bidirectional,
-        pooling=settings.pooling,
-        attention=settings.attention if settings.pooling == "attention" else 0,
-        **vectors,
-    )
+    return RecurrentShape(settings.embedding, settings.hidden, **vectors)
 
 
 def build(settings: EntailSettings, tokens: int, start: Part | None = None) -> CaptionEncoder:
@@ -57,7 +101,7 @@ def build(settings: EntailSettings, tokens: int, start: Part | None = None) -> C
         captions.load_state_dict(start.captions.state_dict())
         return captions
     encoders = Encoders(tokens, 1, shape)  # the rules of initialisation draw for both sides
-    initialise(encoders, settings.initialisation)
+    initialise(encoders, "order_embeddings")
     return encoders.captions
 
 
@@ -116,7 +160,6 @@ class PairTask(Task[EntailSettings]):
         self.settings, self.training, self.dev = settings, training, dev
         torch.manual_seed(settings.seed)
         self.captions = captions = build(settings, tokens, start).to(device)
-        self.embed = partial(embed, captions) if fits(captions) else captions.embed
         self.epoch, self.order = 0, self._order(0)
         super().__init__(
             settings, steps=settings.epochs * len(self.order), every=settings.validate_every, modules=captions,
@@ -125,8 +168,7 @@ class PairTask(Task[EntailSettings]):
 
     def _order(self, epoch: int) -> list[Rows]:
         """Return the batches of an epoch, counted from 0."""
-        size, seed, grouped = self.settings.batch, self.settings.seed, self.settings.group_premises
-        return batches(self.training, size=size, seed=seed, epoch=epoch, group_premises=grouped)
+        return batches(self.training, size=self.settings.batch, seed=self.settings.seed, epoch=epoch)
 
     def step(self, number: int) -> dict[str, torch.Tensor]:
         """Train on batch ``number``."""
@@ -144,7 +186,7 @@ class PairTask(Task[EntailSettings]):
         both = np.concatenate([self.training.premises[rows], self.training.hypotheses[rows]])
         places, inverse = np.unique(both, return_inverse=True)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            vectors = self.embed([self.training.sentences[place] for place in places])
+            vectors = self.captions.embed([self.training.sentences[place] for place in places])
         premises, hypotheses = move(torch.from_numpy(inverse), device).view(2, -1)
         energies = torch_energies(settings.energy, vectors[premises], vectors[hypotheses])
         entailed = move(torch.from_numpy(self.training.entailed[rows]), device)

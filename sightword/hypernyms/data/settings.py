@@ -19,8 +19,6 @@ class TaxonomySettings(Settings):
     """The folder with these files, or the table."""
     relations: list[str] = Field(default=["hypernym", "instance_hypernym"], min_length=1)
     """The relations that are edges."""
-    below: str | None = None
-    """Take only this concept and the concepts below it, such as ``mammal.n.01``; null takes all."""
     closure: Literal["distinct", "paths"] = "distinct"
     """``distinct``: each pair once; ``paths``: one row for each path from hyponym to hypernym, as the released code
     writes them, so that test rows stand in training as well."""

@@ -1,27 +1,77 @@
-"""The pairs of a taxonomy's closure, split into training, dev and test, with false pairs for dev and test."""
+"""The pairs of a taxonomy's closure, split into training, dev and test: drawn, or given as published lists; the folder
+that keeps them.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sightword.errors import CorpusError
-from sightword.hypernyms.data.corruption import Bools, PairSet, corrupt, corruptible
-from sightword.hypernyms.data.draws import of_test, spread
-from sightword.hypernyms.data.pairs import ConceptPairs
+from sightword.errors import CorpusError, FileFormatError
+from sightword.hypernyms.data.pairs import (
+    REPLACED,
+    Bools,
+    ConceptPairs,
+    PairSet,
+    above_known,
+    corrupt,
+    corruptible,
+    inferable,
+)
 from sightword.hypernyms.data.settings import TaxonomySettings
-from sightword.hypernyms.data.tables import GANEA, LI, PairList, read_pairs
-from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure
+from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure, depths
+from sightword.io.files import Pathish, read_table, write_table
+from sightword.io.mapping import mapping
+from sightword.io.saved import Format
+from sightword.io.tables import Table, cells, whole
+from sightword.messages import guess, quote, short, warn_share
 from sightword.settings import SPLITS
 
 log = logging.getLogger(__name__)
 
 RELEASED = 4000
 """True pairs of the published test split."""
+OWN, LI, GANEA = "table", "li2019", "ganea2018"
+"""The layouts of given lists."""
+TODO = "Run `make hypernyms` (without make: `rm -f hypernyms/.dvcignore && dvc repro hypernyms/dvc.yaml`)."
+FORMAT = Format("taxonomy.json", 2, TODO, FileFormatError)
+_TABLES = ("concepts.parquet", "edges.parquet", "pairs.parquet")
+
+_Labelled = tuple[tuple[str, str], bool, str]
+"""Hyponym and hypernym, whether the pair is true, and the place for messages."""
+
+_OWN = Table(("hyponym", "hypernym", "label"), CorpusError, quotes=True)
+_LI = Table(("IsA", "hyponym", "hypernym", "label"), CorpusError, header=False, quotes=True)
+_GANEA = Table(("hypernym", "hyponym"), CorpusError, header=False, separator="\t")
+_VOCABULARY = Table(("number", "name"), CorpusError, header=False, separator="\t")
+
+
+@dataclass(frozen=True)
+class PairList:
+    """Labelled pairs of concepts; ``layout`` is one of :data:`OWN`, :data:`LI`, :data:`GANEA`, or ``drawn``."""
+
+    hyponyms: Ids
+    hypernyms: Ids
+    labels: Bools
+    layout: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A taxonomy with its splits."""
+
+    taxonomy: Taxonomy
+    depth: NDArray[np.int32]
+    """The least number of edges from each concept to a root."""
+    pairs: dict[str, ConceptPairs]
+    counts: dict[str, Any]
 
 
 def split(taxonomy: Taxonomy, settings: TaxonomySettings) -> tuple[dict[str, ConceptPairs], dict[str, Any]]:
@@ -54,11 +104,9 @@ def _drawn(rows: tuple[Ids, Ids], possible: Bools, true: PairSet, settings: Taxo
     """Draw test and dev from the rows, and false pairs for both."""
     wanted = settings.dev + settings.test
     if possible.sum() <= wanted:
+        what, expected = f"the closure has {possible.sum()} pairs to draw from", "taxonomy.dev + taxonomy.test"
         raise CorpusError(
-            f"the closure has {possible.sum()} pairs to draw from",
-            where=settings.path,
-            expected=f"more than taxonomy.dev + taxonomy.test = {wanted}",
-            todo="Choose smaller splits.",
+            what, where=settings.path, expected=f"more than {expected} = {wanted}", todo="Choose smaller splits."
         )
     random = np.random.default_rng(settings.split_seed)
     order = random.permutation(np.flatnonzero(possible))
@@ -66,13 +114,11 @@ def _drawn(rows: tuple[Ids, Ids], possible: Bools, true: PairSet, settings: Taxo
     kept = np.ones(len(rows[0]), bool)
     found = {}
     for name in ("dev", "test"):
-        own = rows[0][places[name]], rows[1][places[name]]
+        sides = rows[0][places[name]], rows[1][places[name]]
         kept[places[name]] = False
-        known = true if settings.negatives == "filtered" else None
-        low, high, _ = corrupt(*own, known, true.concepts, random)
-        found[name] = PairList(
-            np.append(own[0], low), np.append(own[1], high), np.repeat([True, False], len(low)), "drawn"
-        )
+        low, high, _ = corrupt(*sides, true if settings.negatives == "filtered" else None, true.concepts, random)
+        labels = np.repeat([True, False], len(low))
+        found[name] = PairList(np.append(sides[0], low), np.append(sides[1], high), labels, "drawn")
     return {"train": _all_true(rows[0][kept], rows[1][kept], "drawn"), **found}
 
 
@@ -91,16 +137,14 @@ def _given(
         strange = np.flatnonzero(part.labels & ~true.has(part.hyponyms, part.hypernyms))
         if len(strange):
             low, high = (taxonomy.names[side[strange[0]]] for side in (part.hyponyms, part.hypernyms))
-            raise CorpusError(
-                f"pair {strange[0] + 1} is labelled true, and the closure of {settings.path} lacks it: {low} -> {high}",
-                where=path,
-            )
+            lacks = f"is labelled true, and the closure of {settings.path} lacks it: {low} -> {high}"
+            raise CorpusError(f"pair {strange[0] + 1} {lacks}", where=path)
         if name != "train" and (part.labels.all() or not part.labels.any()):
             raise CorpusError("has pairs of one label only", where=path, expected="true and false pairs")
     layout = found["test"].layout
     if "train" in found:
-        own = found["train"].labels
-        train = _all_true(found["train"].hyponyms[own], found["train"].hypernyms[own], layout)
+        labels = found["train"].labels
+        train = _all_true(found["train"].hyponyms[labels], found["train"].hypernyms[labels], layout)
     else:
         kept = _without(rows, [found["dev"], found["test"]], true.concepts)
         train = _all_true(rows[0][kept], rows[1][kept], layout)
@@ -116,9 +160,7 @@ def _without(rows: tuple[Ids, Ids], parts: list[PairList], concepts: int) -> NDA
     first = np.searchsorted(codes[order], pairs)
     last = np.searchsorted(codes[order], pairs, side="right")
     dropped = [order[start : min(start + n, end)] for start, end, n in zip(first, last, counts, strict=True)]
-    kept = np.ones(len(codes), bool)
-    kept[np.concatenate(dropped)] = False
-    return np.flatnonzero(kept)
+    return np.setdiff1d(np.arange(len(codes)), np.concatenate(dropped))
 
 
 def _all_true(hyponyms: Ids, hypernyms: Ids, layout: str) -> PairList:
@@ -131,8 +173,8 @@ def _pairs(part: PairList, edges: PairSet) -> ConceptPairs:
     replaced = np.zeros(len(labels), np.int8)
     false, true = np.flatnonzero(~labels), np.flatnonzero(labels)
     if len(true) and len(false) % len(true) == 0:  # the k-th false pair belongs to the k-th true one
-        own = np.repeat(true, len(false) // len(true))
-        first, second = low[false] != low[own], high[false] != high[own]
+        origin = np.repeat(true, len(false) // len(true))
+        first, second = low[false] != low[origin], high[false] != high[origin]
         if not (first & second).any():
             replaced[false] = np.where(second, 2, 1)
     return ConceptPairs(low, high, labels, edges.has(low, high) & labels, replaced)
@@ -148,13 +190,12 @@ def _counts(
 ) -> dict[str, Any]:
     above, below = true.counts()
     parents = np.bincount(taxonomy.hyponyms, minlength=len(taxonomy.names))
-    relations = {name: taxonomy.relations.count(name) for name in dict.fromkeys(taxonomy.relations)}
     train = found["train"]
     training = PairSet(train.hyponyms, train.hypernyms, len(taxonomy.names))
     entry: dict[str, Any] = {
         "concepts": len(taxonomy.names),
         "edges": len(taxonomy.hyponyms),
-        "relations": relations,
+        "relations": {name: taxonomy.relations.count(name) for name in dict.fromkeys(taxonomy.relations)},
         "doubled_edges": taxonomy.doubled,
         "roots": int((above == 0).sum()),
         "leaves": int((below == 0).sum()),
@@ -184,16 +225,196 @@ def _counts(
 
 def _protocol(entry: dict[str, Any], settings: TaxonomySettings, layout: str) -> str:
     """Return the published protocol that the split follows; empty for none."""
-    whole = settings.format != "sample" and settings.below is None and entry["concepts"] > 80_000
-    if not whole or layout.startswith((LI, GANEA)):
-        return layout if whole else ""
+    if settings.format == "sample" or entry["concepts"] <= 80_000:
+        return ""
+    if layout.startswith((LI, GANEA)):
+        return layout
     sizes = [entry[name][label] for name in ("dev", "test") for label in ("true", "false")]
     if sizes != [RELEASED] * 4:
         return ""
-    released = settings.closure == "paths" and settings.negatives == "as_drawn"
+    if settings.closure == "paths" and settings.negatives == "as_drawn":
+        return "released"
     clean = settings.closure == "distinct" and settings.negatives == "filtered"
-    return "released" if released else "clean" if clean and not entry["test"]["mislabelled"] else ""
+    return "clean" if clean and not entry["test"]["mislabelled"] else ""
 
 
 def _percent(part: Any, whole: Any) -> float:
     return round(100.0 * float(part) / float(whole), 4)
+
+
+def of_test(parts: Mapping[str, ConceptPairs], true: PairSet) -> dict[str, float]:
+    """Return what one split says of its test pairs, in percent.
+
+    Args:
+        parts: the pairs of ``train``, ``dev`` and ``test``.
+        true: the closure.
+
+    Returns:
+        Of the true pairs those that are training pairs too (``in_training``) and those that are direct edges
+        (``direct``); of the false pairs those that the closure has (``mislabelled``), and of the false pairs with
+        another hyponym (``mislabelled_hyponym``); the accuracy of a truthful classifier (``ceiling``) and of the
+        transitive closure of training and dev (``closure``). A share of no pair is 0.
+    """
+    test, train = parts["test"], parts["train"]
+    wrong = true.has(test.hyponyms, test.hypernyms) & ~test.labels
+    tested, known = (one.hyponyms.astype(np.int64) * true.concepts + one.hypernyms for one in (test, train))
+    known.sort()
+    in_training = np.searchsorted(known, tested, "right") > np.searchsorted(known, tested)
+    follows = inferable(test, above_known([train, parts["dev"]], true.concepts))
+    shares = {
+        "in_training": in_training[test.labels],
+        "direct": test.direct[test.labels],
+        "mislabelled": wrong[~test.labels],
+        "mislabelled_hyponym": wrong[test.replaced == 1],
+        "ceiling": ~wrong,
+        "closure": follows == test.labels,
+    }
+    return {name: 100.0 * float(share.sum()) / max(len(share), 1) for name, share in shares.items()}
+
+
+def spread(draws: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return the ``number`` of draws, and of each key ``mean``, ``deviation``, ``lowest`` and ``highest``.
+
+    The deviation is the standard deviation of one draw (with N - 1 below); 0 of a single draw.
+    """
+    found: dict[str, Any] = {"number": len(draws)}
+    for name in draws[0]:
+        values = np.array([draw[name] for draw in draws])
+        numbers = (values.mean(), values.std(ddof=1) if len(values) > 1 else 0.0, values.min(), values.max())
+        named = zip(("mean", "deviation", "lowest", "highest"), numbers, strict=True)
+        found[name] = {key: round(float(number), 4) for key, number in named}
+    return found
+
+
+def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
+    """Read a list of labelled pairs, plain or ``.gz``, in one of three layouts.
+
+    * a table with the columns ``hyponym``, ``hypernym`` and ``label`` (1 or 0);
+    * Li et al. (2019): ``IsA``, hyponym, hypernym, label, without a header;
+    * Ganea et al. (2018): ids of hypernym and hyponym, all true; the false ones are in a second file with ``_neg``
+      behind the list's name, and the names of the ids in the file ``vocab``.
+
+    Raises:
+        CorpusError: the list cannot be read, a label is wrong, or a concept is not in ``ids`` (with the row).
+    """
+    where = Path(path)
+    _, first = next(cells(where, CorpusError), (1, []))
+    if len(first) == 2 and all(cell.strip().isdecimal() for cell in first):
+        return _ganea(where, ids)
+    layout = LI if len(first) == 4 and first[0].strip() == "IsA" else OWN
+    found: list[_Labelled] = []
+    for place, (*_, low, high, label) in (_LI if layout == LI else _OWN).rows(where):
+        if label not in ("0", "1"):
+            raise CorpusError(f"the label is {quote(label)}", where=place, expected="1 or 0")
+        for name in (low, high):
+            _check_known(name, ids, place)
+        found.append(((low, high), label == "1", place))
+    return _pair_list(found, ids, layout)
+
+
+def _ganea(where: Path, ids: dict[str, int]) -> PairList:
+    """Read a list of Ganea et al. (2018), and the list of its false pairs if there is one."""
+    base, _, part = where.name.removesuffix(".gz").rpartition(".")
+    ending = ".gz" if where.name.endswith(".gz") else ""
+    names = _vocabulary(where.with_name(f"{base}.vocab{ending}"), ids)
+    parts = [(where, True)]
+    negatives = where.with_name(f"{base}.{part}_neg{ending}")
+    if negatives.is_file():
+        parts.append((negatives, False))
+    found: list[_Labelled] = []
+    for file, label in parts:
+        for place, (high, low) in _GANEA.rows(file):
+            if high not in names or low not in names:
+                what = f"{quote(high if high not in names else low)} is not in the vocabulary"
+                raise CorpusError(what, where=place, expected="two numbers of the vocabulary, separated by a tab")
+            found.append(((names[low], names[high]), label, place))
+    return _pair_list(found, ids, GANEA)
+
+
+def _vocabulary(file: Path, ids: dict[str, int]) -> dict[str, str]:
+    """Return the names of numbers, written as the file writes them."""
+    records: list[tuple[str, str, str]] = []
+    for place, (number, name) in _VOCABULARY.rows(file):
+        whole(number, place, "the number", CorpusError)
+        _check_known(name, ids, place)
+        records.append((number, name, place))
+    todo = "Give each name a number of its own."
+    mapping(((name, number, place) for number, name, place in records), "the name", "number", CorpusError, todo=todo)
+    return mapping(records, "the number", "name", CorpusError, todo=todo)
+
+
+def _pair_list(rows: Sequence[_Labelled], ids: dict[str, int], layout: str) -> PairList:
+    """Return the pairs of rows, repeated ones too, and warn of pairs with both labels.
+
+    Such pairs are kept: the false pairs of the released split of Vendrov et al. (2016) were drawn without a look at the
+    true ones.
+    """
+    labels: dict[tuple[str, str], set[bool]] = {}
+    for pair, label, _ in rows:
+        labels.setdefault(pair, set()).add(label)
+    both = [(pair, place) for pair, _, place in rows if len(labels[pair]) > 1]
+    first = f"{' -> '.join(map(short, both[0][0]))}, {both[0][1]}" if both else ""
+    warn_share(
+        log, "%d of %d rows have a pair that is labelled both true and false, first %s", len(both), len(rows), first
+    )
+    low, high = (np.array([ids[pair[side]] for pair, _, _ in rows], np.int32) for side in (0, 1))
+    return PairList(low, high, np.array([label for _, label, _ in rows], bool), layout)
+
+
+def _check_known(name: str, ids: dict[str, int], where: str) -> None:
+    if name not in ids:
+        raise CorpusError(f"no concept {short(name)}{guess(name, ids)}", where=where)
+
+
+def write_prepared(
+    folder: Pathish, taxonomy: Taxonomy, pairs: Mapping[str, ConceptPairs], counts: Mapping[str, Any]
+) -> None:
+    """Write ``concepts.parquet``, ``edges.parquet``, ``pairs.parquet`` and ``taxonomy.json`` into a folder."""
+    place = Path(folder)
+    ids = pa.array(range(len(taxonomy.names)), pa.int32())
+    concepts = {"id": ids, "name": taxonomy.names, "words": taxonomy.words, "gloss": taxonomy.glosses}
+    write_table(place / "concepts.parquet", pa.table({**concepts, "depth": depths(taxonomy)}))
+    edges = {"hyponym": taxonomy.hyponyms, "hypernym": taxonomy.hypernyms, "relation": taxonomy.relations}
+    write_table(place / "edges.parquet", pa.table(edges))
+
+    def joined(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(pairs[part], name) for part in SPLITS])
+
+    columns = {
+        "hyponym": joined("hyponyms"),
+        "hypernym": joined("hypernyms"),
+        "split": pa.array([name for name in SPLITS for _ in range(len(pairs[name].labels))], pa.string()),
+        "label": joined("labels"),
+        "direct": joined("direct"),
+        "replaced": pa.array([REPLACED[side] for side in joined("replaced").tolist()], pa.string()),
+    }
+    write_table(place / "pairs.parquet", pa.table(columns))
+    FORMAT.write(place, counts, _TABLES)
+
+
+def read_prepared(folder: Pathish) -> Prepared:
+    """Read what :func:`write_prepared` wrote.
+
+    Raises:
+        FileFormatError: a file is missing, damaged, or of another schema.
+    """
+    import pyarrow.compute as pc
+
+    place = Path(folder)
+    counts, listed = FORMAT.read(place)
+    FORMAT.require(listed, *_TABLES, where=place)
+    concepts = read_table(place / "concepts.parquet", ("name", "words", "gloss", "depth"), todo=TODO)
+    edges = read_table(place / "edges.parquet", ("hyponym", "hypernym", "relation"), todo=TODO)
+    columns = ("hyponym", "hypernym", "label", "direct", "split", "replaced")
+    table = read_table(place / "pairs.parquet", columns, todo=TODO)
+    low, high = (edges[name].to_numpy() for name in ("hyponym", "hypernym"))
+    names, words, glosses = (concepts[name].to_pylist() for name in ("name", "words", "gloss"))
+    taxonomy = Taxonomy(names, words, glosses, low, high, edges["relation"].to_pylist())
+    low, high, labels, direct = (table[name].to_numpy() for name in columns[:4])
+    of_split, replaced = (
+        pc.index_in(table[name], pa.array(names)).to_numpy().astype(np.int8)
+        for name, names in (("split", SPLITS), ("replaced", REPLACED))
+    )
+    every = ConceptPairs(low, high, labels, direct, replaced)
+    pairs = {name: every.where(of_split == code) for code, name in enumerate(SPLITS)}
+    return Prepared(taxonomy, concepts["depth"].to_numpy(), pairs, counts)

@@ -11,13 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from sightword.errors import CorpusError
-from sightword.hypernyms.data.corruption import PairSet
+from sightword.hypernyms.data.pairs import ROUNDS, PairSet
 from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure
 from sightword.io.files import Pathish, write_tsv
 from sightword.settings import SPLITS
-
-ROUNDS = 60
-"""Draws of a false hyponym for a pair before the pair is left out."""
 
 WordPair = tuple[str, str, str]
 """The hyponym, the hypernym, and ``entailment`` or ``neutral``, as tables of sentence pairs have them."""
@@ -56,7 +53,7 @@ def word_pairs(taxonomy: Taxonomy, sizes: Mapping[str, int], *, seed: int) -> di
         rows = random.permutation(np.flatnonzero(own))[: sizes[name]]
         found[name] = _rows(distinct, hyponyms[rows], hypernyms[rows], true, random)
         if not found[name]:
-            todo = "Take a larger part of the taxonomy (taxonomy.below)."
+            todo = "Take a larger taxonomy."
             raise CorpusError(
                 f"the taxonomy has no pairs of words for {name}", expected="true and false pairs", todo=todo
             )

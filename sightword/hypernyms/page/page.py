@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib import resources
+from typing import Any, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from sightword.compute import devices
 from sightword.evaluation.published.rows import published
+from sightword.hypernyms.data.pairs import ConceptPairs, reachable
+from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.hypernyms.page.words import SCRIPT, STYLE, Words, section
+from sightword.hypernyms.training.concepts import Concepts
 from sightword.report import html_page as html
-from sightword.report.drawing import Drawing
-from sightword.report.number_formats import NONE, is_number, percent, tile
+from sightword.report.drawing import BLUE, WIDTH, Drawing, drawing_style
+from sightword.report.number_formats import FEW, NONE, is_number, percent, tile
 from sightword.report.tables import Cell, Row, Table
 from sightword.statistics.inference import proportion_interval, with_interval
 
@@ -27,6 +35,10 @@ PARTS = {
 TRAINING = (("Score on dev (%)", "dev"), ("Training loss", "loss"), ("Energies", "energies"))
 ACCURACY = (("Accuracy by the hyponym's depth", "depth"), ("Accuracy on true pairs by distance", "distance"))
 """The captions and names of drawings."""
+MOST, TOP = 500, 5
+"""The most concepts that can be looked up in a page, and the hypernyms of each."""
+SCRIPT, STYLE = (resources.files(__package__).joinpath(f"words.{kind}").read_text("utf-8") for kind in ("js", "css"))
+"""Additions to the script and the style of all pages, for looking words up."""
 
 _SCORES = (
     "A pair is accepted as hyponym and hypernym if its energy is at most a threshold, which is chosen on dev. "
@@ -38,13 +50,57 @@ _PARTS = (
     "A direct edge of the taxonomy never follows from other pairs, so only direct edges need prediction. All other "
     "true pairs follow from others unless these are missing in training."
 )
-_PUBLISHED = (
-    "Accuracies on WordNet's published split, which has other pairs than this run. Some of the split's false pairs are "
-    "true: on 40 splits drawn in the published way, the upper bound of a classifier that is right about the taxonomy "
-    "is 93.0&nbsp;±&nbsp;0.3&nbsp;%."
+_WORDS = (
+    "The {} nearest hypernyms by the embedding, for {} concepts that have a true pair in this split. A hypernym is "
+    "accepted up to the energy {}, which was chosen on dev."
 )
-_RELEASED = "released"
-"""The protocol of the published split."""
+_ANY = 'Any of all {} concepts: <code class="command">sightword hypernyms {}</code>'
+
+
+class Known(NamedTuple):
+    """A concept with its nearest hypernyms."""
+
+    name: str
+    words: str
+    """Separated by a comma and a space."""
+    above: list[tuple[str, float, bool]]
+    """The hypernym, the energy, and whether the hypernym is one in the taxonomy; the nearest first."""
+
+
+class Words(NamedTuple):
+    """The concepts that can be looked up in the page."""
+
+    known: list[Known]
+    threshold: float
+    concepts: int
+    """The number of all concepts."""
+
+
+@devices.threads(1)  # as for all energies: threads change the last bits
+def look_up(concepts: Concepts, taxonomy: Taxonomy, pairs: ConceptPairs) -> Words:
+    """Return the nearest hypernyms of hyponyms of true pairs, evenly drawn in the order of the concepts."""
+    ids = np.unique(pairs.hyponyms[pairs.labels])
+    chosen = ids[np.unique(np.linspace(0, len(ids) - 1, min(MOST, len(ids))).astype(int))]
+    place_of, parents = taxonomy.id_of(), taxonomy.parents
+    known = []
+    for concept in chosen.tolist():
+        name, true = taxonomy.names[concept], reachable(parents, concept)
+        above = [(other, energy, place_of[other] in true) for other, energy in concepts.hypernyms(name, TOP)]
+        known.append(Known(name, taxonomy.words[concept], above))
+    return Words(known, concepts.threshold, len(taxonomy.names))
+
+
+def accuracies(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, title: str) -> Drawing:
+    """Draw (value, accuracy, pairs) rows with enough pairs as points."""
+    with drawing_style(name):
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        axes = figure.add_subplot()
+        shown = [row for row in rows if row[2] >= FEW]
+        axes.plot([row[0] for row in shown], [row[1] for row in shown], "o-", color=BLUE)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel("accuracy (%)")
+        return Drawing(name, title, figure)
 
 
 def render(
@@ -65,7 +121,7 @@ def render(
         embedding: of ``metrics/hypernyms/train.json``.
         drawings: those named in :data:`TRAINING` and :data:`ACCURACY`.
         mistakes: rows of ``mistakes.parquet``.
-        words: the concepts of the box to type a word into.
+        words: the concepts that can be looked up.
         settings: of the page.
         how_often: the count of the ledger of scorings, in words; empty without one.
     """
@@ -75,41 +131,32 @@ def render(
         [html.figure(drawn.get(name), caption) for caption, name in captions] for captions in (TRAINING, ACCURACY)
     )
     command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
+    table = html.table(_scores(metrics, counts, energy, settings))
+    listed = [html.text(_SCORES), table, html.scorings(how_often), html.source(command)]
+    by_type = [html.text(_PARTS), html.table(_parts(scores, energy)), html.beside(*accuracy, style="apart")]
     shown: list[html.Section | None] = [
-        html.Section(
-            "scores",
-            "Scores",
-            [
-                html.text(_SCORES),
-                html.table(_scores(metrics, counts, energy, settings)),
-                html.scorings(how_often),
-                html.source(command),
-            ],
-        ),
-        html.Section(
-            "parts",
-            "By type of pair",
-            [
-                html.text(_PARTS),
-                html.table(_parts(scores, energy)),
-                html.beside(*accuracy, style="apart"),
-            ],
-        ),
+        html.Section("scores", "Scores", listed),
+        html.Section("parts", "By type of pair", by_type),
         section(words),
         html.Section("training", "Training", [html.beside(*training, style="three")]),
     ]
     if mistakes:
-        listed = html.fold(f"Wrong pairs that are farthest from the threshold ({len(mistakes)})", _mistakes(mistakes))
-        shown.append(html.Section("mistakes", "Mistakes", [listed]))
-    if settings.published and not _beside(counts, settings):
-        parts = [html.text(_PUBLISHED), html.table(Table("WordNet", ("system", "accuracy"), _apart(), style="narrow"))]
-        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
+        wrong = html.fold(f"Wrong pairs that are farthest from the threshold ({len(mistakes)})", _mistakes(mistakes))
+        shown.append(html.Section("mistakes", "Mistakes", [wrong]))
     data = {"Taxonomy and split": counts, "Embedding": embedding}
     shown.append(html.Section("data", "Data", [html.facts(data, "Counts and results")]))
+    kind = "Order-embeddings" if energy == "order" else f"Embeddings with the energy {energy.replace('_', ' ')}"
+    checkpoint = f"checkpoint {embedding['best_batch']:,} of {embedding['batches']:,}, chosen on dev"
+    story = html.text("{}", f"{kind} trained on {embedding['pairs']:,} pairs; {checkpoint}.", style="story")
+    chips = [
+        f"{counts['concepts']:,} concepts",
+        f"{counts['edges']:,} edges",
+        f"{counts['pairs']:,} pairs in the closure",
+    ]
     return html.render(
         settings.title,
         shown,
-        top=html.text("{}", _story(embedding), style="story") + html.chips(*_chips(counts)),
+        top=story + html.chips(*chips),
         footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),
@@ -118,18 +165,25 @@ def render(
     )
 
 
-def _story(embedding: Mapping[str, Any]) -> str:
-    energy = embedding["energy"].replace("_", " ")
-    kind = "Order-embeddings" if energy == "order" else f"Embeddings with the energy {energy}"
-    checkpoint = f"checkpoint {embedding['best_batch']:,} of {embedding['batches']:,}"
-    return f"{kind} trained on {embedding['pairs']:,} pairs; {checkpoint}, chosen on dev."
+def section(words: Words) -> html.Section | None:
+    """Return the section in which words are looked up; without a script it has one concept. None without concepts."""
+    if not words.known:
+        return None
+    shown = words.known[len(words.known) // 2]
+    rows = [[one.name, one.words, [_cells(*above, words.threshold) for above in one.above]] for one in words.known]
+    data = json.dumps(rows, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    columns, nearest = ("hypernym", "energy", "accepted", "in the taxonomy"), rows[len(rows) // 2][2]
+    caption = f"{shown.name} ({shown.words})"
+    table = html.table(Table(caption, columns, [Row(name, cells) for name, *cells in nearest], style="narrow"))
+    box = Markup('<div class="lookup"><script type="application/json">{}</script><div class="found">{}</div></div>')
+    intro = html.text(_WORDS, TOP, f"{len(rows):,}", f"{words.threshold:.3f}")
+    command = html.text(_ANY, f"{words.concepts:,}", shown.name)
+    parts = [intro, box.format(Markup(data), table), command]  # noqa: S704 - no < in it
+    return html.Section("words", "Look a word up", parts, "Words")
 
 
-def _chips(counts: Mapping[str, Any]) -> list[str]:
-    return [
-        *(f"{counts[name]:,} {name}" for name in ("concepts", "edges")),
-        f"{counts['pairs']:,} pairs in the closure",
-    ]
+def _cells(name: str, energy: float, right: bool, threshold: float) -> list[str]:
+    return [name, f"{energy:.3f}", *("yes" if one else "no" for one in (energy <= threshold, right))]
 
 
 def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note]:
@@ -139,8 +193,7 @@ def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note
             f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
             f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
         )
-        if "draws" in counts:
-            drawn = counts["draws"]
+        if drawn := counts.get("draws"):
             words += (
                 f" Over {drawn['number']} splits drawn this way: {_spread(drawn['mislabelled'])} of the false pairs, "
                 f"ceiling {_spread(drawn['ceiling'])}."
@@ -171,6 +224,7 @@ def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) 
 
 
 def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, settings: HypernymsSettings) -> Table:
+    """Return the scores of the split, with the published rows of its protocol."""
     scores, part = metrics[settings.split], counts[settings.split]
     columns = ("system", "accuracy", "true right", "false right", "F1", "AUC", "average precision")
     rows = []
@@ -181,32 +235,12 @@ def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, 
         cells += [f"{own[key]:.4f}" if is_number(own.get(key)) else NONE for key in ("auc", "average_precision")]
         rows.append(Row(name.replace("_", " "), cells, "ours" if name == energy else ""))
     rows.append(Row("ceiling", [percent(scores["ceiling"]), *[NONE] * 5], "chance", "upper bound"))
-    caption = f"{settings.split}: {part['true']:,} true and {part['false']:,} false pairs"
-    return Table(caption, columns, [*rows, *_beside(counts, settings)])
-
-
-def _beside(counts: Mapping[str, Any], settings: HypernymsSettings) -> list[Row]:
-    """Return the published rows of the run's protocol; none without one."""
-    protocol = counts["protocol"] if settings.published and settings.split == "test" else ""
-    return [
-        Row(
-            row.system,
-            [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")],
-            "published",
-            f"{row.cited}, published",
-        )
-        for row in published("hypernyms")
-        if row.setting == protocol
-    ]
-
-
-def _apart() -> list[Row]:
-    """Return the published rows of the published split."""
-    return [
-        Row(row.system, [percent(row.scores["accuracy"])], "published", row.cited)
-        for row in published("hypernyms")
-        if row.setting == _RELEASED
-    ]
+    protocol = counts["protocol"] if settings.split == "test" else ""
+    for row in published("hypernyms"):
+        if row.setting == protocol:
+            cells = [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")]
+            rows.append(Row(row.system, cells, "published", f"{row.cited}, published"))
+    return Table(f"{settings.split}: {part['true']:,} true and {part['false']:,} false pairs", columns, rows)
 
 
 def _parts(scores: Mapping[str, Any], energy: str) -> Table:
@@ -220,17 +254,10 @@ def _parts(scores: Mapping[str, Any], energy: str) -> Table:
 
 
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Markup:
-    rows = [
-        Row(
-            one["hyponym"],
-            [
-                Cell(one["hypernym"], [one["hypernym_gloss"]], style="prose"),
-                ("true" if one["label"] else "false") + (", direct" if one["direct"] else ""),
-                f"{one['energy']:.3f}",
-            ],
-            detail=one["hyponym_gloss"],
-        )
-        for one in mistakes
-    ]
+    rows = []
+    for one in mistakes:
+        label = ("true" if one["label"] else "false") + (", direct" if one["direct"] else "")
+        hypernym = Cell(one["hypernym"], [one["hypernym_gloss"]], style="prose")
+        rows.append(Row(one["hyponym"], [hypernym, label, f"{one['energy']:.3f}"], detail=one["hyponym_gloss"]))
     columns = ("hyponym", Cell("hypernym", style="prose"), "label", "energy")
     return html.table(Table("", columns, rows, style="sortable glosses"))

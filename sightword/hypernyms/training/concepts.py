@@ -46,11 +46,7 @@ class Concepts:
         return ENERGIES[self.settings["energy"]](*(self.settings[name] for name in ("dimension", "margin", "slack")))
 
     def save(self, folder: Pathish) -> None:
-        """Write the concepts into an existing folder; the same concepts give the same bytes.
-
-        Raises:
-            EncoderError: the folder is not a path.
-        """
+        """Write the concepts into an existing folder; the same concepts give the same bytes."""
         place = as_folder(folder)
         with atomic_file(place / _WEIGHTS) as path:
             path.write_bytes(safetensors.numpy.save({"vectors": self.vectors, **self.weights}))
@@ -59,11 +55,7 @@ class Concepts:
 
     @classmethod
     def load(cls, folder: Pathish) -> Concepts:
-        """Read saved concepts.
-
-        Raises:
-            EncoderError: the folder is not a path, or has no concepts, or they are damaged.
-        """
+        """Read saved concepts; EncoderError if there are none, or they are damaged."""
         place = as_folder(folder)
         if not (place / FORMAT.description).is_file():
             todo = f"The stage train of hypernyms/dvc.yaml writes the folder (`make hypernyms`). {TODO}"
@@ -89,20 +81,15 @@ class Concepts:
         return cls(ids, words, vectors, tensors, threshold, settings)
 
     def energy(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Return the energy (N,) of pairs (hyponym, hypernym) of names; low for true pairs.
+        """Return the energy (N,) of pairs (hyponym, hypernym) of names, low for true pairs.
 
-        Raises:
-            EncoderError: a name is unknown.
+        EncoderError if a name is unknown.
         """
         low, high = (np.array([self._id(pair[side]) for pair in pairs], np.int64) for side in (0, 1))
         return self.scores(low, high).astype(np.float64)
 
     def is_a(self, hyponym: str, hypernym: str) -> bool:
-        """Return whether the energy of a pair is at most the threshold.
-
-        Raises:
-            EncoderError: a name is unknown.
-        """
+        """Return whether the energy of a pair is at most the threshold; EncoderError if a name is unknown."""
         return bool(self.energy([(hyponym, hypernym)])[0] <= self.threshold)
 
     def hypernyms(self, name: str, top: int = 10) -> list[tuple[str, float]]:

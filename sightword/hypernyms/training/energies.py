@@ -67,21 +67,14 @@ class Energy:
             found: Array = self.energy(_tensor(low), _tensor(high), _tensors(weights)).numpy()
         return found
 
-    def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /, *, mean: bool) -> Gradients:
-        """Return the gradients of a batch.
-
-        Args:
-            low: (2B, width) hyponyms; the first half belongs to true pairs, the second to their corrupted ones.
-            high: (2B, width) hypernyms.
-            weights: shared by all pairs.
-            mean: whether the loss is the mean over the losses, or their sum.
-        """
+    def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Gradients:
+        """Return the gradients of the mean loss of 2B pairs (2B, width), true ones first, then the corrupted ones."""
         first, second = (_tensor(side).requires_grad_() for side in (low, high))
         shared = {name: value.requires_grad_() for name, value in _tensors(weights).items()}
         energies = self.energy(first, second, shared)
         half = len(low) // 2
         losses = self.losses(energies[:half], energies[half:])
-        loss = losses.mean() if mean else losses.sum()
+        loss = losses.mean()
         found = torch.autograd.grad(loss, [first, second, *shared.values()])
         down, up, *rest = (gradient.numpy() for gradient in found)
         rows = np.flatnonzero((down != 0).any(axis=1) | (up != 0).any(axis=1))
@@ -104,14 +97,14 @@ class Order(Energy):
         found: Array = np.einsum("ij,ij->i", violation, violation)
         return found
 
-    def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
+    def gradients(self, low: Array, high: Array, _: Mapping[str, Array]) -> Gradients:
         """As :meth:`Energy.gradients`, by formula: ten times as fast as automatic differentiation."""
         violation = np.subtract(high, low)
         np.maximum(violation, 0, out=violation)
         energies = np.einsum("ij,ij->i", violation, violation)
         half = len(low) // 2
         short = np.maximum(self.margin - energies[half:], 0)
-        scale = 1 / len(low) if mean else 1.0
+        scale = 1 / len(low)
         loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
         costs = energies > 0
         costs[half:] &= short > 0
@@ -196,7 +189,7 @@ class Cone(Energy):
         aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - self.clip))
         return (angle - aperture).clamp(min=0)
 
-    def gradients(self, low: Array, high: Array, _: Mapping[str, Array], *, mean: bool) -> Gradients:
+    def gradients(self, low: Array, high: Array, _: Mapping[str, Array]) -> Gradients:
         """As :meth:`Energy.gradients`, by formula, over the three products of the two points."""
         xx, yy, xy = (np.einsum("ij,ij->i", a, b) for a, b in ((high, high), (low, low), (high, low)))
         apart = np.maximum(np.square(high - low).sum(axis=1), 1e-12)
@@ -208,7 +201,7 @@ class Cone(Energy):
         energies = np.maximum(np.arccos(bounded) - np.arcsin(sine), 0)
         half = len(low) // 2
         short = np.maximum(self.margin - energies[half:], 0)
-        scale = 1 / len(low) if mean else 1.0
+        scale = 1 / len(low)
         loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
         sign = np.where(energies > 0, np.float32(scale), np.float32(0))
         sign[half:] *= np.where(short > 0, -1, 0)

@@ -138,3 +138,13 @@ def _tails(ratio: float, factors: Array) -> Array:
     for place in range(len(factors) - 2, -1, -1):
         found[place] = ratio * (factors[place + 1] + found[place + 1])
     return found
+
+
+def sums(rows: Array, gradients: Array) -> tuple[Array, Array, Array]:
+    """Return the distinct rows in order, the sum of the gradients of each, and the first place of each."""
+    if not len(rows):
+        return rows, gradients, np.arange(0)
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return ordered[first], np.add.reduceat(gradients.take(order, axis=0), first, axis=0), order[first]

@@ -28,29 +28,14 @@ class EmbedSettings(Settings):
     """Pairs in a batch: one half true, one half corrupted."""
     epochs: int = Field(40, ge=1)
     """Passes through the true training pairs (30 to 50 in the paper)."""
-    patience: int = Field(0, ge=0)
-    """Training ends after this many validations without a better score on dev; 0 never ends it early."""
     rate: float = Field(0.01, gt=0)
-    """Learning rate of Adam; ``cone`` has Riemannian Adagrad (Becigneul & Ganea 2019), which prefers 0.3 to 0.5."""
-    pretrain: int = Field(100, ge=0)
-    """Epochs of Poincare embeddings (Nickel & Kiela 2017) from which ``cone`` starts, as published; 0 starts at random.
-    Unused by the others."""
-    pretrain_burn_in: int = Field(20, ge=0)
-    """Epochs before those of ``pretrain``, with a tenth of the rate, and false pairs drawn by the number of hyponyms
-    (released code)."""
-    pretrain_rate: float = Field(0.03, gt=0)
-    """Learning rate of the Poincare embeddings (released code)."""
-    pretrain_batch: int = Field(10, ge=1)
-    """True pairs in a batch of the Poincare embeddings (released code)."""
-    epsilon: float = Field(1e-8, gt=0)
-    """What Adam adds to the root of the second moment."""
+    """Learning rate of Adam; ``cone`` has Riemannian Adagrad (Becigneul & Ganea 2019), which prefers 0.3 to 0.5, and
+    starts from Poincare embeddings (Nickel & Kiela 2017), as published."""
     init: float = Field(1.0, gt=0)
     """Standard deviation of the initial numbers; gaussians and cones scale their own by it."""
     corrupt: Literal["known", "as_drawn"] = "known"
     """The false pairs of training: ``known`` draws a pair of the training split again; ``as_drawn`` keeps it, as the
     released code does."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """The loss of a batch is the ``mean`` or the ``sum`` over its pairs."""
     validate_every: int = Field(100, ge=1)
     """Batches from one validation on dev to the next; the best weights on dev are kept."""
     criterion: Literal["accuracy", "f1"] = "accuracy"

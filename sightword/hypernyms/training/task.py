@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from sightword.compute.devices import threads
 from sightword.errors import TrainingError
 from sightword.evaluation.binary.threshold import best_threshold
-from sightword.hypernyms.data.corruption import PairSet, corrupt, corruptible
-from sightword.hypernyms.data.pairs import ConceptPairs
-from sightword.hypernyms.training.ball import BallAdagrad, poincare, sums
+from sightword.hypernyms.data.pairs import ConceptPairs, PairSet, corrupt, corruptible
+from sightword.hypernyms.training.cones import RESCALE, BallAdagrad, poincare
 from sightword.hypernyms.training.energies import ENERGIES, Cone
-from sightword.hypernyms.training.lazy_adam import Adam, LazyAdam
+from sightword.hypernyms.training.lazy_adam import Adam, LazyAdam, sums
 from sightword.hypernyms.training.settings import EmbedSettings
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, Validation, run
@@ -26,8 +25,8 @@ from sightword.training.engine import Task, Tensors, Validation, run
 log = logging.getLogger(__name__)
 
 Array = NDArray[Any]
-RESCALE = 0.7
-"""The factor from Poincare embeddings to the initial vectors of cones (``resc_vecs`` in the code of Ganea et al.)."""
+EPSILON = 1e-8
+"""What Adam adds to the root of the second moment."""
 
 
 @dataclass(frozen=True)
@@ -101,44 +100,25 @@ class ConceptsTask(Task[EmbedSettings]):
         self.energy = ENERGIES[settings.energy](settings.dimension, settings.margin, settings.slack)
         self.table = self._table(self.energy.start(concepts, settings.init, random))
         first = self.energy.weights(random)
-        self.shared = {name: Adam(value, settings.rate, settings.epsilon) for name, value in first.items()}
+        self.shared = {name: Adam(value, settings.rate, EPSILON) for name, value in first.items()}
         self.epoch = -1  # none has begun
         self.order: tuple[Array, ...] = ()
 
     def _table(self, start: Array) -> LazyAdam | BallAdagrad:
         """Return the optimiser of the vectors."""
-        settings = self.settings
+        rate = self.settings.rate
         if isinstance(self.energy, Cone):
-            return BallAdagrad(start, settings.rate, self.energy.inner)
-        steps = settings.epochs * self.each
-        return LazyAdam(start, settings.rate, steps, epsilon=settings.epsilon, nonnegative=self.energy.nonnegative)
+            return BallAdagrad(start, rate, self.energy.inner)
+        steps = self.settings.epochs * self.each
+        return LazyAdam(start, rate, steps, epsilon=EPSILON, nonnegative=self.energy.nonnegative)
 
     def begin(self) -> None:
-        """Replace the initial vectors of cones by Poincare embeddings; a run that is killed here starts afresh.
-
-        Raises:
-            TrainingError: an embedding is zero or not finite.
-        """
-        settings = self.settings
-        if not isinstance(self.energy, Cone) or not settings.pretrain:
-            return
-        log.info("train: %d epochs of Poincare embeddings", settings.pretrain_burn_in + settings.pretrain)
-        points = poincare(
-            (self.low, self.high), self.known, self.concepts, settings.dimension,
-            epochs=settings.pretrain, burn_in=settings.pretrain_burn_in, rate=settings.pretrain_rate,
-            batch=settings.pretrain_batch, random=np.random.default_rng([settings.seed, 0, 1]),
-        )  # fmt: skip
-        usable = np.isfinite(points).all(axis=1) & points.any(axis=1)  # a step that overflows ends at zero
-        if not usable.all():
-            raise TrainingError(
-                f"{(~usable).sum()} Poincare embeddings are zero or not finite", todo="Lower train.pretrain_rate."
-            )
-        self.table = self._table((RESCALE * points).astype(np.float32))
-
-    def is_over(self) -> bool:
-        """Return whether dev has not been better for ``train.patience`` validations."""
-        wait = self.settings.patience * self.settings.validate_every
-        return self.dev is not None and 0 < wait <= self.progress.steps - self.progress.best_step
+        """Replace the initial vectors of cones by Poincare embeddings; a run that is killed here starts afresh."""
+        if isinstance(self.energy, Cone):
+            log.info("train: Poincare embeddings, from which cones start")
+            random = np.random.default_rng([self.settings.seed, 0, 1])
+            points = poincare((self.low, self.high), self.known, self.concepts, self.settings.dimension, random)
+            self.table = self._table((RESCALE * points).astype(np.float32))
 
     def _margin(self, epoch: int) -> float:
         """Return the margin of an epoch, counted from 0."""
@@ -165,8 +145,7 @@ class ConceptsTask(Task[EmbedSettings]):
         """Train on some pairs of hyponyms and hypernyms, true pairs first, and return the loss."""
         values = self.table.rows(np.concatenate([low, high]))
         weights = {name: one.values for name, one in self.shared.items()}
-        mean = self.settings.reduction == "mean"
-        found = self.energy.gradients(values[: len(low)], values[len(low) :], weights, mean=mean)
+        found = self.energy.gradients(values[: len(low)], values[len(low) :], weights)
         both = np.append(found.rows, len(low) + found.rows)
         rows = np.append(low[found.rows], high[found.rows])
         ids, gradients, places = sums(rows, np.concatenate([found.low, found.high]))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.entailment.data.pairs import LABELS, SentencePairs
-from sightword.entailment.judging.baselines import words
+from sightword.entailment.judging.classifiers import words
 from sightword.evaluation.binary.scores import score
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.statistics.inference import clustered_interval, holm, mcnemar, rounded
@@ -54,12 +54,6 @@ class System:
         """Return which (N,) pairs are judged as labelled."""
         found: Array = (self.energies <= self.threshold) == entailed
         return found
-
-
-def energies_of(logits: Array) -> Array:
-    """Return minus the log-odds (N,) of 'entailment', the last of C classes with logits (N, C)."""
-    found: Array = np.logaddexp.reduce(logits[:, :-1], axis=1) - logits[:, -1]
-    return found
 
 
 def parts(pairs: SentencePairs) -> Masks:

@@ -1,28 +1,155 @@
-"""The chain that made a result, stage by stage back to raw data, each compared with the workspace."""
+"""How a result was made: its chain of stages back to raw data, each compared with the workspace and the facts."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import code_lists, metric_keys
-from pipeline.lineage.evidence import Evidence, Records
-from pipeline.lineage.history import SHALLOW
-from pipeline.lineage.known_facts import STORED
-from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, within
-from pipeline.lineage.locks import Snapshot, lock_here, lock_of, snapshot
+from pipeline.lineage.evidence import STORED, Evidence, KnownFacts, known_facts
+from pipeline.lineage.facts import OUTS, listed
+from pipeline.lineage.files import Cache, Snapshot, State, Workspace, snapshot
+from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.scorings import Tally, tallies
-from pipeline.lineage.target import Subject, check_has_run, in_history, resolve
-from pipeline.lineage.workspace import State, Workspace
-from pipeline.pipelines import LEDGER, LOCK, LOCKS, Pipeline, folder_of
-from sightword.errors import LineageError
+from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
+from sightword.errors import FileFormatError, LineageError
 from sightword.features.networks.files import network_sha256
 from sightword.messages import did_you_mean
+
+SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
+_HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
+_WEIGHTS = ("backbone", "feature_point", "weights", "weights_sha256", "network_sha256", "precision", "origin")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A result, found in a lock."""
+
+    what: str
+    """The user's words."""
+    stage: Entry | None
+    """The stage that made it; None for code and raw data."""
+    path: str | None
+    """Of the file or folder; None for a stage."""
+    key: str = ""
+    """Within a metrics file."""
+    readers: tuple[str, ...] = ()
+    """The stages that read a file of no stage."""
+
+
+def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject | None:
+    """Find a name in a lock; None for a hash that the lock does not have.
+
+    Args:
+        what: a path, with a key of a metrics file behind a colon where wanted; the name of a stage or of one of
+            DVC's artifacts; or a hash of DVC's, or the first digits of one.
+        lock: the lock.
+        project: the folder with ``dvc.yaml``.
+        start: where relative paths begin; default: the project.
+
+    Raises:
+        LineageError: nothing has this name; the message has the nearest names.
+    """
+    _, colon, key = what.partition(":")
+    if what in lock.entries:
+        return Subject(what, lock.entries[what], None)
+    path, from_project = _path(what, project, start)
+    for name in (from_project, path.strip("/")):
+        if found := _named(what, name, key, lock, project):
+            return found
+    if _HASH.fullmatch(what):
+        return _hashed(what, lock, project)
+    known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
+    stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
+    todo = _not_run(what, project) or _not_run(from_project, project)
+    todo = todo or did_you_mean(what, [*known, *lock.entries]) or did_you_mean(path, known) or stages
+    raise LineageError(
+        "nothing in dvc.lock has this name", where=path if colon and not path.endswith(DVC_YAML) else what, todo=todo
+    )
+
+
+def check_has_run(what: str, project: Path, *, start: Path | None = None) -> None:
+    """Check that a pipeline of a project has run; LineageError with the command that makes a target otherwise."""
+    if not any(one.has_run for one in pipelines(project)):
+        todo = _not_run(what, project) or _not_run(_path(what, project, start)[1], project) or "`dvc repro` makes it."
+        raise LineageError("does not exist: nothing was run here yet", where=project / LOCK, todo=todo)
+
+
+def _path(what: str, project: Path, start: Path | None) -> tuple[str, str]:
+    """Return the path of a target without its key, by the name of an artifact too; and the same from the project."""
+    named = what.partition(":")[0]
+    path = _artifacts(project).get(named, named)
+    whole = Path(os.path.normpath((start or project) / path))
+    return path, whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()
+
+
+def _not_run(name: str, project: Path) -> str:
+    """Return how to make a result, or the entry of a stage, of a pipeline that has not run; else an empty text."""
+    for pipeline in (one for one in pipelines(project) if not one.has_run):
+        with contextlib.suppress(FileFormatError):
+            for entry, stage in pipeline.runs().items():
+                if name == entry or any(within(name, out) for out, _ in listed(stage, OUTS)):
+                    return f"The pipeline of the stage {entry} has not run: `{pipeline.command}`."
+    return ""
+
+
+def in_history(what: str, repository: Repository, project: Path) -> tuple[Snapshot, Subject] | None:
+    """Look for a hash in the locks of earlier commits and of experiments, newest first."""
+    for commit in [*repository.commits(LOCKS, everywhere=True), *reversed(repository.experiments())]:
+        lock = repository.lock_or_none(commit)
+        if lock and (found := _hashed(what, lock, project)):
+            return Snapshot(project, lock, commit, repository), found
+    return None
+
+
+def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject | None:
+    if maker := lock.producer(name):
+        return Subject(what, maker, name, key)
+    deps = {dep.path for entry in lock.entries.values() for dep in entry.deps}
+    listed_in = {path: code_lists.read(project, path) if code_lists.is_list(path) else () for path in deps}
+    found = {path for path in deps if within(name, path) or any(within(file, name) for file in listed_in[path])}
+    readers = tuple(entry.name for entry in lock.entries.values() if found & {dep.path for dep in entry.deps})
+    return Subject(what, None, name, key, readers) if readers else None
+
+
+def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
+    """Return the artefact of a hash, or the folder with a file of this hash.
+
+    Raises:
+        LineageError: several hashes begin with these digits.
+    """
+    found: dict[str, Subject] = {}
+    cache = Cache(project)
+    for entry in lock.entries.values():
+        for out in entry.outs:
+            files = {f"{out.path}/{name}": md5 for name, md5 in cache.files(out).items()} if out.folder else {}
+            for path, md5 in {out.path: out.md5, **files}.items():
+                if md5.startswith(what):
+                    found.setdefault(md5, Subject(what, entry, path))
+    for dep in (dep for entry in lock.entries.values() for dep in entry.deps if dep.md5.startswith(what)):
+        if dep.md5 not in found and (subject := _named(what, dep.path, "", lock, project)):
+            found[dep.md5] = subject
+    if len(found) > 1:
+        raise LineageError(f"{len(found)} hashes begin like this", where=what, expected="more of its digits")
+    return next(iter(found.values()), None)
+
+
+def _artifacts(project: Path) -> dict[str, str]:
+    """Return the paths of DVC's artifacts by name, from the ``dvc.yaml`` of each pipeline."""
+    found = {}
+    for pipeline in pipelines(project):
+        with contextlib.suppress(FileFormatError, AttributeError, KeyError, TypeError):  # the lock alone is enough
+            for name, one in pipeline.document.get("artifacts", {}).items():
+                found[name] = posixpath.normpath(posixpath.join(pipeline.folder, one["path"]))
+    return found
 
 
 @dataclass(frozen=True)
@@ -70,17 +197,18 @@ class Link:
     @property
     def status(self) -> str:
         """The worst of verdict and comparison in a word or two; ``ok`` where a run was seen, and all is as it was."""
+        verdict = self.evidence.verdict
         if self.edited or self.evidence.doubted:
-            return "edited" if self.edited else self.evidence.verdict
-        if self.evidence.verdict == "not repeated on this kind of machine" and self.state != "changed since":
+            return "edited" if self.edited else verdict
+        if verdict.startswith("not repeated") and self.state != "changed since":
             return "not repeated"
-        return "not seen" if self.state == "ok" and self.evidence.verdict == "never seen to run" else self.state
+        return "not seen" if self.state == "ok" and verdict == "never seen to run" else self.state
 
     @property
     def state(self) -> State:
         """The worst state of its parts, parameters and command, beside the workspace."""
         own: list[State] = ["changed since"] if self.changed_params or self.reasons else []
-        own += ["not known"] if self.unread else []
+        own += ["missing"] if self.unread else []
         return _worst([*own, *(part.state for part in (*self.deps, *self.outs))])
 
 
@@ -120,7 +248,7 @@ class Audit:
 
 
 def _worst(states: Sequence[State]) -> State:
-    order: tuple[State, ...] = ("changed since", "missing", "not checked out", "not known")
+    order: tuple[State, ...] = ("changed since", "missing", "not checked out")
     return next((state for state in order if state in states), "ok")
 
 
@@ -128,7 +256,6 @@ def audit(
     what: str,
     project: Path,
     *,
-    facts: Sequence[Path] = (),
     revision: str = "",
     start: Path | None = None,
     workspace: Workspace | None = None,
@@ -136,9 +263,8 @@ def audit(
     """Trace a result back to raw data.
 
     Args:
-        what: see :func:`pipeline.lineage.target.resolve`.
+        what: see :func:`resolve`.
         project: the folder with ``dvc.lock``, or a bare repository.
-        facts: folders with facts of runs.
         revision: a commit or experiment whose lock is read; empty: the workspace's.
         start: where relative paths begin; default: the project.
         workspace: the files to compare with; default: those of the project's folder.
@@ -173,8 +299,8 @@ def audit(
             assert then.commit is not None
             unknown.append(f"{what} is not in the present lock: what follows is of {then.commit.name}")
         entries = then.lock.chain(subject.stage.name) if subject.stage else []
-        records = Records(facts, project)
-        links = [_link(entry, then.lock, here, records, repository) for entry in entries]
+        known = known_facts(project)
+        links = [_link(entry, then.lock, here, known, repository) for entry in entries]
         found = Audit(subject, links, revision=then.commit, unknown=unknown)
         if repository is not None:
             head = repository.head()
@@ -183,15 +309,15 @@ def audit(
         _evaluate(found, here, then)
         _add_unknown(found, here, repository)
         if here.project:
-            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, records.facts)
+            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, known)
         return found
 
 
-def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repository: Repository | None) -> Link:
-    deps = [_with_files(_traced(dep, lock, here, records), here, repository) for dep in entry.deps]
-    outs = [_traced(out, lock, here, records) for out in entry.outs]
-    run, weighed = records.facts.of(entry), records.weigh(entry)
-    link = Link(entry, deps, outs, here.changed_params(entry), here.unread(entry), run, weighed)
+def _link(entry: Entry, lock: Lock, here: Workspace, known: KnownFacts, repository: Repository | None) -> Link:
+    deps = [_with_files(_traced(dep, lock, here, known), here, repository) for dep in entry.deps]
+    outs = [_traced(out, lock, here, known) for out in entry.outs]
+    changed, unread = here.changed_params(entry), here.unread(entry)
+    link = Link(entry, deps, outs, changed, unread, known.of(entry), known.weigh(entry))
     now = here.commands.get(entry.name)
     if now is not None and now != entry.command:
         link.reasons.append(f"dvc.yaml has another command now: {now}")
@@ -212,13 +338,13 @@ def _link(entry: Entry, lock: Lock, here: Workspace, records: Records, repositor
     return link
 
 
-def _traced(artefact: Artefact, lock: Lock, here: Workspace, records: Records) -> Traced:
+def _traced(artefact: Artefact, lock: Lock, here: Workspace, known: KnownFacts) -> Traced:
     path, state, maker = artefact.path, here.state(artefact), lock.producer(artefact.path)
     if Path(path).name == LEDGER and state == "changed since":
         state = "ok"  # it grows by each scoring, and no number depends on it
     if maker and state == "changed since":
         out = next(out.path for out in maker.outs if within(path, out.path))
-        if (found := here.hashed(out)) and records.facts.wrote(maker.name, out, found.md5):
+        if (found := here.hashed(out)) and known.wrote(maker.name, out, found.md5):
             state = "not checked out"
     kind = "output" if lock.made(path) else "code" if is_code(path) else "data"
     files = here.files(path) if kind == "code" and state == "ok" else None
@@ -244,16 +370,7 @@ def _weights(link: Link, here: Workspace) -> dict[str, str]:
             import h5py
 
             with contextlib.suppress(OSError), h5py.File(file) as features:
-                named = (
-                    "backbone",
-                    "feature_point",
-                    "weights",
-                    "weights_sha256",
-                    "network_sha256",
-                    "precision",
-                    "origin",
-                )
-                return {name: str(features.attrs[name]) for name in named if name in features.attrs}
+                return {name: str(features.attrs[name]) for name in _WEIGHTS if name in features.attrs}
     if link.run and link.run.get("notes"):
         return {name: value for name, value in link.run["notes"].items() if name != STORED}
     wanted = link.entry.flat_params()
@@ -267,14 +384,14 @@ def _find_commits(found: Audit, repository: Repository, revision: Commit | None)
     for commit in repository.commits(LOCKS, start=revision.sha if revision else "HEAD"):
         if not waiting:
             break
-        lock = lock_of(repository, commit)
+        lock = repository.lock_or_none(commit)
         for name, link in list(waiting.items()):
             if lock is not None and lock.entries.get(name) == link.entry:
                 link.commit = revision if revision and revision.sha == commit.sha else commit
             elif link.commit is not None:
                 del waiting[name]
     homeless = [link for link in found.links if link.commit is None]
-    experiments = [(commit, lock_of(repository, commit)) for commit in repository.experiments()] if homeless else []
+    experiments = [(commit, repository.lock_or_none(commit)) for commit in repository.experiments()] if homeless else []
     for link in homeless:
         entry = link.entry
         link.commit = next((one for one, lock in experiments if lock and lock.entries.get(entry.name) == entry), None)

@@ -19,14 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.lineage import documents
+from pipeline.lineage.evidence import known_facts
 from pipeline.lineage.facts import packages_here
-from pipeline.lineage.hashing import Report, hash_listing, md5_of_text
-from pipeline.lineage.known_facts import KnownFacts
+from pipeline.lineage.files import Report, Snapshot, State, Workspace, hash_listing, md5_of_text, put, snapshot
 from pipeline.lineage.lock import CODE, Artefact, Entry
-from pipeline.lineage.locks import Snapshot, snapshot
 from pipeline.lineage.repository import Repository
-from pipeline.lineage.revision import put
-from pipeline.lineage.workspace import State, Workspace
 from pipeline.pipelines import DVC_YAML, IGNORE
 from sightword.errors import LineageError
 from sightword.machine import processor
@@ -80,7 +77,6 @@ def verify(
     folder: Path,
     *,
     revision: str = "",
-    facts: Sequence[Path] = (),
     warm: bool = False,
     report: Report | None = None,
 ) -> Verification:
@@ -91,7 +87,6 @@ def verify(
         project: the folder with ``dvc.lock``.
         folder: an empty one, for the copy.
         revision: a commit or experiment whose lock is meant; empty: the workspace's.
-        facts: folders with facts of runs, for the numbers of threads and ranks, which can change the last bits.
         warm: use the store and the scratch folder of the environment, which is faster and proves less.
         report: called now and then with the number of bytes hashed.
 
@@ -116,7 +111,7 @@ def verify(
         if (project / IGNORE).is_file():
             shutil.copyfile(project / IGNORE, folder / IGNORE)
         copy.write_params(entry)
-    run = KnownFacts(facts).of(entry)
+    run = known_facts(project).of(entry)
     started = time.monotonic()
     done = subprocess.run(  # noqa: S602 - the command is the lock's, and DVC runs it the same way
         entry.command, shell=True, cwd=folder, env=environment(folder, run, warm=warm), stdout=sys.stderr, check=False

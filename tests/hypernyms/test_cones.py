@@ -1,4 +1,4 @@
-"""The optimisers of the Poincare ball against automatic differentiation, and Poincare embeddings."""
+"""Riemannian Adagrad in the Poincare ball against automatic differentiation, and Poincare embeddings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.hypernyms.data.corruption import PairSet
-from sightword.hypernyms.training.ball import EDGE, BallAdagrad, nearness, poincare, project, sums
+from sightword.hypernyms.data.pairs import PairSet
+from sightword.hypernyms.training import cones
+from sightword.hypernyms.training.cones import EDGE, BallAdagrad, nearness, poincare, project
 from sightword.hypernyms.training.energies import Cone
+from sightword.hypernyms.training.lazy_adam import sums
+
+
+def poincare_with(monkeypatch, epochs, burn_in, rate, *arguments):
+    for name, value in {"EPOCHS": epochs, "BURN_IN": burn_in, "RATE": rate}.items():
+        monkeypatch.setattr(cones, name, value)
+    return poincare(*arguments)
 
 
 def points(count, width=3, length=0.7, seed=0):
@@ -74,12 +82,11 @@ def test_points_stay_in_the_ball(seed, size, kind):
         assert ((lengths > Cone.inner) & (lengths < 1)).all()
 
 
-def test_poincare_embeddings_are_those_of_the_released_loop():
+def test_poincare_embeddings_are_those_of_the_released_loop(monkeypatch):
     """Burn-in with a tenth of the rate and popular false hyponyms, then even ones; batches of ten, by autograd."""
     low = np.arange(1, 26, dtype=np.int32)
     high = ((low - 1) // 5).astype(np.int32)
-    settings = {"epochs": 3, "burn_in": 2, "rate": 0.3, "batch": 10}
-    found = poincare((low, high), None, 26, 2, **settings, random=np.random.default_rng(4))
+    found = poincare_with(monkeypatch, 3, 2, 0.3, (low, high), None, 26, 2, np.random.default_rng(4))
 
     random = np.random.default_rng(4)
     plain = torch.from_numpy(random.uniform(-1e-4, 1e-4, (26, 2)))
@@ -103,15 +110,13 @@ def test_poincare_embeddings_are_those_of_the_released_loop():
     np.testing.assert_allclose(found, plain.numpy(), atol=1e-6)
 
 
-def test_poincare_embeddings_bring_a_tree_in_order():
+def test_poincare_embeddings_bring_a_tree_in_order(monkeypatch):
     """A tree of 1 + 4 + 16 concepts: a concept lies farther out than its hypernym, and nearer to it than to others."""
     low = np.arange(1, 21, dtype=np.int32)
     high = ((low - 1) // 4).astype(np.int32)
     known = PairSet(low, high, 21)
     for drawn in (known, None):
-        found = poincare(
-            (low, high), drawn, 21, 2, epochs=240, burn_in=60, rate=0.1, batch=10, random=np.random.default_rng(0)
-        )
+        found = poincare_with(monkeypatch, 240, 60, 0.1, (low, high), drawn, 21, 2, np.random.default_rng(0))
         assert (np.linalg.norm(found, axis=1) < 1).all()
         every = torch.from_numpy(found)
         between = distance(every[5:, None].expand(16, 4, 2), every[None, 1:5].expand(16, 4, 2)).numpy()
