@@ -133,6 +133,8 @@ def raw_lines(
             if number == 1:
                 if line.startswith((b"\xff\xfe", b"\xfe\xff")):
                     raise error("is UTF-16", where=path, todo="Save the file as UTF-8.")
+                if line.startswith(b"version https://git-lfs"):
+                    raise error("is a pointer of Git LFS, not the file", where=path, todo="Run `git lfs pull`.")
                 line = line.removeprefix(b"\xef\xbb\xbf")
                 if b"\r" in line.rstrip(b"\r\n"):
                     remedy = "Convert the line ends, for instance with `tr '\\r' '\\n' < OLD > NEW`."

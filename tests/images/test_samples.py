@@ -132,7 +132,7 @@ def test_file_that_begins_like_a_picture_is_not_called_unknown(data, words) -> N
     assert words in message
 
 
-@pytest.mark.parametrize("text", [b"Python is a language", b"II said", b"RIFF....WAVE and more", b"<html>"])
+@pytest.mark.parametrize("text", [b"Python is a language", b"II said", b"RIFF....WAVE and more"])
 def test_text_is_not_a_picture(text) -> None:
     assert rejected(text) == "not_a_picture: it begins like no known format"
 

@@ -27,6 +27,10 @@ def test_lines_end_in_lf_or_cr_lf_only(tmp_path: Path) -> None:
         (b"one\ntwo \xff\n", r"a, line 2: byte 0xff is not UTF-8\. Save the file as UTF-8\."),
         (b"one\ntw\0o\n", r"a, line 2: has a NUL; expected plain text in UTF-8"),
         ("one\ntwo\n".encode("utf-16"), r"a: is UTF-16\. Save the file as UTF-8\."),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid",
+            r"a: is a pointer of Git LFS, not the file\. Run `git lfs",
+        ),
         ("\ufeffone\n".encode("utf-16-be"), r"a: is UTF-16"),
         (b"one\rtwo\r", r"a, line 1: ends in CR, as on old Macs; expected lines that end in LF or CR LF"),
         (b"one\n" + 11 * b"x", r"a, line 2: has more than 10 bytes"),
