@@ -43,7 +43,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     """Train the caption and image encoders, keep snapshots."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.encoder.start import report_unknown
+    from sightword.encoder.derived import report_unknown
     from sightword.features.tables.origin import describe
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
@@ -159,7 +159,7 @@ def _read(
     from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import FOLDER, Vocabulary
-    from sightword.encoder.start import read_start
+    from sightword.encoder.derived import read_start
     from sightword.features.tables.pairs import pair, report_uncaptioned
     from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file
@@ -202,7 +202,7 @@ def _beside(settings: TrainSettings, start: Part | None) -> Pairs | None:
 def _help(settings: TrainSettings, here: Machine, place: Place) -> None:
     """Do the share of a rank after the first; the first rank of each machine reads for the others there."""
     from sightword.compute import devices
-    from sightword.encoder.start import read_start
+    from sightword.encoder.derived import read_start
     from sightword.vse.training.sharing import joined, share
     from sightword.vse.training.task import train
 

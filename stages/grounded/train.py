@@ -33,7 +33,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     from sightword import machine
     from sightword.captions.table import check_vocabulary, read_captions
     from sightword.compute import devices
-    from sightword.encoder.start import read_start, report_unknown
+    from sightword.encoder.derived import read_start, report_unknown
     from sightword.errors import ParamsError
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair

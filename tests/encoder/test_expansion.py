@@ -8,7 +8,7 @@ import torch
 from small_encoder import made
 from small_ground import TEXTS, VOCABULARY, encoder
 
-from sightword.encoder.expansion import expand
+from sightword.encoder.derived import expand
 from sightword.encoder.parts import Part
 from sightword.errors import EncoderError
 from sightword.model.encoders import CaptionEncoder

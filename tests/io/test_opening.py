@@ -27,10 +27,6 @@ def test_lines_end_in_lf_or_cr_lf_only(tmp_path: Path) -> None:
         (b"one\ntwo \xff\n", r"a, line 2: byte 0xff is not UTF-8\. Save the file as UTF-8\."),
         (b"one\ntw\0o\n", r"a, line 2: has a NUL; expected plain text in UTF-8"),
         ("one\ntwo\n".encode("utf-16"), r"a: is UTF-16\. Save the file as UTF-8\."),
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid",
-            r"a: is a pointer of Git LFS, not the file\. Run `git lfs",
-        ),
         ("\ufeffone\n".encode("utf-16-be"), r"a: is UTF-16"),
         (b"one\rtwo\r", r"a, line 1: ends in CR, as on old Macs; expected lines that end in LF or CR LF"),
         (b"one\n" + 11 * b"x", r"a, line 2: has more than 10 bytes"),
@@ -40,6 +36,12 @@ def test_wrong_line_is_told_with_its_number(tmp_path: Path, data: bytes, message
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(CorpusError, match=message):
         list(lines(tmp_path / "a", CorpusError, longest=10))
+
+
+def test_pointer_of_git_lfs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(CorpusError, match=r"a: is a pointer of Git LFS, not the file\. Run `git lfs pull`"):
+        list(lines(tmp_path / "a", CorpusError))
 
 
 def test_pipe_folder_and_missing_file_are_refused_at_once(tmp_path: Path) -> None:

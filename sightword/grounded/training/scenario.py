@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.expansion import expand
+from sightword.encoder.derived import expand
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.encoder.word_vectors import read_vectors

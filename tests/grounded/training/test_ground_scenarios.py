@@ -10,9 +10,9 @@ import torch
 from small_ground import SETTINGS, TEXTS, VOCABULARY, described, rows, saved_start, scenario, textual
 
 import sightword.grounded.training.task as module
+from sightword.encoder.derived import read_start
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.start import read_start
 from sightword.errors import EncoderError, SemanticsError, TrainingError
 from sightword.grounded.training.scenario import ground
 from sightword.grounded.training.sequential import sequential
