@@ -1,38 +1,32 @@
 """Feature extraction against the published way, on the same pictures, in one run.
 
-The published way: one picture at a time, Pillow's Lanczos, torchvision's TenCrop, crops
-normalised on the CPU in NCHW, float32, the network as it is. Ours: what the stage
-does. Both start from picture files and end with features; loading the network is
-left out. Each measurement is a process of its own, and the sides take turns, since
-other work on the machine comes and goes.
+The published way: one picture at a time, Pillow's Lanczos, torchvision's TenCrop, crops normalised on the CPU in NCHW,
+float32, the network as it is. Ours: what the stage does, by torch and by OpenVINO (`SIGHTWORD_INFERENCE=openvino`,
+where it is installed). All start from picture files and end with features; loading the network is left out. Each
+measurement is a process of its own, and the sides take turns, since other work on the machine comes and goes.
 
-Speed is measured on ResNet-152 with random weights, which do for that. Agreement is
-measured on DenseNet-169 with its trained weights: with random weights all pictures
-look alike to a network, and no comparison of them could fail.
+Speed is measured on ResNet-152 with random weights. Agreement is measured on DenseNet-169 with its trained weights:
+with random weights all pictures look alike to a network, and no comparison of them could fail.
 
-The last line is JSON: fp32_ratio, bf16_ratio (times faster than the published way),
-bf16_cosine_min, peak_share (useful operations in bfloat16 over the best of three products
-of 3000 x 3000 matrices in the same process; null without bfloat16 units), and more.
+The last line is JSON: for each side ratio (times faster than the published way, median) and seconds (best);
+bf16_cosine_min, peak_share (operations in bfloat16 over a large matrix product's), and the control that must fail.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
+import importlib.util
 import json
-import os
-import platform
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the stages do
-
+import common
 import numpy as np
 import torch
 from PIL import Image
+from torch.utils.flop_counter import FlopCounterMode
 
 from sightword import extract
 from sightword.compute.devices import has_bfloat16_units
@@ -40,15 +34,12 @@ from sightword.features.backbones import cut, find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.features.utilisation import flops_a_picture, skeleton
 from sightword.features.vision import models, torchvision
 from sightword.features.weights import Weights
 from sightword.images.resized import Source, resize_file
 from sightword.images.settings import ResizeSettings
 
-BACKBONE = "resnet152"
 TRANSFORM = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
-SIDES = ("published", "fp32", "bf16")
 
 
 def published(network: torch.nn.Module, paths: list[Path]) -> np.ndarray:
@@ -73,68 +64,65 @@ def ours(extractor: Extractor, paths: list[Path]) -> np.ndarray:
     return np.stack(list(extractor.run(pictures)))
 
 
-def measure(side: str, paths: list[Path], threads: int) -> dict[str, float]:
-    """Seconds a picture of one side, after one picture to warm up, and the peak in the same process."""
+def measure(side: str, name: str, paths: list[Path], threads: int) -> float:
+    """Seconds a picture of one side, after one picture to warm up."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     if side == "published":
-        network = models.get_model_builder(BACKBONE)(weights=None).eval()
+        network = models.get_model_builder(name)(weights=None).eval()
         network.fc = torch.nn.Identity()
         work = functools.partial(published, network)
     else:
-        backbone = find_backbone(BACKBONE)
-        network = cut(Weights(backbone, "random").load(), backbone)
-        extractor = Extractor(network, TRANSFORM, precision=side, device=torch.device("cpu"), threads=threads)
+        precision, _, engine = side.partition(" ")
+        backbone = find_backbone(name)
+        extractor = Extractor(
+            cut(Weights(backbone, "random").load(), backbone), TRANSFORM, precision=precision,
+            device=torch.device("cpu"), threads=threads, inference=engine or "torch",
+        )  # fmt: skip
         work = functools.partial(ours, extractor)
     work(paths[:1])
     started = time.perf_counter()
     work(paths)
-    seconds = (time.perf_counter() - started) / len(paths)
-    dtype = torch.bfloat16 if side == "bf16" else torch.float32
-    one, other = (torch.randn(3000, 3000).to(dtype) for _ in range(2))
-    products = []
-    for _ in range(3):
-        started = time.perf_counter()
-        one @ other
-        products.append(time.perf_counter() - started)
-    return {"seconds": seconds, "product_flops": 2 * 3000**3 / min(products)}
+    return (time.perf_counter() - started) / len(paths)
 
 
-def speed(paths: list[Path], threads: int, rounds: int) -> dict[str, float | None]:
+def speed(name: str, paths: list[Path], threads: int, rounds: int) -> dict[str, float | None]:
     """All sides in turn, round after round: medians of the ratios within a round."""
-    sides = SIDES if has_bfloat16_units() else SIDES[:2]
-    found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+    precisions = ["fp32", "bf16"] if has_bfloat16_units() else ["fp32"]
+    engines = ["", " openvino"] if importlib.util.find_spec("openvino") else [""]
+    sides = ["published", *(f"{precision}{engine}" for engine in engines for precision in precisions)]
+    found: dict[str, list[float]] = {side: [] for side in sides}
     for number in range(rounds):
         for side in sides:
-            command = [sys.executable, __file__, "--side", side, "--threads", str(threads), *map(str, paths)]
-            answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found[side].append(json.loads(answer.splitlines()[-1]))
-            print(f"round {number + 1}: {side:9} {found[side][-1]['seconds']:.3f} s a picture", flush=True)
-    flops = flops_a_picture(skeleton(find_backbone(BACKBONE)), TRANSFORM)
-
-    def ratio(side: str) -> float | None:
-        if side not in found:
-            return None
-        pairs = zip(found["published"], found[side], strict=True)
-        return round(statistics.median(one["seconds"] / other["seconds"] for one, other in pairs), 3)
-
-    shares = [flops / run["seconds"] / run["product_flops"] for run in found.get("bf16", [])]
-    return {
-        "fp32_ratio": ratio("fp32"),
-        "bf16_ratio": ratio("bf16"),
-        "peak_share": round(statistics.median(shares), 3) if shares else None,
-        **{f"{side}_seconds": round(min(run["seconds"] for run in runs), 4) for side, runs in found.items()},
-        "gflop_a_picture": round(flops / 1e9, 1),
-    }
+            command = [sys.executable, __file__, "--side", side, "--network", name, "--threads", str(threads)]
+            answer = subprocess.run([*command, *map(str, paths)], check=True, capture_output=True, text=True).stdout
+            found[side].append(float(answer.splitlines()[-1]))
+            print(f"round {number + 1}: {side:13} {found[side][-1]:.3f} s a picture", flush=True)
+    result: dict[str, float | None] = {}
+    for side, seconds in found.items():
+        result[f"{side} ratio"] = round(float(np.median(np.divide(found["published"], seconds))), 3)
+        result[f"{side} seconds"] = round(min(seconds), 4)
+    return result
 
 
-def agreement(paths: list[Path], weights: Path) -> dict[str, float]:
+def flops_a_picture(name: str) -> int:
+    """Operations of a network for the ten crops of a picture."""
+    network = models.get_model_builder(name)(weights=None).to("meta").eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(torch.zeros((10, 3, 224, 224), device="meta"))
+    return counter.get_total_flops()
+
+
+def agreement(paths: list[Path], weights: Path, precisions: tuple[str, str]) -> dict[str, float]:
     """DenseNet-169 with trained weights against the published way, and the control that must fail."""
+
+    def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+
     network = Weights(find_backbone("densenet169"), str(weights)).load()
     network.classifier = torch.nn.Identity()
     expected = published(network, paths)
-
-    exact, half = (extract(paths, "densenet169", weights, precision) for precision in ("fp32", "bf16"))
+    exact, half = (extract(paths, "densenet169", weights, precision) for precision in precisions)
     return {
         "fp32_difference_max": float(np.abs(exact - expected).max()),
         "bf16_cosine_min": round(float(cosines(half, expected).min()), 6),
@@ -144,36 +132,34 @@ def agreement(paths: list[Path], weights: Path) -> dict[str, float]:
     }
 
 
-def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    data = Path(os.environ.get("SIGHTWORD_TEST_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
-    parser.add_argument("--data", type=Path, default=data, help="folder with flickr8k/images and weights")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="fewer pictures and rounds: below 5 minutes on two cores")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("paths", nargs="*", type=Path, help=argparse.SUPPRESS)
+    parser = common.parser(__doc__)
+    parser.add_argument("--side", help="measure this side alone, in this process")
+    parser.add_argument("--network", default="resnet152")
+    parser.add_argument("paths", nargs="*", type=Path)
     arguments = parser.parse_args()
     if arguments.side:
-        print(json.dumps(measure(arguments.side, arguments.paths, arguments.threads)))
+        print(measure(arguments.side, arguments.network, arguments.paths, arguments.threads))
         return
     paths = sorted((arguments.data / "flickr8k/images").glob("*.jpg"))
     weights = arguments.data / "weights/densenet169_imagenet.safetensors"
     if not paths or not weights.is_file():
         sys.exit(f"{arguments.data} has no flickr8k/images/*.jpg or no {weights.name}; name another folder with --data")
     timed, rounds, compared = (6, 3, 12) if arguments.quick else (20, 5, len(paths))
-    result = speed(paths[:timed], arguments.threads, rounds) | agreement(paths[:compared], weights)
-    result |= {"threads": arguments.threads, "machine": platform.machine(), "torch": torch.__version__}
-    agrees = result["fp32_difference_max"] < 1e-4 and (result["bf16_cosine_min"] or 0) >= 0.999
+    if arguments.tiny:
+        timed, rounds, compared, arguments.network = 1, 1, 2, "resnet18"
+    precisions = ("fp32", "fp32" if arguments.tiny else "bf16")  # CPUs without bfloat16 take minutes
+    result = speed(arguments.network, paths[:timed], arguments.threads, rounds)
+    result |= agreement(paths[:compared], weights, precisions)
+    if "bf16 seconds" in result and not arguments.tiny:
+        peak = common.peak_flops("bf16", torch.device("cpu"))
+        result["peak_share"] = round(flops_a_picture(arguments.network) / result["bf16 seconds"] / peak, 3)
+    agrees = result["fp32_difference_max"] < 1e-4 and result["bf16_cosine_min"] >= 0.999
     control = result["control_difference"] > 1e-4 and result["control_cosine_max"] < 0.999
-    print(f"{result['fp32_ratio']} times the published speed in float32, {result['bf16_ratio']} times in bfloat16")
     print(
         f"agreement {'holds' if agrees else 'FAILS'}; the control {'fails, as it must' if control else 'DOES NOT FAIL'}"
     )
-    print(json.dumps(result))
+    print(json.dumps(result | {"threads": arguments.threads, "torch": torch.__version__}))
     sys.exit(0 if agrees and control else 1)
 
 

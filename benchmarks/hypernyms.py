@@ -1,20 +1,19 @@
 """Hypernyms against PyTorch on one thread: the released way, dense gradients and plain Adam over the whole table; and
 today's plain way, an embedding with sparse gradients and SparseAdam, which leaves the other rows as they are.
 
-    python benchmarks/hypernyms.py --wordnet ../shared/data/wordnet [--quick]
-
 Measured: the closure; the pairs a second of training in batches of 1000, with drawing the corrupted pairs; the largest
 difference of the weights after 200 steps in float64 with epsilon 1e-30. The last line is JSON.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import common
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -94,20 +93,20 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wordnet", help="the folder with data.noun and index.noun; default: the sample")
-    parser.add_argument("--quick", action="store_true", help="fewer batches")
-    arguments = parser.parse_args()
+    arguments = common.parser(__doc__).parse_args()
     torch.set_num_threads(1)
     both = ("hypernym", "instance_hypernym")
-    taxonomy = read_wordnet(arguments.wordnet, both) if arguments.wordnet else read_scenes("data/raw/sample")
+    wordnet = arguments.data / "wordnet"
+    at_hand = wordnet.is_dir() and not arguments.tiny
+    sample = Path(__file__).parents[1] / "data/raw/sample"
+    taxonomy = read_wordnet(wordnet, both) if at_hand else read_scenes(sample)
     count = len(taxonomy.names)
     closed = min(timed(lambda: closure(taxonomy)) for _ in range(3))
     low, high = closure(taxonomy)
     true = np.ones(len(low), bool)
     pairs = ConceptPairs(low, high, true, true, true.astype(np.int8))
     print(f"{count} concepts, {len(low)} pairs, closure in {closed:.2f} s", flush=True)
-    few, many = (40, 1500) if arguments.quick else (300, 15_000)
+    few, many = (2, 20) if arguments.tiny else (40, 1500) if arguments.quick else (300, 15_000)
     rates: dict[str, list[float]] = {"released": [], "plain": [], "ours": []}
     for _ in range(2 if arguments.quick else 5):
         rates["released"].append(few * 1000 / by_torch(pairs, count, few, sparse=False))
@@ -115,7 +114,7 @@ def main() -> None:
         rates["ours"].append(many * 1000 / ours(pairs, count, many))
     ratios = {peer: np.divide(rates["ours"], rates[peer]).tolist() for peer in ("released", "plain")}
     print({side: [round(rate) for rate in found] for side, found in rates.items()}, "pairs/s", flush=True)
-    apart = difference(pairs, count)
+    apart = difference(pairs, count, 20 if arguments.tiny else 200)
     print(f"largest difference of the weights {apart:.1e}", flush=True)
     print(
         json.dumps(

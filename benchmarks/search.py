@@ -13,7 +13,6 @@ The last line is JSON: for each similarity and number of queries the millisecond
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -22,9 +21,10 @@ from pathlib import Path
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
+import common
 import numpy as np
 import torch
-from turns import costs, in_turn
+from common import costs, in_turn
 
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
@@ -120,16 +120,15 @@ def start(folder: Path, pictures: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    rounds = 9 if parser.parse_args().quick else 31
+    arguments = common.parser(__doc__).parse_args()
+    rounds = 3 if arguments.tiny else 9 if arguments.quick else 31
     torch.set_num_threads(1)
     keep_memory()
-    rows = embeddings(COUNT, WIDTH)
+    rows = embeddings(COUNT // (50 if arguments.tiny else 1), WIDTH)
     result: dict[str, object] = {f"cosine {count}": cosine(rows, count, rounds) for count in (1, 16, 256)}
     result |= {f"order {count}": order(rows, count, rounds // 3) for count in (1, 16)}
     with tempfile.TemporaryDirectory() as folder:
-        result["start_seconds"] = start(Path(folder), 8000)
+        result["start_seconds"] = start(Path(folder), 80 if arguments.tiny else 8000)
     print(json.dumps(result))
 
 

@@ -16,13 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.experiments.clones import run_dvc
 from pipeline.lineage import code_lists
 from pipeline.lineage.lock import LISTS, is_code, within
 from pipeline.lineage.repository import git
 from pipeline.params import recipes, writing
 from pipeline.params.own import of_corpus
-from pipeline.pipelines import DVC_YAML, PARAMS, Pipeline, pipelines, shipped
+from pipeline.pipelines import DVC_YAML, PARAMS, Pipeline, pipelines, run_dvc, shipped
 from sightword.errors import LineageError, SetupError, SightwordError
 from sightword.evaluation import ledger
 from sightword.io.files import atomic_file, read_text, write_text

@@ -19,7 +19,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +32,7 @@ from sightword.errors import FileFormatError, SetupError
 from sightword.evaluation import ledger
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
+from sightword.messages import last_line
 
 DVC_YAML, PARAMS, LOCK = "dvc.yaml", "params.yaml", "dvc.lock"
 IGNORE = ".dvcignore"
@@ -274,3 +278,12 @@ def of_sections(sections: Iterable[object], project: Path) -> Pipeline:
     """Return the known pipeline whose stages are most of some sections; at a tie the first."""
     names = set(sections)
     return max(known(project), key=lambda one: len(names & one.stages.keys()))
+
+
+def run_dvc(*arguments: str, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """Run a short DVC command and return its output; SetupError where it fails."""
+    command, own = [sys.executable, "-m", "dvc", *arguments], {**environment, "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)  # noqa: S603 - DVC with fixed words
+    if done.returncode:
+        raise SetupError(f"dvc {' '.join(arguments[:2])} failed: {last_line(done.stderr)}", where=folder)
+    return done.stdout.strip()

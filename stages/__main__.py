@@ -27,6 +27,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from pipeline import ranks, systems
+from pipeline.experiments.slots import take_gpu
 from pipeline.lineage import code_lists
 from pipeline.lineage.facts import OUTS, Recorder, inputs_hash, listed
 from pipeline.lineage.lock import lock_here
@@ -36,8 +37,7 @@ from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipe
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
 from sightword.evaluation.ledger import Scoring
-from sightword.io.arrow import leave_pandas
-from sightword.io.files import FULL
+from sightword.io.files import FULL, leave_pandas
 from sightword.messages import and_more
 
 log = logging.getLogger("sightword")
@@ -73,7 +73,7 @@ def main() -> None:
     try:
         if why := machine.give_home():
             log.warning("%s: caches are in %s; set XDG_CACHE_HOME or SIGHTWORD_STORE", why, machine.caches())
-        here = machine.current()  # a wrong setting is reported before any work
+        here = take_gpu(machine.current())  # a wrong setting is reported before any work
         code_lists.check(pipeline.stages[stage_name], Path.cwd())
         if place.ranks > 1 and not hasattr(stage, "RANKS"):
             raise SetupError(f"{place.ranks} processes cannot share this stage", todo="Only `train` runs in torchrun.")

@@ -30,8 +30,7 @@ from tqdm import tqdm
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
 from sightword.evaluation.semantics.published import in_mean
 from sightword.evaluation.semantics.settings import SemanticsSettings
-from sightword.grounded.judging.concreteness import mean_rating, read_ratings
-from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, read_parts
+from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, mean_rating, read_parts, read_ratings
 from sightword.io.files import read_json
 from sightword.statistics.bootstrap import resampled_pearson
 from sightword.statistics.inference import holm, pearson

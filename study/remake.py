@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -129,7 +129,9 @@ def rerun(project: Path, row: Row, run: Run, seed: int | None = None) -> dict[st
         value = run.seeds if several else run.seeds[0] if seed is None else seed
         every[0] = overridden(row.recipe, {**row.overrides, name: value}, project)
     pipeline = every[0].pipeline
-    with tempfile.TemporaryDirectory(prefix="remake-", dir=project / ".dvc" / "tmp") as folder:
+    scratch = project / ".dvc" / "tmp"
+    scratch.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="remake-", dir=scratch) as folder:
         clone = Path(folder, "clone")
         git(project, "clone", "-q", "--shared", str(project), str(clone))
         _link(project / RAW, clone / RAW)
@@ -147,31 +149,26 @@ def rerun(project: Path, row: Row, run: Run, seed: int | None = None) -> dict[st
             ).returncode
 
         do("config", "--local", "cache.dir", f"{folder}/cache")
-        wanted = {name.split(".")[0] for name in run.scores}
-        files = [
-            path.relative_to(clone).as_posix()
-            for path in (clone / METRICS).rglob("*.json")
-            if path.relative_to(clone / METRICS).with_suffix("").as_posix() in wanted
-        ]
+        files = _metrics(clone, {name.split(".")[0] for name in run.scores})
         if not files:
             raise ParamsError(f"no stage of {pipeline.dvc_yaml} writes scores such as {min(run.scores)}", where=row.key)
-        code = do("repro", "--force", "--no-run-cache", "--no-commit", *_stages(clone, files))
+        code = do("repro", "--force", "--no-run-cache", "--no-commit", *dict.fromkeys(files.values()))
         _keep_scorings(clone, project)
         if code:
             raise LineageError(f"the run failed (dvc repro: exit code {code})", where=pipeline.dvc_yaml)
         return {name: one for path in files for name, one in read_scores(path, (clone / path).read_bytes()).items()}
 
 
-def _stages(clone: Path, files: Iterable[str]) -> list[str]:
-    """Return the addresses of the stages that write some files of metrics."""
-    wanted = {*files}
-    return [address for address, described in by_entry(clone).items() if wanted & {*map(str, _outs(described))}]
-
-
-def _outs(described: Mapping[str, object]) -> Iterable[str]:
-    for kind in ("outs", "metrics", "plots"):
-        for one in described.get(kind) or ():  # type: ignore[attr-defined]
-            yield from [one] if isinstance(one, str) else one
+def _metrics(clone: Path, wanted: Collection[str]) -> dict[str, str]:
+    """Return the addresses of the stages that write the wanted files of metrics, by the file."""
+    return {
+        path: address
+        for address, described in by_entry(clone).items()
+        for kind in ("outs", "metrics", "plots")
+        for one in described.get(kind) or ()
+        for path in ([one] if isinstance(one, str) else one)
+        if path.endswith(".json") and path.removeprefix(f"{METRICS}/").removesuffix(".json") in wanted
+    }
 
 
 def _keep_scorings(clone: Path, project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Benchmarks that take long, or a GPU, run in small."""
+"""Each benchmark runs in small."""
 
 from __future__ import annotations
 
@@ -21,8 +21,27 @@ def test_each_part_of_the_gpu_benchmark_runs_in_small_on_a_cpu(repository):
     )
     assert found["tests"]["failed"] == []
     assert found["recipe"]["recipe"] == "sample"
-    losses = [side["first_losses"] for side in found["training"]["gru of 12, batch 8"].values()]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    losses = {side: numbers["first_losses"] for side, numbers in found["training"]["gru of 12, batch 8"].items()}
+    assert losses["ours fp32"] == pytest.approx(losses["packed fp32"], rel=1e-5)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("encoding", {"sentences_a_second", "ratio_published"}),
+        ("features", {"fp32 ratio", "fp32_difference_max"}),
+        ("hypernyms", {"pairs_ratio", "plain_ratio"}),
+        ("retrieval", {"ratio", "plain_cost", "order_cost"}),
+        ("search", {"cosine 1", "start_seconds"}),
+        ("semantics", {"ratio", "score_difference"}),
+        ("training", {"ratio", "plain_ratio", "loss_difference"}),
+    ],
+)
+def test_benchmark_agrees_with_its_peers_in_small(repository, real_data, name, keys):
+    command = [sys.executable, f"benchmarks/{name}.py", "--tiny", "--threads", "1", "--data", str(real_data)]
+    done = subprocess.run(command, cwd=repository, stdout=subprocess.PIPE, text=True, check=True)
+    assert keys <= json.loads(done.stdout.splitlines()[-1]).keys()
 
 
 def test_growth_measures_each_kind_at_both_sizes_in_small(repository, monkeypatch, capsys):

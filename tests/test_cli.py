@@ -50,7 +50,7 @@ finally:
     print("heavy:", sorted({heavy} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "recipe" in done.stdout
+    assert "params" in done.stdout
     assert done.stdout.endswith("heavy: []\n")
 
 
@@ -61,7 +61,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"sightword {sightword.__version__}\n"
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["recipe"], ["recipe", "sample", "--nonsense"]])
+@pytest.mark.parametrize(
+    "argv", [[], ["nonsense"], ["params", "--force"], ["params", "--recipe", "sample", "--nonsense"]]
+)
 def test_wrong_arguments_end_with_2(project: Path, argv: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(argv)
@@ -69,7 +71,7 @@ def test_wrong_arguments_end_with_2(project: Path, argv: list[str]) -> None:
 
 
 def test_a_recipe_is_written_whole_with_its_comments(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recipe", "sample"]) == 0
+    assert main(["params", "--recipe", "sample"]) == 0
     text = (project / "params.yaml").read_text()
     assert text.startswith("# The sample.\n")
     assert "\n  title: Sample               # shown at the top\n" in text
@@ -82,12 +84,12 @@ def test_a_recipe_is_written_beside_dvc_yaml_from_a_folder_below(
 ) -> None:
     (project / "docs").mkdir()
     monkeypatch.chdir(project / "docs")
-    assert main(["recipe", "sample"]) == 0
+    assert main(["params", "--recipe", "sample"]) == 0
     assert "title: Sample" in (project / "params.yaml").read_text()
 
 
 def test_another_file_can_be_written(project: Path) -> None:
-    assert main(["recipe", "sample", "--params", "other.yaml"]) == 0
+    assert main(["params", "--recipe", "sample", "--params", "other.yaml"]) == 0
     assert (project / "other.yaml").exists()
     assert not (project / "params.yaml").exists()
 
@@ -97,7 +99,7 @@ def test_recipes_are_listed_by_pipeline_with_what_they_need_or_are(
 ) -> None:
     (project / "recipes/sample.yaml").write_text(SAMPLE.replace("\n", "\n# Needs: nothing. Time: 2 minutes.\n", 1))
     (project / "recipes/wrong.yaml").write_text(f"# {'A long word ' * 20}\nbase: nowhere\n")
-    assert main(["recipe", "--list"]) == 0
+    assert main(["params", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "first pipeline            needs             time on two cores"
     assert "  flickr8k                Flickr8k as published." in lines  # the project's, in place of the code's
@@ -110,11 +112,11 @@ def test_recipes_are_listed_by_pipeline_with_what_they_need_or_are(
 
 
 def test_an_unknown_recipe_is_told_with_a_near_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recipe", "flikr8k"]) == 1
+    assert main(["params", "--recipe", "flikr8k"]) == 1
     message = capsys.readouterr().err
     assert (
         message
-        == "sightword: flikr8k: no such recipe (did you mean 'flickr8k'?). `sightword recipe --list` shows all.\n"
+        == "sightword: flikr8k: no such recipe (did you mean 'flickr8k'?). `sightword params --list` shows all.\n"
     )
     assert not (project / "params.yaml").exists()
 
@@ -125,7 +127,13 @@ OUTSIDE = "this command needs a project, and there is none here or above. Go to 
 @pytest.mark.parametrize(
     "argv",
     [
-        *(["recipe", "sample"], ["params"], ["params", "--check"], ["experiments"], ["compare", "HEAD", "smaller"]),
+        *(
+            ["params", "--recipe", "sample"],
+            ["params"],
+            ["params", "--check"],
+            ["sweep"],
+            ["compare", "HEAD", "smaller"],
+        ),
         *(["sweep", "grid.yaml"], ["audit", "metrics/summary.json"], ["audit", "--verify", "train"]),
         *(["doctor", "--lock"], ["fetch", "senteval"], ["fetch", "weights"], ["init", "--renew"]),
     ],
@@ -145,11 +153,11 @@ def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["recipe", "--list"]) == 0
+    assert main(["params", "--list"]) == 0
     listed = capsys.readouterr().out
     assert re.search(r"^  flickr8k +pictures +7 hours$", listed, re.MULTILINE)
     assert max(map(len, listed.splitlines())) <= 80
-    assert main(["recipe", "flickr8k", "--params", "mine.yaml"]) == 0
+    assert main(["params", "--recipe", "flickr8k", "--params", "mine.yaml"]) == 0
     assert Path("mine.yaml").read_text().startswith("# The published char-GRU on Flickr8k")
     assert main(["params", "--explain", "train.margin"]) == 0
     assert main(["fetch", "--list", "senteval"]) == 0
@@ -206,18 +214,18 @@ def test_without_a_command_the_help_appears(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_edits_are_kept_and_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["recipe", "sample"])
+    main(["params", "--recipe", "sample"])
     edited = (project / "params.yaml").read_text().replace("gallery: 13", "gallery: 14")
     (project / "params.yaml").write_text(edited)
-    assert main(["recipe", "flickr8k"]) == 1
+    assert main(["params", "--recipe", "flickr8k"]) == 1
     assert "report.gallery: 14 (recipe sample: 13)" in capsys.readouterr().err
     assert (project / "params.yaml").read_text() == edited
-    assert main(["recipe", "flickr8k", "--force"]) == 0
+    assert main(["params", "--recipe", "flickr8k", "--force"]) == 0
     assert "gallery: 24" in (project / "params.yaml").read_text()
 
 
 def test_params_are_printed_section_by_section(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["recipe", "sample"])
+    main(["params", "--recipe", "sample"])
     capsys.readouterr()
     assert main(["params"]) == 0
     assert capsys.readouterr().out == (
@@ -240,7 +248,7 @@ def test_wrong_params_end_with_1_and_one_message(project: Path, capsys: pytest.C
 
 def test_a_file_that_cannot_be_written_is_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "blocked").write_text("a file, no folder")
-    assert main(["recipe", "sample", "--params", "blocked/params.yaml"]) == 1
+    assert main(["params", "--recipe", "sample", "--params", "blocked/params.yaml"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 

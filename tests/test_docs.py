@@ -15,7 +15,6 @@ from pipeline.pipelines import pipelines
 from sightword.errors import ParamsError
 from sightword.messages import flat
 from sightword.vse.selection.settings import SelectSettings
-from tools import scale_tables
 
 
 def test_link_of_a_page_leads_to_a_file(repository):
@@ -57,7 +56,6 @@ def test_parameter_is_explained_by_its_name_or_its_last_part():
     assert [one.name for one in reference.explain("margin")] == [
         "train.margin",
         "entailment/params.yaml:train.margin",
-        "grounded/params.yaml:train.common.margin",
         "hypernyms/params.yaml:train.margin",
     ]
     (own,) = reference.explain("train.margin")
@@ -71,11 +69,6 @@ def test_parameter_is_explained_by_its_name_or_its_last_part():
     }
     with pytest.raises(ParamsError, match=r"Did you mean train\.margin"):
         reference.explain("train.margn")
-
-
-def test_tables_of_scale_equal_those_of_the_figures(repository):
-    tables = scale_tables.tables()
-    assert tables in (repository / "benchmarks/RESULTS.md").read_text(), "run `python -m tools.scale_tables`"
 
 
 @pytest.mark.full

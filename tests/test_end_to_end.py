@@ -55,7 +55,7 @@ def assert_the_run_can_be_answered_for(checkout):
         assert stage["run"]["stage"] == stage["name"]
         assert stage["run"]["packages"]["torch"]
         assert len(list((checkout.folder / "runs").glob(f"{stage['entry']}.*.json"))) == 1
-        assert stage["record"]["verdict"] == "run recorded in"
+        assert stage["record"]["verdict"] == "run recorded"
     features = next(stage for stage in found["stages"] if stage["name"] == "features")
     assert features["run"]["notes"]["weights"] == features["weights"]["weights"] == "sample_shufflenet.safetensors"
     assert "data/retrieval: the same bytes" in checkout.run("sightword", "audit", "--verify", "retrieval").stdout
@@ -147,7 +147,7 @@ def test_real_photographs_captions_and_sts_files(repository, tmp_path, real_data
         listed = (real_data / f"flickr8k/Flickr_8k.{split}Images.txt").read_text().split()
         pictures += sorted(have.intersection(listed))[:count]
     link_real_data(real_data, checkout, pictures)
-    checkout.run("sightword", "recipe", "flickr8k-part", "--force")
+    checkout.run("sightword", "params", "--recipe", "flickr8k-part", "--force")
     checkout.change("params.yaml", train__epochs=2, train__cycle=1, train__hidden=16, train__batch=6)
     checkout.change("params.yaml", semantics__tasks=["STS12", "STS15"])
     done = checkout.run("dvc", "repro")

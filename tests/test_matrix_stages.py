@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import pytest
 from tiny_project import tiny_project
 
 from pipeline import pipelines
 from pipeline.doctor.project import check_leftovers
-from pipeline.experiments.baseline import find_baseline
-from pipeline.experiments.jobs import plan
 from pipeline.lineage.lock import lock_here
 from sightword.errors import FileFormatError
 
@@ -116,17 +113,6 @@ def test_the_facts_of_an_item_have_the_key_of_its_entry(run, tmp_path):
         run.keep_facts(name, tmp_path / name)
         (path,) = (tmp_path / name).iterdir()
         assert path.name.partition(".")[0] == lock_here(run.folder).entries[name].key
-
-
-def test_experiments_that_differ_in_one_item_share_the_others(run):
-    values = {"each": {"run": ["plain", "big-one"], "seeds": [0], "common": {"factor": 1, "add": 0.5}}, "all": {}}
-    runs = []
-    for factor in (10, 20):
-        kinds = {"plain": {}, "big-one": {"factor": factor}}
-        runs.append(SimpleNamespace(name=f"run{factor}", params={**values, "each": {**values["each"], "kinds": kinds}}))
-    shared, *own = plan(runs, find_baseline(run.folder, "many"), sweep="try", side_by_side=True)
-    assert shared.stages == (ITEMS[0],)
-    assert [job.name for job in own] == ["run10", "run20"]
 
 
 @pytest.mark.parametrize("axis", ["${each.nothing}", "${each.common}", [{"a": 1}], 3])

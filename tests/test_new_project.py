@@ -88,19 +88,19 @@ def test_lists_have_all_files_that_the_repositorys_stages_name(project, reposito
 
 
 def test_recipes_and_grids_of_the_program_are_known_in_a_project(project, capsys):
-    assert main(["recipe", "--list"]) == 0
+    assert main(["params", "--list"]) == 0
     assert "\n  flickr8k  " in (shown := capsys.readouterr().out)
     assert "\n  vendrov  " in shown
-    assert main(["recipe", "flickr8k"]) == 0
+    assert main(["params", "--recipe", "flickr8k"]) == 0
     assert "flickr8k" in (project / "params.yaml").read_text()
-    assert main(["recipe", "vendrov"]) == 1
+    assert main(["params", "--recipe", "vendrov"]) == 1
     said = "does not have the pipeline hypernyms. `sightword init --add hypernyms` adds it"
     assert said in capsys.readouterr().err
     assert main(["sweep", "grid-samples"]) == 1
     assert "no such grid (did you mean 'grid-sample'?)\n" in capsys.readouterr().err
     (project / "recipes").mkdir()
     (project / "recipes/mine.yaml").write_text("base: flickr8k\ntrain: {seed: 3}\n")
-    assert main(["recipe", "mine"]) == 0
+    assert main(["params", "--recipe", "mine"]) == 0
     assert "seed: 3" in (project / "params.yaml").read_text()
 
 

@@ -16,9 +16,7 @@ from pipeline.cli import main
 from pipeline.doctor.checks import checks
 from pipeline.doctor.findings import Check, good
 from pipeline.experiments.baseline import find_baseline
-from pipeline.experiments.grid import Grid
-from pipeline.experiments.plan import Trial
-from pipeline.experiments.sweep import base_params, pipeline_of
+from pipeline.experiments.grid import Grid, Trial, base_params
 from pipeline.lineage.lock import lock_here, read_lock
 from pipeline.params import params_file
 from sightword.errors import FileFormatError, ParamsError, SetupError, SweepError
@@ -169,10 +167,10 @@ def test_the_parameters_of_each_pipeline_are_checked_by_its_own_stages(described
 
 
 def test_a_recipe_is_written_to_the_pipeline_whose_stages_are_its_sections(described, capsys):
-    assert main(["recipe", "deep", "--force"]) == 0
+    assert main(["params", "--recipe", "deep", "--force"]) == 0
     assert params_file.load(described / "more/params.yaml")["other"] == Other(depth=99)
     assert "Next: dvc repro more/dvc.yaml" in capsys.readouterr().out
-    assert main(["recipe", "small", "--force"]) == 0
+    assert main(["params", "--recipe", "small", "--force"]) == 0
     assert params_file.load(described / "params.yaml")["first"] == First(size=1)
 
 
@@ -245,12 +243,12 @@ def test_a_grid_names_the_pipeline_whose_stages_have_the_names_of_others(describ
     (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: y, wdir: ..}\n")
     (described / "more/params.yaml").write_text("first: {depth: 5}\n")
     blocks = [{"first.depth": [1, 2]}]
-    assert pipeline_of(Grid(name="g", blocks=blocks), described).folder == ""
+    assert base_params(Grid(name="g", blocks=blocks), described)[0].folder == ""
     named = Grid(name="g", pipeline="more", blocks=blocks)
-    assert pipeline_of(named, described).folder == "more"
-    assert base_params(named, described) == ("first: {depth: 5}\n", "more/params.yaml")
+    pipeline, values, source = base_params(named, described)
+    assert (pipeline.folder, values, source) == ("more", {"first": {"depth": 5}}, "more/params.yaml")
     with pytest.raises(ParamsError, match=r"the grid g: pipeline: no such pipeline: 'mor' \(did you mean 'more'"):
-        pipeline_of(Grid(name="g", pipeline="mor", blocks=blocks), described)
+        base_params(Grid(name="g", pipeline="mor", blocks=blocks), described)
 
 
 @pytest.mark.slow
@@ -306,11 +304,11 @@ def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_mak
 
 
 def test_a_sweep_of_a_hidden_pipeline_is_refused(fresh):
-    runs = [Trial("wide", {}, {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
+    runs = [Trial("wide", {}, {"fourth": {"factor": 2, "reads": "models/encoder"}})]
     with pytest.raises(
         SweepError, match=r"extra/\.dvcignore: hides the pipeline from DVC\. `git rm extra/\.dvcignore`"
     ):
-        find_baseline(fresh.folder, "extra").check_inputs(runs, committed=True)
+        find_baseline(pipelines.Pipeline(fresh.folder, "extra")).check(runs)
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
         return done.stdout
 
     sightword_, dvc = place / "bin/sightword", (place / "bin/python", "-m", "dvc")
-    assert "\n  flickr8k  " in call(sightword_, "recipe", "--list", cwd=tmp_path)
+    assert "\n  flickr8k  " in call(sightword_, "params", "--list", cwd=tmp_path)
     assert call(sightword_, "init", "demo", cwd=tmp_path).endswith("Next: cd demo && dvc repro\n")
     shrink(demo)
     call("git", "add", "-A")
@@ -162,7 +162,7 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
     pairs = ("--data", "data/corpus/senteval", "--tasks", "STSSample")
     assert "STSSample  scenes" in call(sightword_, "evaluate", "flickr8k", *pairs)
     assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10")
-    assert "image_r10" in call(sightword_, "experiments", "--csv")
+    assert "image_r10" in call(sightword_, "sweep", "--csv")
     assert "both as one page" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
     assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
     assert "up to date" in call(*dvc, "status", "dvc.yaml")

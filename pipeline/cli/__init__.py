@@ -19,7 +19,7 @@ from pipeline.cli import (
     hypernyms,
     init,
     lineage,
-    project,
+    params,
     search,
     store,
     sweeps,
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for room in (
         init,
-        project,
+        params,
         sweeps,
         compare,
         encoder,

@@ -203,16 +203,17 @@ def _percent(entry: Mapping[str, Any]) -> str:
 
 
 def _pack(arguments: argparse.Namespace) -> int:
+    from pipeline import systems
     from pipeline.downloads.sources import data_sets
     from pipeline.lineage.card import corpus, sections
-    from pipeline.lineage.packed_card import Corpus, of_corpus, renamed, with_axes, with_licence, with_scores
-    from pipeline.pipelines import find_project
+    from pipeline.pipelines import Pipeline, find_project, shipped
     from sightword.encoder.pretrained import PACKAGED, find_encoder
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.errors import EncoderError, LineageError, SetupError
     from sightword.io.files import atomic_folder, read_text, write_text
     from sightword.messages import size
 
+    cards: Any = systems.load(Pipeline(shipped()), "packed_card")
     folder, out = find_encoder(arguments.encoder), arguments.out
     refuse(
         arguments,
@@ -233,17 +234,19 @@ def _pack(arguments: argparse.Namespace) -> int:
         path = folder.resolve().relative_to(project).as_posix()
         scores, retrieval, lineage = sections(project, path)
         known = data_sets().get(corpus(project, path))
-        named = Corpus(known.name, known.what.partition(",")[0], known.terms) if known else None
+        named = cards.Corpus(known.name, known.what.partition(",")[0], known.terms) if known else None
         if text.startswith("---\n"):
-            text = with_scores(of_corpus(text, out.name, named) if named else text, scores, retrieval, named)
+            text = cards.with_scores(
+                cards.of_corpus(text, out.name, named) if named else text, scores, retrieval, named
+            )
         else:
             text += scores
     except (LineageError, SetupError):  # the encoder is not of a project
         pass
-    text, terms = with_licence(text, encoder)
+    text, terms = cards.with_licence(text, encoder)
     if arguments.axes is not None:
-        text = with_axes(text, arguments.axes, whole - encoder.width + arguments.axes)
-    text = renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
+        text = cards.with_axes(text, arguments.axes, whole - encoder.width + arguments.axes)
+    text = cards.renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
         encoder.save(place, stored=arguments.stored)
         write_text(place / card.name, text + _STORED[arguments.stored] + lineage)

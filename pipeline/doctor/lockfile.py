@@ -18,14 +18,13 @@ from typing import Any
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.packages import check_lists
 from pipeline.doctor.project import check_hidden, git_output
-from pipeline.experiments.clones import run_dvc
 from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import KnownFacts, in_words
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.files import md5_of
 from pipeline.lineage.lock import Entry, Lock, lock_here, tracked_hashes
 from pipeline.lineage.repository import Repository
-from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines
+from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines, run_dvc
 from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline import systems
 from pipeline.lineage.evidence import Evidence, KnownFacts, in_words
@@ -23,11 +23,6 @@ from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.messages import and_more, flat, quote
 from sightword.report.number_formats import is_number
 
-if TYPE_CHECKING:
-    from pipeline.experiments.figure import Points
-
-DRAWN = ("image_r10", "caption_r10", "sts", "dev_r10")
-"""The metrics drawn by default, as far as they exist."""
 INPUTS = "inputs"
 """The column that numbers kinds of code and data."""
 BACKBONE = "features.backbone"
@@ -38,6 +33,10 @@ EXTRACTION = (
     "features.precision",
 )
 """The other parameters that precomputed features do not have."""
+ASIDE = ("report", "epochs")
+"""Sections of parameters that change no metric of a summary."""
+_FILE = re.compile(r"/|\.[a-z]\w{1,4}$|^[0-9a-f]{64}$")
+"""A path, the name of a file, or a sha256."""
 METRICS = "metrics"
 """The folder of metrics files."""
 SHOWN = 20
@@ -57,8 +56,6 @@ class Experiment:
     """Paths and hashes of code and data that no stage wrote."""
     foreign: dict[str, str]
     """Metrics files that other parameters made, or that disagree with the records of runs, each with the reason."""
-    noted: dict[str, str]
-    """Stages that gave other bytes in other runs, as on another kind of machine, each with the reason."""
 
 
 class Listing(NamedTuple):
@@ -155,19 +152,17 @@ def _experiment(
         for path, dep in data["deps"].items()
         if not any(within(path, out) or within(out, path) for out in made)
     ]
-    return Experiment(name, params, metrics, tuple(sorted(inputs)), *foreign(metrics, data["params"], lock, records))
+    return Experiment(name, params, metrics, tuple(sorted(inputs)), foreign(metrics, data["params"], lock, records))
 
 
 def foreign(
     paths: Iterable[str], params: Mapping[str, Any], lock: Lock | None, records: KnownFacts | None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return metrics files whose stages, or the stages before those, did not run with these parameters; and notes.
+) -> dict[str, str]:
+    """Return metrics files whose stages, or the stages before those, did not run with these parameters, with reasons.
 
-    Each has the reason. A run of other code with the same outputs is no reason: it has the same parameters. Nor is an
-    output that was not repeated on this kind of machine: that is a note.
+    A run of other code with the same outputs is no reason: it has the same parameters.
     """
     found: dict[str, str] = {}
-    notes: dict[str, str] = {}
     for path in paths:
         maker = lock.producer(path) if lock else None
         for entry in lock.chain(maker.name) if lock and maker else ():
@@ -177,12 +172,10 @@ def foreign(
                     why = f"its metrics are not of its parameters: {key} is {now!r}, in dvc.lock {then!r}"
                     found.setdefault(path, why)
             one = records.weigh(entry) if records else Evidence("never seen to run")
-            said = in_words(one.verdict, one.why)
             if one.doubted and not (one.differing and all(map(is_code, one.differing))):
+                said = in_words(one.verdict, one.why)
                 found.setdefault(path, f"{entry.name} does not agree with the records of runs: {said}")
-            elif one.verdict == "not repeated on this kind of machine":
-                notes[entry.name] = said
-    return found, notes
+    return found
 
 
 def only(listing: Listing, pattern: str) -> Listing:
@@ -265,15 +258,6 @@ def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:
     return [f"{one.name} ({next(iter(one.foreign.values()))})" for one in foreign] + listing.left_out
 
 
-def notes(listing: Listing) -> list[str]:
-    """Return a line for each stage whose output differs from that of other runs, with the experiments."""
-    names: dict[str, list[str]] = {}
-    for one in listing.experiments:
-        for stage, why in one.noted.items():
-            names.setdefault(f"{stage} {why}", []).append(one.name)
-    return [f"{text} (in {and_more(own, SHOWN)})" for text, own in names.items()]
-
-
 def _varied_folders(experiments: Sequence[Experiment]) -> list[str]:
     """Return the folders of the pipelines whose parameters differ between experiments; where none do, the first's."""
     varied: dict[str, set[str]] = {}
@@ -311,31 +295,50 @@ def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def series(found: Sequence[Group], *, against: str = "") -> tuple[str, dict[str, dict[str, Points]]]:
-    """Return the parameter along the x axis of a drawing, and the points by metric and setting of the others.
+def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
+    """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
 
-    That parameter is ``against``, or else of the varied ones with numbers the one with most values. Groups and metrics
-    without numbers are left out.
-
-    Raises:
-        ParamsError: the parameter was not varied, or has no numbers; or there are too many lines to tell apart.
+    A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do. Left out
+    are parameters of :data:`ASIDE`, paths and lists, as long as the others tell the rows apart. If ``exact``, nothing
+    is left out, and mean and deviation are columns of their own, with all digits.
     """
-    from pipeline.experiments.figure import LOOKS
+    varied = list(found[0].varied) if exact else _telling(found)
+    columns = [column for name in found[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
+    last = [name.rpartition(".")[2] for name in varied]
+    short = [one if last.count(one) == 1 and not exact else name for name, one in zip(varied, last, strict=True)]
+    lines = [[*short, "runs", *columns, "experiments"]]
+    for group in found:
+        cells = ["-" if group.varied[name] is None else str(group.varied[name]) for name in varied]
+        line = [*cells, str(len(group.names))]
+        for name, values in group.metrics.items():
+            if exact:
+                spread = deviation(values)
+                line += [repr(statistics.fmean(values)) if values else "", "" if spread is None else repr(spread)]
+            else:
+                large = any(abs(value) >= 10 for other in found for value in other.metrics[name])
+                line.append(_rounded(values, len(group.names), 1 if large else 3) if values else "-")
+        lines.append([*line, " ".join(group.names) if exact else and_more(group.names, 1)])
+    return lines
 
-    values = {name: {value for group in found if is_number(value := group.varied[name])} for name in found[0].varied}
-    numeric = [name for name, known in values.items() if len(known) > 1 and name != INPUTS]
-    if not numeric or (against and against not in numeric):
-        expected = f"one of {', '.join(numeric)}" if numeric else "experiments that differ by a number"
-        raise ParamsError("was not varied over numbers", where=against or "the experiments", expected=expected)
-    x = against or max(numeric, key=lambda name: len(values[name]))
-    panels: dict[str, dict[str, list[tuple[float, float, float | None]]]] = {}
-    for group in sorted((group for group in found if is_number(group.varied[x])), key=lambda group: group.varied[x]):
-        label = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in group.varied.items() if key != x)
-        for metric, scores in group.metrics.items():
-            if scores:
-                point = (float(group.varied[x]), statistics.fmean(scores), deviation(scores))
-                panels.setdefault(metric, {}).setdefault(label, []).append(point)
-    if (most := max(map(len, panels.values()), default=0)) > len(LOOKS):
-        what, todo = f"{most} lines in a drawing cannot be told apart", "Draw the experiments of one sweep."
-        raise ParamsError(what, where=x, expected=f"{len(LOOKS)} at most", todo=todo)
-    return x, {metric: dict(lines) for metric, lines in panels.items()}
+
+def _telling(found: Sequence[Group]) -> list[str]:
+    """Return the varied parameters without those that a reader can spare."""
+
+    def distinct(names: Sequence[str]) -> int:
+        return len({repr([group.varied[name] for name in names]) for group in found})
+
+    every = list(found[0].varied)
+    aside = [
+        name for name in every if name.partition(".")[0] in ASIDE or (name == "features.source" and BACKBONE in every)
+        or any(isinstance(value, list) or _FILE.search(str(value)) for value in (one.varied[name] for one in found))
+    ]  # fmt: skip
+    shown = [name for name in every if name not in aside]
+    for name in aside:
+        if distinct([*shown, name]) > distinct(shown):
+            shown.append(name)
+    return [name for name in every if name in shown]
+
+
+def _rounded(values: Sequence[float], runs: int, digits: int) -> str:
+    parts = [f"{one:.{digits}f}" for one in (statistics.fmean(values), deviation(values)) if one is not None]
+    return " ± ".join(parts) + (f" ({len(values)})" if len(values) < runs else "")

@@ -1,42 +1,47 @@
-"""Slots, in which experiments run side by side: one for each visible GPU, or shares of the cores."""
+"""How many experiments run side by side, and on which GPUs.
+
+The workers of DVC's queue share one environment, so a stage of a sweep takes a free GPU by itself: it holds a lock.
+"""
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import IO
+
+from filelock import lock_descriptor
 
 from sightword.errors import SetupError
-from sightword.machine import cores, current
+from sightword.machine import Machine, cores, current
 from sightword.messages import last_line
 
-CORES = 2
-"""Default number of cores of a slot on a CPU."""
-MEMORY = 4 * 2**30
-"""Default bytes of memory of a slot on a CPU."""
+CORES, MEMORY = 2, 4 * 2**30
+"""Default cores and bytes of memory of an experiment on a CPU."""
 MOST = 256
+GPUS = "SIGHTWORD_GPUS"
+"""The variable with the GPUs of a sweep, one for each experiment at a time, such as ``0,1,0,1``."""
+_held: list[IO[str]] = []
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A place for one experiment at a time."""
+class Slots:
+    """The share of this machine that each of ``count`` experiments at a time has."""
 
-    number: int
-    """From 1."""
+    count: int
     place: str
-    """``cpu``, or ``GPU`` with its number."""
     environment: dict[str, str]
-    """Additional environment variables of its processes."""
+    """Additional environment variables of the workers."""
 
 
-def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, str] = os.environ) -> list[Slot]:
+def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, str] = os.environ) -> Slots:
     """Return the slots of this machine; the environment's settings of threads and workers stay.
 
     Args:
-        wanted: the number of slots; default: one for each visible GPU, else for every two cores and 4 GiB of memory.
+        wanted: experiments at a time; default: one for each visible GPU, else for every two cores and 4 GiB of memory.
         experiments: the number of experiments in the whole sweep, which is the most slots. The number of unfinished
             ones would change between two runs, and a training run resumes only with its first number of threads.
         environment: the environment of this process.
@@ -48,16 +53,34 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     gpus = [] if machine.device == "cpu" else _gpus(machine.device, environment)
     if machine.device.startswith("cuda") and not gpus:
         raise SetupError(f"SIGHTWORD_DEVICE={machine.device}: no such GPU here", todo="Set SIGHTWORD_DEVICE=cpu.")
-    available = cores()
-    count = wanted or len(gpus) or min(available // max(CORES, machine.ranks), _memory() // MEMORY)
-    count = max(1, min(count, experiments, MOST))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    count = max(1, min(wanted or len(gpus) or min(cores() // CORES, memory // MEMORY), experiments, MOST))
     own = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
-    for variable, processes in (("SIGHTWORD_THREADS", machine.ranks), ("SIGHTWORD_WORKERS", 1)):
-        own[variable] = environment.get(variable) or str(max(1, available // (count * processes)))
-    # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
-    places = [(f"GPU {gpu}", {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}) for gpu in gpus]
-    turns = itertools.islice(itertools.cycle(places or [("cpu", {})]), count)
-    return [Slot(number, place, own | more) for number, (place, more) in enumerate(turns, start=1)]
+    for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
+        own[variable] = environment.get(variable) or str(max(1, cores() // count))
+    if gpus:
+        own[GPUS] = ",".join(gpus[number % len(gpus)] for number in range(count))
+    return Slots(count, f"GPU {', '.join(gpus[:count])}" if gpus else "the CPU", own)
+
+
+def take_gpu(machine: Machine) -> Machine:
+    """Wait for a free GPU of a sweep, and keep it as long as this process lives; return the machine's settings.
+
+    Without a sweep, or on a CPU, nothing is taken.
+    """
+    gpus = [gpu for gpu in os.environ.get(GPUS, "").split(",") if gpu]
+    machine.scratch.mkdir(parents=True, exist_ok=True)
+    while gpus:
+        for place, gpu in enumerate(gpus):
+            lock = (machine.scratch / f"gpu-{gpu}.{gpus[:place].count(gpu)}.lock").open("a")
+            if lock_descriptor(lock.fileno(), blocking=False):
+                _held.append(lock)
+                # `cuda`, not `auto`: an experiment that cannot use its GPU must fail, not run slowly on the CPU
+                os.environ |= {"CUDA_VISIBLE_DEVICES": gpu, "SIGHTWORD_DEVICE": "cuda"}
+                return current()
+            lock.close()
+        time.sleep(0.5)
+    return machine
 
 
 def _gpus(device: str, environment: Mapping[str, str]) -> list[str]:
@@ -79,8 +102,3 @@ def _count() -> int:
     if done.returncode or not text.isdigit():
         raise SetupError(f"torch cannot list the GPUs: {last_line(done.stderr)}", todo="Set SIGHTWORD_DEVICE=cpu.")
     return int(text)
-
-
-def _memory() -> int:
-    """Return the bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

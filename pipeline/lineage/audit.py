@@ -7,12 +7,12 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import code_lists, metric_keys
+from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import STORED, Evidence, KnownFacts, known_facts
 from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.files import Cache, Snapshot, State, Workspace, snapshot
@@ -22,7 +22,7 @@ from pipeline.lineage.scorings import Tally, tallies
 from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
 from sightword.errors import FileFormatError, LineageError
 from sightword.features.networks.files import network_sha256
-from sightword.messages import did_you_mean
+from sightword.messages import did_you_mean, flat
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
 _HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
@@ -31,32 +31,20 @@ _WEIGHTS = ("backbone", "feature_point", "weights", "weights_sha256", "network_s
 
 @dataclass(frozen=True)
 class Subject:
-    """A result, found in a lock."""
+    """A result: the stage that made it (None: code, raw data), its path (None: a stage), and a key in the file."""
 
     what: str
-    """The user's words."""
     stage: Entry | None
-    """The stage that made it; None for code and raw data."""
     path: str | None
-    """Of the file or folder; None for a stage."""
     key: str = ""
-    """Within a metrics file."""
     readers: tuple[str, ...] = ()
     """The stages that read a file of no stage."""
 
 
 def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject | None:
-    """Find a name in a lock; None for a hash that the lock does not have.
+    """Find a path (with a key behind a colon), a stage, an artifact of DVC or a hash in a lock; None for other hashes.
 
-    Args:
-        what: a path, with a key of a metrics file behind a colon where wanted; the name of a stage or of one of
-            DVC's artifacts; or a hash of DVC's, or the first digits of one.
-        lock: the lock.
-        project: the folder with ``dvc.yaml``.
-        start: where relative paths begin; default: the project.
-
-    Raises:
-        LineageError: nothing has this name; the message has the nearest names.
+    Relative paths begin at ``start``, by default the project. A LineageError names what is near an unknown name.
     """
     _, colon, key = what.partition(":")
     if what in lock.entries:
@@ -121,11 +109,7 @@ def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject
 
 
 def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
-    """Return the artefact of a hash, or the folder with a file of this hash.
-
-    Raises:
-        LineageError: several hashes begin with these digits.
-    """
+    """Return the artefact of a hash, or the folder with such a file; LineageError where several begin like this."""
     found: dict[str, Subject] = {}
     cache = Cache(project)
     for entry in lock.entries.values():
@@ -154,16 +138,14 @@ def _artifacts(project: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Traced:
-    """A file or folder that a stage read or wrote, then and now."""
+    """A file or folder that a stage read or wrote: ``code``, raw ``data``, or ``output`` of a ``stage``."""
 
     path: str
     kind: str
-    """``code``, ``data`` (raw), or ``output`` of a stage."""
     md5: str
     size: int | None
     nfiles: int | None
     stage: str | None
-    """The stage that wrote it; None for raw data, code, and a folder with outputs of several stages."""
     state: State
     files: dict[str, str] | None
     """Of an unchanged folder or list of code: the hash of each file."""
@@ -182,13 +164,10 @@ class Link:
     unread: list[str]
     """Files of parameters, or ``dvc.yaml``, that are absent or cannot be read, so that nothing was compared."""
     run: dict[str, Any] | None
-    """The facts of its run, where they are known."""
     evidence: Evidence
-    """Whether a record of a run has these inputs with these outputs."""
     reasons: list[str] = field(default_factory=list)
     """Other changes, in words."""
     weights: dict[str, str] = field(default_factory=dict)
-    """The network that made a feature file."""
     commit: Commit | None = None
     """The first one with this state, where there is one."""
     edited: bool = False
@@ -214,13 +193,11 @@ class Link:
 
 @dataclass
 class Audit:
-    """The history of a result."""
+    """How a result was made; the first link is the stage that made it, the last read raw data."""
 
     subject: Subject
     links: list[Link]
-    """The stage that made it first, raw data last."""
     value: Any = None
-    """Of a key in a metrics file."""
     revision: Commit | None = None
     """The commit of the lock; None for the workspace's own."""
     checked_out: bool = True
@@ -228,7 +205,6 @@ class Audit:
     unknown: list[str] = field(default_factory=list)
     """Gaps, with their reasons."""
     scorings: list[Tally] = field(default_factory=list)
-    """How often each split was scored on which the stages scored an encoder."""
 
     @property
     def state(self) -> State:
@@ -421,7 +397,7 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
         found.unknown.append(f"{where} is absent or cannot be read: its values are not known")
         return
     try:
-        found.value = metric_keys.find(json.loads(text), key, path)
+        found.value = find_entry(json.loads(text), key, path)
     except ValueError as error:
         raise LineageError(f"is not valid JSON ({error})", where=where) from None
 
@@ -449,3 +425,26 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
     found.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
     if repository is not None and repository.shallow:
         found.unknown.append(SHALLOW)
+
+
+def find_entry(values: Any, key: str, where: object) -> Any:
+    """Return the entry of a name such as ``STS15.surprise.OnWN.pearson``, whose parts may have dots themselves.
+
+    Of several ways to cut the name, the one with the longest first key that leads to an entry counts. An empty name
+    stands for all values. A LineageError names the nearest entries of the file ``where``.
+    """
+    if found := look_up(values, key.split(".") if key else []):
+        return found[0]
+    names = flat(values) if isinstance(values, Mapping) else {}
+    raise LineageError(f"has no entry {key}", where=where, todo=did_you_mean(key, names))
+
+
+def look_up(values: Any, parts: Sequence[str]) -> tuple[Any] | None:
+    """Return the entry of a name in parts, in a tuple of one; None where there is none."""
+    if not parts:
+        return (values,)
+    for count in range(len(parts), 0, -1) if isinstance(values, Mapping) else ():
+        first = ".".join(parts[:count])
+        if first in values and (found := look_up(values[first], parts[count:])):
+            return found
+    return None

@@ -86,11 +86,8 @@ class Recorder:
     def check_unchanged(self, *, kept: bool = False) -> None:
         """Check that parameters, code and raw data are still those with which the run began; LineageError otherwise.
 
-        DVC takes the hashes of code and data, and the values of parameters, after the stage has ended, and would
-        record the new ones with what the old ones made.
-
-        Args:
-            kept: whether a checkpoint has the finished work, which a run with the old ones takes over.
+        DVC takes their hashes and values after the stage has ended, and would record the new ones with what the old
+        ones made. ``kept``: a checkpoint has the finished work, which a run with the old ones takes over.
         """
         before, now = self._versions, _versions(self._project, *self._watched)
         if changed := [name for name in {**before, **now} if repr(before.get(name)) != repr(now.get(name))]:
@@ -104,10 +101,9 @@ class Recorder:
             )
 
     def finish(self, notes: Mapping[str, Any] | None = None, scorings: Sequence[Scoring] | None = None) -> Path | None:
-        """Write the facts, the stage's own notes, such as its weights, and its scorings, once the outputs are in place.
+        """Write the facts with the stage's notes and scorings, once the outputs are in place, and return the file.
 
-        Returns:
-            Their place; None where they could not be written, which is logged as a warning: the work is done.
+        Where they cannot be written, the log has a warning, since the work is done, and the result is None.
         """
         seconds = time.monotonic() - self._clock
         try:
@@ -331,18 +327,10 @@ def _device() -> str:
 
 
 def inputs_hash(described: Mapping[str, Any], params: Pathish, item: Mapping[str, Any]) -> str:
-    """Return the sha256, as hex digits, of the dependencies of a stage that is about to run in the current folder.
+    """Return the sha256 of the dependencies of a stage of ``dvc.yaml``, for an ``item`` of its matrix.
 
-    Data above :data:`LARGE` bytes counts by the names, sizes and times of the files.
-
-    Args:
-        described: the stage as in ``dvc.yaml``.
-        params: the file of the parameters.
-        item: the values of the stage's matrix.
-
-    Raises:
-        LineageError: a dependency names a parameter that the file lacks.
-        OSError: the file system's error.
+    A half-done run goes on with the same inputs only. Data above :data:`LARGE` bytes counts by the names, sizes and
+    times of the files. A LineageError names a parameter that the file lacks.
     """
     values = documents.parse(read_text(params), str(params))
     try:

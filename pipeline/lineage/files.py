@@ -157,10 +157,7 @@ class Cache:
         return None
 
     def files(self, artefact: Artefact) -> dict[str, str]:
-        """Return the MD5 of each file by its path in a folder; of a file its own, by an empty path.
-
-        The result is empty where the cache does not have the folder, or has a damaged one.
-        """
+        """Return the MD5 of each file of a folder, of a file by an empty path; nothing of an absent folder."""
         if not artefact.folder:
             return {"": artefact.md5}
         if artefact.md5 not in self._listings:
@@ -295,11 +292,7 @@ class Snapshot:
 
 
 def snapshot(name: str, project: Path, repository: Repository) -> Snapshot:
-    """Return the snapshot of a commit, branch or experiment; of the workspace for ``workspace`` or an empty name.
-
-    Raises:
-        LineageError: there is no such revision, or its lock cannot be read.
-    """
+    """Return the snapshot of a revision, or of the ``workspace`` (also: empty); LineageError without a lock."""
     if name in ("", WORKSPACE):
         return Snapshot(project, lock_here(project))
     commit = repository.commit(name)
@@ -309,12 +302,7 @@ def snapshot(name: str, project: Path, repository: Repository) -> Snapshot:
 def take_out(
     wanted: Sequence[str], folder: Path, *, lock: Lock, commit: Commit, cache: Cache, repository: Repository
 ) -> list[str]:
-    """Put some of a commit's files and folders into a folder, at their paths; objects of the cache are linked.
-
-    A folder is put there whole or not at all.
-
-    Returns:
-        The paths that neither git nor the cache has.
+    """Put files and whole folders of a commit into a folder, with links to the cache; return those that nobody has.
 
     Raises:
         LineageError: an object of the cache does not have its hash.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import code_lists, metric_keys
-from pipeline.lineage.audit import SHALLOW, resolve
+from pipeline.lineage import code_lists
+from pipeline.lineage.audit import SHALLOW, look_up, resolve
 from pipeline.lineage.evidence import Evidence, KnownFacts, in_words, known_facts
 from pipeline.lineage.files import Cache, Snapshot, snapshot
 from pipeline.lineage.lock import Entry, Lock, changes, hashes, is_code, within
@@ -27,42 +27,32 @@ Pair = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Point:
-    """A commit or experiment with its value."""
+    """A commit or experiment with its value, and what changed since the commit before, or where it began."""
 
     commit: Commit
     value: Any
     edited: bool = False
-    """Whether the file is not the one that its stage wrote, by ``dvc.lock``."""
     contradicted: list[str] = field(default_factory=list)
     """The stages of the chain whose entries the facts of a run contradict."""
-    changed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    """Parameters of the chain by full name: before and now. Before is the commit before; for an experiment, where it
-    began."""
+    changed: dict[str, Pair] = field(default_factory=dict)
+    """Parameters of the chain by full name."""
     code: list[str] = field(default_factory=list)
-    """Code of the chain that changed."""
     data: list[str] = field(default_factory=list)
-    """Raw data of the chain that changed."""
 
 
 @dataclass(frozen=True)
 class History:
-    """All values of a key."""
+    """All values of a key, oldest first; an experiment stands behind the commit it began from."""
 
     path: str
     key: str
     points: list[Point]
-    """Oldest first; an experiment stands behind the commit it began from."""
     unknown: list[str]
     """Gaps, with their reasons."""
 
 
 def history(what: str, project: Path, *, everywhere: bool = False) -> History:
-    """Return the values of a key of a metrics file.
-
-    Args:
-        what: a metrics file and a key, such as ``metrics/summary.json:image_r10``.
-        project: the folder with ``dvc.lock``.
-        everywhere: add the commits of all branches and tags.
+    """Return the values of a key, such as ``metrics/summary.json:image_r10``, over commits, or ``everywhere``.
 
     Raises:
         LineageError: no commit or experiment has this key.
@@ -134,7 +124,7 @@ class _States:
             values = json.loads(here.read(self._path) or b"null")
         except ValueError:
             return None
-        if found := metric_keys.look_up(values, self._key.split(".")):
+        if found := look_up(values, self._key.split(".")):
             return found[0]
         self.keys = list(flat(values)) if isinstance(values, Mapping) else self.keys
         return None
@@ -154,22 +144,17 @@ def _inputs(chain: Mapping[str, Entry]) -> dict[str, str]:
 
 @dataclass
 class StageDifference:
-    """The differences of one stage."""
+    """The differences of one stage; ``inputs`` are outputs of other stages, ``run`` is machine and device."""
 
     name: str
     command: Pair | None = None
     params: dict[str, Pair] = field(default_factory=dict)
     code: list[str] = field(default_factory=list)
-    """Files; a folder where git does not know its files."""
     data: list[str] = field(default_factory=list)
-    """Raw data."""
     inputs: list[str] = field(default_factory=list)
-    """Outputs of other stages that it read."""
     outs: list[str] = field(default_factory=list)
     run: dict[str, Pair] = field(default_factory=dict)
-    """Machine and device of the runs."""
     packages: dict[str, Pair] = field(default_factory=dict)
-    """Versions."""
     facts_known: bool = True
     """Whether the facts of both runs are here; True for equal entries."""
 
@@ -187,14 +172,12 @@ class StageDifference:
 
 @dataclass
 class Difference:
-    """Two results side by side."""
+    """Two results side by side: ``values`` of metrics as ``FILE:KEY`` and ``stages`` that differ, raw data first."""
 
     first: str
     second: str
     values: dict[str, Pair]
-    """Entries of metrics files that differ, as ``FILE:KEY``."""
     stages: list[StageDifference]
-    """Those that differ; raw data first."""
     because: list[str]
     """The reasons, in words."""
     edited: list[str]
@@ -204,14 +187,7 @@ class Difference:
 
 
 def difference(first: str, second: str, project: Path, *, what: str = "", start: Path | None = None) -> Difference:
-    """Compare two revisions.
-
-    Args:
-        first: a commit, branch or experiment, or ``workspace``.
-        second: the same.
-        project: the folder with ``dvc.lock``.
-        what: only the chain that made this, see :func:`pipeline.lineage.audit.resolve`; empty: all stages.
-        start: where relative paths begin; default: the project.
+    """Compare two commits, branches or experiments, or the ``workspace``: all stages, or the chain of ``what``.
 
     Raises:
         LineageError: there is no such revision, or nothing of this name in either.

@@ -113,11 +113,7 @@ class Lock:
         return found
 
     def chain(self, name: str) -> list[Entry]:
-        """Return a stage and all stages that it builds on, each before those that it reads from.
-
-        Raises:
-            LineageError: the stages build on each other in a circle.
-        """
+        """Return a stage and all that it builds on, each before those that it reads; LineageError for a circle."""
         order: dict[str, Entry] = {}
 
         def visit(entry: Entry, above: list[str]) -> None:
@@ -160,10 +156,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 def entry_key(name: str, command: str, params: Mapping[str, Any], deps: Mapping[str, str]) -> str:
-    """Return the sha256 of the JSON (keys sorted) of a run's inputs, which are the key of DVC's run-cache too.
-
-    ``params`` are by file and section, ``deps`` are DVC's hashes by path.
-    """
+    """Return the sha256 of a run's inputs; ``params`` are by file and section, ``deps`` are DVC's hashes by path."""
     return sha256({"stage": name, "cmd": command, "params": params, "deps": deps})
 
 
@@ -173,12 +166,7 @@ def sha256(value: Mapping[str, Any]) -> str:
 
 
 def lock_here(project: Path) -> Lock:
-    """Return the locks of all pipelines in a project's folder.
-
-    Raises:
-        LineageError: there is none, or one is not a lock file.
-        FileFormatError: one cannot be read.
-    """
+    """Return the locks of all pipelines in a project; LineageError or FileFormatError without a readable one."""
     paths = [one.lock for one in pipelines(project) if (project / one.lock).exists()]
     if not paths:
         todo = "`dvc repro` makes it."
@@ -249,10 +237,7 @@ def _entries(part: str, pipeline: str) -> tuple[Entry, ...]:
 
 
 def build_entry(name: str, stage: Mapping[str, Any]) -> Entry:
-    """Return the entry of a stage from the values in a lock file.
-
-    Raises KeyError, TypeError or AttributeError for values that DVC did not write.
-    """
+    """Return an entry from the values of a lock; KeyError, TypeError or AttributeError for what DVC did not write."""
     command, params = stage["cmd"], stage.get("params") or {}
     if not all(isinstance(section, Mapping) for section in params.values()):
         raise TypeError(f"the parameters of {name} have no names")

@@ -53,10 +53,7 @@ def git(
 ) -> str:
     """Run a git command in a folder, with a text for its standard input and a time limit, and return its output.
 
-    ``errors`` is the handling of bytes that are not UTF-8, as in :meth:`bytes.decode`.
-
-    Raises:
-        LineageError: git is not installed, takes too long, or fails.
+    ``errors`` is the handling of bytes that are not UTF-8. A LineageError tells where git is missing, slow or fails.
     """
     try:
         done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
@@ -115,11 +112,7 @@ class Repository:
         return None
 
     def commit(self, revision: str) -> Commit:
-        """Return the commit of a branch, tag, sha, or name of an experiment.
-
-        Raises:
-            LineageError: none has this name, or several experiments have it.
-        """
+        """Return the commit of a branch, tag, sha or experiment; LineageError where none or several have the name."""
         experiments = [one for one in self.experiments() if one.experiment == revision]
         if len(experiments) > 1:
             shas = ", ".join(one.sha[:7] for one in experiments)

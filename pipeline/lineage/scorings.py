@@ -23,13 +23,8 @@ from sightword.io.files import Pathish, canonical_json, read_text
 class Entering:
     """Enters the scorings of a stage in the ledger of its pipeline, below the current folder.
 
-    Beside them, the ledger gets the scorings of this pipeline that the facts in the project's ``runs/`` know, such as
-    those of experiments that ran in copies of the project.
-
-    Args:
-        pipeline: the stage's pipeline.
-        entry: the address of the stage, with the item of a matrix.
-        params: the file of the pipeline's parameters.
+    The ledger also gets the scorings of this pipeline that the facts in the project's ``runs/`` know, such as those of
+    experiments that ran in copies of the project.
     """
 
     def __init__(self, pipeline: Pipeline, entry: str, params: Pathish) -> None:
@@ -61,11 +56,7 @@ def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
 
 
 def recipe_hash(entry: str, params: Pathish) -> str:
-    """Return the hash of the parameters of a stage and of all stages that feed it, in all pipelines.
-
-    Args:
-        entry: the address of the stage, with the item of a matrix.
-        params: the file of the parameters of the stage's pipeline.
+    """Return the hash of the parameters of a stage, in the file ``params``, and of all stages that feed it.
 
     Raises:
         LineageError: the stage is not in a ``dvc.yaml``, or a file of parameters lacks what a stage reads.
@@ -127,14 +118,8 @@ class Tally:
 def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts: KnownFacts) -> list[Tally]:
     """Return the counts of the splits that some stages scored, over the ledgers of a project and the known facts.
 
-    Args:
-        stages: the facts of the run of each stage, by its address with the item of a matrix. Without facts, or where
-            they tell nothing of scorings, each split counts that the ledger has of the stage.
-        project: the folder with the ledgers.
-        facts: the facts of runs that are counted.
-
-    Raises:
-        FileFormatError: a ledger was edited or damaged.
+    ``stages`` has the facts of each stage's run. Without facts, or where they have no scorings, each split counts that
+    the ledger has of the stage. A FileFormatError tells of an edited or damaged ledger.
     """
     entered: dict[tuple[str, Scoring], str] = {}  # the earliest known time of each; "" for none
     for pipeline in pipelines(project):

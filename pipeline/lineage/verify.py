@@ -35,13 +35,11 @@ _SETTINGS = {"threads": 1, "ranks": 1, "inference": "torch"}
 
 @dataclass(frozen=True)
 class Compared:
-    """An output of the rerun beside the lock's."""
+    """An output of the rerun: its hash (None: not written) and that of the lock."""
 
     path: str
     wanted: str
-    """DVC's hash in the lock."""
     found: str | None
-    """The hash of the rerun's output; None where the rerun did not write it."""
     differing: list[str] | None
     """Of a folder that differs: the files, where the cache has its listing."""
     here: State
@@ -80,18 +78,10 @@ def verify(
     warm: bool = False,
     report: Report | None = None,
 ) -> Verification:
-    """Run a stage again as the lock has it.
+    """Run a stage again, in an empty folder, as the lock of the workspace or of a revision has it.
 
-    Args:
-        stage: its name.
-        project: the folder with ``dvc.lock``.
-        folder: an empty one, for the copy.
-        revision: a commit or experiment whose lock is meant; empty: the workspace's.
-        warm: use the store and the scratch folder of the environment, which is faster and proves less.
-        report: called now and then with the number of bytes hashed.
-
-    Raises:
-        LineageError: there is no such stage, or one of its inputs is lost.
+    ``warm`` uses the store and the scratch folder of the environment, which is faster and proves less. A LineageError
+    says that there is no such stage, or that an input is lost.
     """
     here = Workspace(project, report)
     with Repository(project) as repository:

@@ -105,18 +105,18 @@ def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipelin
     problems += conflicts({name: settings.model_dump() for name, settings in found.items()})
     if problems:
         count = "1 entry is" if len(problems) == 1 else f"{len(problems)} entries are"
-        todo = "\nFix the file, or write it anew from a recipe with `sightword recipe NAME`."
+        todo = "\nFix the file, or write it anew from a recipe with `sightword params --recipe NAME`."
         raise ParamsError("\n  ".join([f"{count} wrong:", *problems]), where=where, todo=todo)
     return found
 
 
 def _read(path: Pathish) -> dict[str, Any]:
     try:
-        values = yaml_reader.parse(read_text(path, todo="Write one with `sightword recipe sample`."), path)
+        values = yaml_reader.parse(read_text(path, todo="Write one with `sightword params --recipe sample`."), path)
     except FileFormatError as error:
         raise ParamsError(error.what, where=error.where, todo=error.todo) from None
     if not isinstance(values, dict):
-        raise ParamsError("has no sections", where=path, todo="Try `sightword recipe sample`.")
+        raise ParamsError("has no sections", where=path, todo="Try `sightword params --recipe sample`.")
     return values
 
 

@@ -63,7 +63,7 @@ def find(name: str, project: Path) -> Recipe:
     if is_path:
         raise ParamsError("no such recipe file", where=name)
     known = [recipe.name for recipe in list_recipes(project)]
-    todo = "`sightword recipe --list` shows all."
+    todo = "`sightword params --list` shows all."
     raise ParamsError(f"no such recipe{guess(name, known)}", where=name, todo=todo)
 
 

@@ -23,8 +23,8 @@ INTRODUCTION = """\
 # Parameters
 
 Every entry of each `params.yaml` with its published value, its choices and its meaning; `sightword params --explain
-train.margin` adds the limits of numbers. The file must have all entries; `sightword recipe NAME` writes it whole, and a
-[recipe](training.md#recipes) has only what differs. `make docs` makes this page from the typed settings."""
+train.margin` adds the limits of numbers. The file must have all entries; `sightword params --recipe NAME` writes it
+whole, and a [recipe](training.md#recipes) has only what differs. `make docs` writes this page from its types."""
 
 
 class Parameter(NamedTuple):

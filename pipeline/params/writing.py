@@ -29,7 +29,7 @@ from sightword.settings import Settings
 SHOWN = 20
 """Hand-edited entries that a message names."""
 WIDTH = 120
-WRITTEN = "# Written by `sightword recipe"
+WRITTEN = "# Written by `sightword params --recipe"
 COLUMN = 30
 """Where comments beside a value begin."""
 _SENTENCE = re.compile(r"(?<!\bal\.)(?<=\.)\s+(?=[A-Z])")

@@ -22,7 +22,7 @@ from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.machine import is_address
 from sightword.messages import plural, quote
-from sightword.places import reading
+from sightword.places import place as places
 from sightword.places.place import Place
 from sightword.settings import SEALED
 
@@ -154,7 +154,7 @@ def _size(place: Place) -> object:
     if is_address(place.path):
         return place.part.version if place.part and place.part.offset is None else None
     try:
-        return reading.size(place)
+        return places.size(place)
     except OSError:
         return None  # the stage resize says why it cannot be read
 
@@ -163,6 +163,6 @@ def _content(place: Place) -> bytes:
     """Return a hash of a picture's bytes, or of the version of an object; nothing if the picture cannot be read."""
     try:
         version = str(place.part and place.part.version).encode()
-        return hashlib.sha256(version if is_address(place.path) else reading.read(place, LARGEST)).digest()
+        return hashlib.sha256(version if is_address(place.path) else places.read(place, LARGEST)).digest()
     except OSError:
         return b""

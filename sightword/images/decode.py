@@ -28,7 +28,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError, _imaging
 from sightword.errors import PictureError
 from sightword.images.completeness import decoded_jpeg, missing_in_jpeg, missing_in_png
 from sightword.io.files import Pathish
-from sightword.places import reading as places
+from sightword.io.opening import foreign
+from sightword.places import place as places
 from sightword.places.place import Place
 
 log = logging.getLogger(__name__)
@@ -50,18 +51,6 @@ _UNSUPPORTED = re.compile(
     "(?i)unsupported|not yet supported|not configured|cannot handle|unable to determine|unknown raw mode"
     "|samples per pixel"
 )
-_OTHERS = {
-    "HEIC: convert it": re.compile(rb".{4}ftyp(?:hei[cxms]|hev[cx]|mif1|msf1)", re.DOTALL),
-    "JPEG XL: convert it": re.compile(rb"\xff\x0a|\x00\x00\x00\x0cJXL ", re.DOTALL),
-    "a Photoshop file: export the picture": re.compile(rb"8BPS"),
-    "SVG: export a picture of it": re.compile(
-        rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg", re.DOTALL
-    ),
-    "a page of HTML: download the picture again": re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE),
-    "a pointer of Git LFS: run `git lfs pull`": re.compile(rb"version https://git-lfs"),
-}
-"""The first bytes of files that people take for pictures, by what they are, with the remedy."""
-
 _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _PLANES = 258, 259, 262, 266, 277, 284
 _EXTRA, _FORMAT = 338, 339
 _NAMES = {
@@ -189,9 +178,8 @@ def _unopened(data: bytes, formats: list[str]) -> RejectError:
             if name == "TIFF" and isinstance(error.__cause__, KeyError | IndexError):
                 return RejectError("unsupported_mode", f"its kind of samples is not read: {describe_tiff(data)}")
             return _undecoded(error)
-    kind = next((name for name, begins in _OTHERS.items() if begins.match(data[:1000])), None)
-    detail = f"it is {kind}" if kind else "it begins like no known format"
-    return RejectError("not_a_picture", detail)
+    kind = foreign(data[:512])
+    return RejectError("not_a_picture", f"it is {kind[0]}. {kind[1]}" if kind else "it begins like no known format")
 
 
 def _undecoded(error: Exception) -> RejectError:

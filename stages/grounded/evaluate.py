@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightword.evaluation.ledger import PICTURES, Enter, alone, hash_of, scored
 from sightword.grounded.judging.settings import JudgeSettings
+
+if TYPE_CHECKING:
+    from sightword.captions.table import CaptionTable
+    from sightword.evaluation.ledger import Scoring
+    from sightword.features.tables.pairs import Pairs
+    from sightword.grounded.judging.measuring import Material
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +40,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.semantics.pair_table import write_pairs
-    from sightword.evaluation.semantics.tested import Rows, rated, tested
-    from sightword.features.tables.pairs import Pairs, pair
+    from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.grounded.judging.measuring import FORMAT, measure, read
     from sightword.io.files import atomic_folder, write_json, write_table
@@ -47,21 +52,12 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
     device = devices.use(machine.current())
     captions, features = read_texts(CAPTIONS), read_features(FEATURES)
     splits: dict[str, Pairs] = {split: pair(features, captions, split) for split in settings.splits}
-    training = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split == "train"]
-    material = read(settings, splits, training)
-    rows: dict[tuple[str, str], Rows] = {}
-    for split in settings.splits:
-        named = captions.split(split)
-        rows[split, PICTURES] = list(zip(named.image_ids, named.texts, strict=True))
-    for part in material.parts:
-        rows.setdefault(("test", part.task), []).extend(rated(part.pairs))
-    rows |= {("test", task.name): tested(task) for task in material.tasks}
+    material = read(settings, splits, captions.split("train").texts)
     for task, reason in material.skipped.items():
         log.warning("%s left out: %s", task, reason)
     encoder = SentenceEncoder.load(MODELS / run, device=device)
     found = measure(encoder, material, settings)
-    encoded_by = hash_of(MODELS / run)
-    enter([one for (split, of), tried in rows.items() for one in scored(split, of, tried, encoded_by)])
+    enter(_entries(material, captions, hash_of(MODELS / run)))
     for row in found.judged:
         if "undefined" in row.entry:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
@@ -77,3 +73,17 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
         "evaluate %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",
         *(run, encoder.default, *(100 * own[name] for name in ("mnno", "rho_vis", "c_inter")), settings.splits[0]),
     )
+
+
+def _entries(material: Material, captions: CaptionTable, encoder: str) -> list[Scoring]:
+    """Return the entries of the ledger: the encoder on pictures, pairs and tasks."""
+    from sightword.evaluation.semantics.tested import Rows, rated, tested
+
+    rows: dict[tuple[str, str], Rows] = {}
+    for split in material.splits:
+        named = captions.split(split)
+        rows[split, PICTURES] = list(zip(named.image_ids, named.texts, strict=True))
+    for part in material.parts:
+        rows.setdefault(("test", part.task), []).extend(rated(part.pairs))
+    rows |= {("test", task.name): tested(task) for task in material.tasks}
+    return [one for (split, of), tried in rows.items() for one in scored(split, of, tried, encoder)]

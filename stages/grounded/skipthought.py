@@ -26,16 +26,14 @@ def work(settings: SkipthoughtSettings, *, inputs: str = "") -> Callable[[], obj
     """Train an encoder on ordered text: SkipThought, or neighbouring sentences told apart."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.grounded.skipthought.batches import examples
-    from sightword.grounded.skipthought.saved import save
-    from sightword.grounded.skipthought.task import train
+    from sightword.grounded.skipthought.network import save
+    from sightword.grounded.skipthought.task import examples, train
     from sightword.io.files import atomic_folder, write_json
     from sightword.text.storage import Text
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.curves import write_curves
 
-    text = Text.open(TEXT)
-    here = machine.current()
+    text, here = Text.open(TEXT), machine.current()
     device = devices.use(here, deterministic=settings.deterministic)
     count = len(examples(text, settings))
     kind = "pairs" if settings.objective == "infonce" else "triples"
@@ -45,26 +43,14 @@ def work(settings: SkipthoughtSettings, *, inputs: str = "") -> Callable[[], obj
         here.scratch, "skipthought", inputs=inputs, device=device.type, parameters=parameters
     ) as checkpoint:
         run = train(settings, text, device=device, checkpoint=checkpoint, progress=True)
-        network, now, loss = run.network, run.progress, run.held_out_loss
-        result = {
-            "objective": settings.objective,
-            "device": device.type,
-            kind: count,
-            "tokens": len(text.vocabulary),
-            "parameters": sum(weights.numel() for weights in network.parameters()),
-            "steps": now.steps,
-            "epochs": round(now.steps * settings.batch / count, 4),
-            "loss": round(now.last("loss", "loss"), 6) if now.steps else None,
-            "held_out_loss": None if loss is None else round(loss, 6),
-            "held_out_perplexity": None if run.perplexity is None else round(run.perplexity, 4),
-        }
+        result = {"objective": settings.objective, "device": device.type, kind: count, **run.numbers(count)}
         with atomic_folder(MODEL) as folder:
-            save(folder, network, text.vocabulary, result=result)
+            save(folder, run.network, text.vocabulary, result=result)
         with atomic_folder("plots/grounded/skipthought") as folder:
-            write_curves(folder, now)
+            write_curves(folder, run.progress)
         write_json("metrics/grounded/skipthought.json", result)
         log.info(
             "skipthought: %s, %d batches of %d, held-out perplexity %s",
-            *(settings.objective, now.steps, settings.batch, result["held_out_perplexity"]),
+            *(settings.objective, run.progress.steps, settings.batch, result["held_out_perplexity"]),
         )
         return checkpoint.finished()

@@ -49,8 +49,8 @@ def check(context: Context) -> Iterator[Finding]:
     from sightword.corpus.sample.world import load_world
     from sightword.text.reading import Sentences
 
-    text, train, evaluate = (context.section(f"{PARAMS}:{stage}") for stage in ("text", "train", "evaluate"))
-    if text is None or train is None or evaluate is None:
+    text, evaluate = (context.section(f"{PARAMS}:{stage}") for stage in ("text", "evaluate"))
+    if text is None or evaluate is None:
         return
     try:
         path = context.root / text.path
@@ -63,12 +63,8 @@ def check(context: Context) -> Iterator[Finding]:
     else:
         yield good(f"{text.path} has the text")
     yield from tasks(context, f"{PARAMS}:evaluate.data", evaluate, [*evaluate.tasks, *evaluate.transfer])
-    named = {"evaluate.ratings": f"data/raw/ratings/{evaluate.ratings}"} if evaluate.ratings else {}
-    for name in train.run:
-        scenario = train.scenario(name)
-        if scenario.expansion:
-            named[f"train.scenarios.{name}.expansion"] = f"data/raw/word_vectors/{scenario.expansion}"
-    yield from exist(context, {f"{PARAMS}:{parameter}": file for parameter, file in named.items()})
+    if evaluate.ratings:
+        yield from exist(context, {f"{PARAMS}:evaluate.ratings": f"data/raw/ratings/{evaluate.ratings}"})
 
 
 def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:

@@ -143,7 +143,7 @@ def features_of(project: Checkout, write: Callable[[Path], None], repository: Pa
     elsewhere.mkdir()
     write(elsewhere)
     with contextlib.chdir(project.folder):
-        assert main(["recipe", "small", "--from", str(OWN), "--force"]) == 0
+        assert main(["params", "--recipe", "small", "--from", str(OWN), "--force"]) == 0
     for stage in ("corpus", "resize", "features"):
         done = run_here(repository, project.folder, stage, SIGHTWORD_STORE=project.environment["SIGHTWORD_STORE"])
         assert done.returncode == 0, f"{write.__name__}: {done.stderr}"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
-import fake_dvc
 import pytest
 from swept_project import Project
-
-from pipeline.experiments import clones
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +26,6 @@ def build(tmp_path, repository, monkeypatch):
 
     def made(below: str = ".") -> Project:
         found = Project(tmp_path / "project", repository, below)
-        monkeypatch.setenv("DVC_FAKE", str(found.calls_folder))
-        monkeypatch.setattr(clones, "DVC", [sys.executable, fake_dvc.__file__])
         monkeypatch.chdir(found.folder)
         subprocess.run(["git", "init", "-q", str(found.root)], check=True)
         found.commit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from dataclasses import replace
@@ -10,19 +11,24 @@ from dataclasses import replace
 import pytest
 from swept_project import STAGES, sections
 
-from pipeline.experiments import baseline, plan
-from pipeline.experiments.grid import Grid
+from pipeline.experiments import baseline, grid
+from pipeline.experiments.grid import Grid, Trial
+from pipeline.pipelines import Pipeline
 from sightword.errors import SweepError
 
 
 def runs(project, **values):
-    text = (project.folder / "params.yaml").read_text()
-    grid = Grid.model_validate({"name": "g", "blocks": [{"train.margin": [0.1]}], **values})
-    return plan.expand(grid, text, "g.yaml")
+    wanted = Grid.model_validate({"name": "g", "blocks": [{"train.margin": [0.1]}], **values})
+    _, base, _ = grid.base_params(wanted, project.folder)
+    return grid.expand(wanted, base, "g.yaml")
 
 
-def check(project, *, committed=False, **values):
-    baseline.find_baseline(project.folder).check_inputs(runs(project, **values), committed=committed)
+def find(project, folder=""):
+    return baseline.find_baseline(Pipeline(project.folder, folder))
+
+
+def check(project, **values):
+    find(project).check(runs(project, **values))
 
 
 def test_a_project_as_it_was_committed_may_be_swept(project):
@@ -33,20 +39,19 @@ def test_no_repository_and_no_commit_are_told(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "a").mkdir()
     with pytest.raises(SweepError, match=r"not a git repository.*git init"):
-        baseline.find_baseline(tmp_path / "a")
+        baseline.find_baseline(Pipeline(tmp_path / "a"))
     baseline.git(tmp_path / "a", "init", "-q")
     with pytest.raises(SweepError, match=r"no commit .*git commit"):
-        baseline.find_baseline(tmp_path / "a")
+        baseline.find_baseline(Pipeline(tmp_path / "a"))
 
 
 @pytest.mark.parametrize("name", ["code.py", "dvc.yaml", "data/raw/sample/scenes.yaml", "data/raw/sample/new.yaml"])
 def test_changes_that_experiments_would_not_see_are_told(project, name):
     path = project.folder / name
     path.write_text((path.read_text() if path.exists() else "") + "\n# changed\n")
-    with pytest.raises(SweepError, match=rf"(?s){name}.*--committed") as raised:
+    with pytest.raises(SweepError, match=rf"(?s){name}.*Commit them") as raised:
         check(project)
     assert "no commit" in str(raised.value)
-    check(project, committed=True)
     project.git("add", "-A")
     with pytest.raises(SweepError, match=name):
         check(project)
@@ -55,9 +60,9 @@ def test_changes_that_experiments_would_not_see_are_told(project, name):
 
 
 def test_other_changes_do_not_matter(project):
-    for name in ("README.md", "params.yaml", "metrics.json", "dvc.lock"):
+    for name in ("README.md", "metrics.json", "dvc.lock"):
         project.write(name, "changed")
-    baseline.find_baseline(project.folder).check_inputs([], committed=False)
+    check(project)
 
 
 def test_new_scorings_stop_no_sweep_and_a_ledger_that_git_lacks_does(project):
@@ -99,7 +104,7 @@ def test_data_that_is_added_by_a_folder_above_counts(project):
 
 def test_a_project_in_a_folder_of_its_repository(build):
     project = build("models/sightword")
-    found = baseline.find_baseline(project.folder)
+    found = find(project)
     assert found.below == "models/sightword/"
     check(project)
     project.write("code.py", "changed")
@@ -119,18 +124,14 @@ def test_a_further_pipeline_needs_the_code_and_parameters_of_the_pipeline_it_rea
     ):  # fmt: skip
         project.write(name, text)
     project.commit()
-    grid = Grid.model_validate({"name": "g", "blocks": [{"report.title": ["a"]}]})
-    further = plan.expand(grid, (project.folder / "second/params.yaml").read_text(), "g.yaml")
+    wanted = {"name": "g", "blocks": [{"report.title": ["a"]}]}
+    _, base, _ = grid.base_params(Grid.model_validate({**wanted, "pipeline": "second"}), project.folder)
+    further = grid.expand(Grid.model_validate(wanted), base, "g.yaml")
 
     def check_further():
-        baseline.find_baseline(project.folder, "second").check_inputs(further, committed=False)
+        find(project, "second").check(further)
 
     check_further()
-    named = {"corpus", "features", "captions", "train", "second/dvc.yaml:report"}
-    assert baseline.find_baseline(project.folder, "second").executed([], further[0].params) == named
-    first_alone, settings = baseline.find_baseline(project.folder), runs(project)[0].params
-    assert first_alone.executed([], settings) == named - {"second/dvc.yaml:report"}
-    assert first_alone.executed(["captions"], settings) == {"corpus", "captions"}
     project.write("second.py", "changed")
     check(project)  # the first pipeline does not read it
     with pytest.raises(SweepError, match=r"\n  second\.py"):
@@ -151,7 +152,7 @@ def test_the_encoder_that_training_starts_from_is_there(project):
     def check_start(name):
         start = {"start": name, "encoders": "data/raw/pretrained"}
         wanted = [replace(run, params={**run.params, "train": run.params["train"] | start}) for run in runs(project)]
-        baseline.find_baseline(project.folder).check_inputs(wanted, committed=False)
+        find(project).check(wanted)
 
     check_start(None)
     with pytest.raises(SweepError, match=r"^data/raw/pretrained/seen: does not exist \(train\.start\)\. Copy"):
@@ -168,7 +169,7 @@ def test_encoders_of_other_training_runs_are_there(project):
 
     def check_beside(*names):
         wanted = [replace(run, params={**run.params, "select": {"beside": names}}) for run in runs(project)]
-        baseline.find_baseline(project.folder).check_inputs(wanted, committed=False)
+        find(project).check(wanted)
 
     check_beside()
     check_beside("here")
@@ -206,36 +207,36 @@ def test_the_encoders_that_a_further_pipeline_starts_from_are_there(project, fol
     project.write(f"{folder}/dvc.yaml", "stages:\n  train: {wdir: .., cmd: none, deps: [code.py], params: [train]}\n")
     project.write(f"{folder}/params.yaml", "train: {}\n")
     project.commit()
-    run = plan.Trial("a", {}, {}, {"train": {"encoders": "data/raw/starts"} | train})
-    here = baseline.find_baseline(project.folder, folder)
+    run = Trial("a", {}, {"train": {"encoders": "data/raw/starts"} | train})
+    here = find(project, folder)
     with pytest.raises(SweepError, match=rf"^data/raw/starts/mine: does not exist \({re.escape(key)}\)\. Copy"):
-        here.check_inputs([run], committed=False)
+        here.check([run])
     (project.folder / "data/raw/starts/mine").mkdir(parents=True)
     project.write("data/raw/starts/mine/encoder.json", "")
     project.commit()
-    baseline.find_baseline(project.folder, folder).check_inputs([run], committed=False)
+    find(project, folder).check([run])
 
 
 def test_experiments_are_known_by_name_and_parameters(project):
-    here = baseline.find_baseline(project.folder)
+    here = find(project)
     same, other = runs(project, blocks=[{"train.margin": [0.1, 0.3]}])
     assert here.done([same, other]) == (set(), [])
-    project.write("params.yaml", plan.written((project.folder / "params.yaml").read_text(), same))
+    project.write("params.yaml", json.dumps(same.params))
     project.git("commit", "-qam", "experiment")
     commit = project.git("rev-parse", "HEAD").strip()
     for run in (same, other):
         project.git("update-ref", f"{here.refs}{run.name}", commit)
     assert here.done([same, other]) == ({same.name}, [other.name])
-    assert baseline.find_baseline(project.folder).done([same]) == (set(), [])  # another commit
+    assert find(project).done([same]) == (set(), [])  # another commit
 
 
 def test_a_stage_that_cannot_be_understood_is_reported(project):
     wanted = runs(project)
     project.write("dvc.yaml", "stages:\n  a:\n    deps: ['${no.such}']\n")
     project.commit()
-    with pytest.raises(SweepError, match=r"dvc\.yaml: the stage a cannot be understood"):
-        baseline.find_baseline(project.folder).check_inputs(wanted, committed=False)
+    with pytest.raises(SweepError, match=r"dvc\.yaml: describes no stages that can be understood"):
+        find(project).check(wanted)
     project.write("dvc.yaml", "stages: [\n")
     project.commit()
     with pytest.raises(SweepError, match=r"dvc\.yaml"):
-        baseline.find_baseline(project.folder).check_inputs(wanted, committed=False)
+        find(project).check(wanted)

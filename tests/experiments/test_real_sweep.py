@@ -27,7 +27,7 @@ blocks:
 def copy(repository, tmp_path):
     """A copy of the project on few pictures, up to the training."""
     found = Checkout(repository, tmp_path / "copy", tmp_path / "store")
-    found.run("sightword", "recipe", "sample", "--force")
+    found.run("sightword", "params", "--recipe", "sample", "--force")
     found.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
     few_pairs(found.folder)
     found.change("params.yaml", features__crops="one")

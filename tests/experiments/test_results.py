@@ -9,7 +9,6 @@ import copy
 import csv
 import io
 import json
-import statistics
 import subprocess
 import sys
 
@@ -17,19 +16,13 @@ import numpy as np
 import pytest
 
 from pipeline.cli import main
-from pipeline.experiments import layout, results
-from pipeline.experiments.figure import grid
+from pipeline.experiments import results
 from sightword.errors import FileFormatError, ParamsError
 
 
-@pytest.fixture(scope="module")
-def path(repository):
-    return repository / "tests/support/experiments.json"
-
-
 @pytest.fixture
-def recorded(path):
-    return json.loads(path.read_text())
+def recorded(repository):
+    return json.loads((repository / "tests/support/experiments.json").read_text())
 
 
 def of(recorded, name):
@@ -47,7 +40,7 @@ def named(found, name):
 
 def cell(group, column):
     """What the table shows of a group."""
-    header, line = layout.table([group])
+    header, line = results.table([group])
     return line[header.index(column)]
 
 
@@ -70,7 +63,7 @@ def test_the_same_run_twice_counts_once_and_a_single_run_has_no_deviation(record
     assert sum(len(group.names) for group in found) == 7  # eight with results, of which two are the same run
     single = named(found, "max")
     assert results.deviation(single.metrics["dev_r10"]) is None
-    assert "±" not in " ".join(layout.table([single])[1])
+    assert "±" not in " ".join(results.table([single])[1])
 
 
 def test_what_has_no_results_is_left_out_by_name(recorded):
@@ -164,26 +157,11 @@ def test_what_is_equal_or_derived_has_no_column(recorded):
         params["features"] = {"source": source, "backbone": "resnet152", "weights_seed": len(source)}
     every = [one for one in results.read(recorded).experiments if one.name in ("size-2", "size-5")]
     found = results.groups(every, ["dev_r10"])
-    lines, left_out = layout.readable(found)
-    assert lines[0] == ["cell", "format", "backbone", "dev_r10", "experiments"]
+    lines = results.table(found)
+    assert lines[0] == ["cell", "format", "backbone", "runs", "dev_r10", "experiments"]
     assert sorted(line[2] for line in lines[1:]) == ["precomputed", "resnet152"]
-    assert left_out == []
     (derived,) = (one for one in every if one.name == "size-5")
     assert "features.weights_seed" not in derived.params
-    for one in every:
-        one.params.update({"corpus.format": "sample", "train.cell": "gru"})
-        one.params.update({"features.source": "extract", "features.backbone": "resnet152"})
-    apart, _ = layout.readable(results.groups(every, ["dev_r10"]))  # rows are never alike
-    assert apart[0] == ["path", "dev_r10", "experiments"]
-
-
-def test_equal_scores_have_no_column_unless_they_are_asked_for(recorded):
-    for name in ("size-2", "max"):
-        of(recorded, name)["metrics"]["metrics/summary.json"]["data"]["sick"] = 0.5
-    every = [one for one in results.read(recorded).experiments if one.name in ("size-2", "max")]
-    assert "sick" not in layout.readable(results.groups(every))[0][0]
-    assert "sick" in layout.readable(results.groups(every, ["sick", "sts"]), asked=True)[0][0]
-    assert "sick" in layout.readable(results.groups(every[:1]))[0][0]
 
 
 @pytest.fixture
@@ -236,8 +214,8 @@ def test_a_commit_whose_lock_has_other_parameters_is_in_no_group(recorded, tmp_p
     only = results.only(listing, "seed-3")
     assert results.left_out(only, results.groups(only.experiments)) == [reason]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipeline.experiments.clones.run_dvc", lambda *_, **__: json.dumps(recorded))
-    assert main(["experiments", "--only", "seed-3"]) == 0
+    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps(recorded))
+    assert main(["sweep", "--only", "seed-3"]) == 0
     assert capsys.readouterr().err == f"no experiment has results yet\nleft out: {reason}\n"
 
 
@@ -264,111 +242,52 @@ def test_mistakes_are_told(recorded):
         results.groups(every, ["dev_r10", "mrr"])
     with pytest.raises(ParamsError, match=r"train.sed: no experiment has this parameter"):
         results.groups(every, over="train.sed")
-    with pytest.raises(ParamsError, match=r"^--metric '\(': not a regular expression"):
-        results.groups(every, ["("])
     for wrong in ({"a": 1}, [1], [{"rev": "x"}], None):
         with pytest.raises(FileFormatError, match="is not a listing of experiments"):
             results.read(wrong)
 
 
-def test_the_command_prints_a_table_markdown_or_csv(path, capsys, monkeypatch):
-    assert main(["experiments", str(path)]) == 0
+@pytest.fixture
+def listed(recorded, tmp_path, monkeypatch):
+    """A project in which DVC lists the recorded experiments."""
+    (tmp_path / "dvc.yaml").write_text("stages: {}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps(recorded))
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_command_prints_a_table_markdown_or_csv(capsys):
+    assert main(["sweep"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split()[-2:] == ["sick", "experiments"]
-    assert "seed-1 and 2 more" in out
-    assert max(map(len, out.splitlines())) <= 120
-    no_room = "no room for train.epochs, train.cycle, image_r1, caption_r1: --md and --csv have them\n"
-    assert err == f"{no_room}left out: later (queued), broken (failed)\n"
-    assert main(["experiments", str(path), "--md", "--metric", "sts"]) == 0
+    assert "seed-1=size-3 and 2 more" in out
+    assert err == "left out: later (queued), broken (failed)\n"
+    assert main(["sweep", "--md", "--metric", "sts"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "|---" * 8 + "|"
-    monkeypatch.setattr(sys, "stdin", io.StringIO(path.read_text()))
-    assert main(["experiments", "-", "--csv", "--metric", "sts"]) == 0
+    assert main(["sweep", "--csv", "--metric", "sts"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["sts_sd"] == "" for row in rows] == [row["runs"] == "1" for row in rows]
 
 
 def test_the_command_asks_dvc_itself(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["experiments"]) == 1
+    assert main(["sweep"]) == 1
     assert "this command needs a project" in capsys.readouterr().err
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
-    assert main(["experiments"]) == 1
+    assert main(["sweep"]) == 1
     assert "dvc exp show failed: you are not inside of a DVC repository" in capsys.readouterr().err
     identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
     dvc = [sys.executable, "-m", "dvc"]
     for command in (["git", "init", "-q"], [*dvc, "init", "-q"], ["git", *identity, "commit", "-qm", "start"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert main(["experiments"]) == 0
+    assert main(["sweep"]) == 0
     assert "no experiment has results yet" in capsys.readouterr().err
 
 
-def test_a_listing_that_is_no_json(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("nothing"))
-    assert main(["experiments", "-"]) == 1
-    assert "standard input: is not valid JSON" in capsys.readouterr().err
-
-
-def test_a_drawing_has_a_line_for_each_setting_over_what_has_most_values(recorded):
-    found = results.groups(results.read(recorded).experiments, ["image_r10", "sts"])
-    x, panels = results.series(found)
-    assert x == "train.hidden"
-    assert list(panels) == ["image_r10", "sts"]
-    points = panels["image_r10"]["cell gru, pooling attention, epochs 2, cycle 1"]
-    rows = [group for group in found if group.varied["train.hidden"] in (32, 48) and len(group.varied) == 5]
-    wanted = {
-        group.varied["train.hidden"]: group.metrics["image_r10"]
-        for group in rows
-        if (group.varied["train.cell"], group.varied["train.pooling"]) == ("gru", "attention")
-    }
-    assert points == [
-        (32, statistics.fmean(wanted[32]), None),
-        (48, statistics.fmean(wanted[48]), statistics.stdev(wanted[48])),
-    ]
-    assert sum(map(len, panels["sts"].values())) == len(found)  # nothing is lost
-
-
-def test_a_single_seed_has_no_bar():
-    """A bar of no length would say that all seeds reach the same."""
-    drawing = grid({"sts": {"": [(16, 0.4, None), (32, 0.5, 0.1)]}}, xlabel="train.hidden")
-    (bars,) = drawing.figure.axes[0].containers[0].lines[2]
-    lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments() if len(segment)]
-    assert [length for length in lengths if not np.isnan(length)] == [pytest.approx(0.2)]
-
-
-def test_what_was_not_varied_over_numbers_cannot_be_drawn(recorded):
-    found = results.groups(results.read(recorded).experiments)
-    with pytest.raises(ParamsError, match=r"train\.cell: was not varied over numbers; expected one of train\.hidden"):
-        results.series(found, against="train.cell")
-    assert results.series(found, against="train.epochs")[0] == "train.epochs"
-    with pytest.raises(ParamsError, match="expected experiments that differ by a number"):
-        results.series(found[:1])
-    many = [results.Group(["x"], {"train.hidden": n % 2, "train.kind": n}, {"sts": [0.5]}) for n in range(40)]
-    with pytest.raises(ParamsError, match="40 lines in a drawing"):
-        results.series(many, against="train.hidden")
-
-
-@pytest.mark.parametrize("name", ["grid.svg", "grid.png"])
-def test_the_command_draws_the_same_bytes_twice(path, tmp_path, capsys, name):
-    written = []
-    for _ in range(2):
-        assert main(["experiments", str(path), "--plot", str(tmp_path / name)]) == 0
-        written.append((tmp_path / name).read_bytes())
-    assert written[0] == written[1]
-    assert "image_r10, caption_r10, sts, dev_r10 over train.hidden" in capsys.readouterr().err
-    text = b"cell lstm, pooling attention" in written[0]
-    assert text if name.endswith("svg") else written[0].startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("options", [["--plot", "grid.pdf"], ["--against", "train.hidden"]])
-def test_drawings_that_make_no_sense_end_with_2(path, options):
-    with pytest.raises(SystemExit) as stopped:
-        main(["experiments", str(path), *options])
-    assert stopped.value.code == 2
-
-
-def test_experiments_by_name(path, recorded, capsys):
-    assert main(["experiments", str(path), "--only", "seed-.*", "--csv"]) == 0
+@pytest.mark.usefixtures("listed")
+def test_experiments_by_name(recorded, capsys):
+    assert main(["sweep", "--only", "seed-.*", "--csv"]) == 0
     out, err = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["experiments"] for row in rows] == ["seed-1 seed-2 seed-3"]
@@ -377,5 +296,5 @@ def test_experiments_by_name(path, recorded, capsys):
     some = results.only(results.read(recorded), "main|broken")
     assert ([one.name for one in some.experiments], some.left_out) == (["main"], ["broken (failed)"])
     for pattern, message in (("seed", "no experiment with results has such a name"), ("(", "--only '(': not a reg")):
-        assert main(["experiments", str(path), "--only", pattern]) == 1
+        assert main(["sweep", "--only", pattern]) == 1
         assert message in capsys.readouterr().err

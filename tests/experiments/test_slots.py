@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from pipeline.experiments import slots
+from sightword import machine as machines
 from sightword.errors import SetupError
 
 
 @pytest.fixture
 def machine(monkeypatch):
     """A function that sets what this machine has."""
+    sizes = {"SC_PAGE_SIZE": 1}
 
     def set_up(gpus=0, cores=8, memory=2**40, device=None):
         monkeypatch.setattr(slots, "_count", lambda: gpus)
-        monkeypatch.setattr(slots, "_memory", lambda: memory)
+        sizes["SC_PHYS_PAGES"] = memory
+        monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-        monkeypatch.delenv("SIGHTWORD_DEVICE")
+        monkeypatch.delenv("SIGHTWORD_DEVICE", raising=False)
         if device:
             monkeypatch.setenv("SIGHTWORD_DEVICE", device)
 
@@ -29,32 +34,25 @@ def choose(wanted=None, experiments=100, **environment):
     return slots.choose(wanted, experiments, environment=environment)
 
 
-def of(found, variable):
-    return [slot.environment.get(variable) for slot in found]
-
-
-def test_each_visible_gpu_is_one_slot(machine):
-    machine(gpus=3, cores=8)
-    found = choose()
-    assert of(found, "CUDA_VISIBLE_DEVICES") == ["0", "1", "2"]
-    assert of(found, "SIGHTWORD_DEVICE") == ["cuda"] * 3
-    assert of(found, "SIGHTWORD_THREADS") == of(found, "SIGHTWORD_WORKERS") == ["2"] * 3
-    assert [slot.place for slot in found] == ["GPU 0", "GPU 1", "GPU 2"]
-
-
-def test_only_the_gpus_that_are_visible_here_are_used(machine):
-    machine(gpus=2)
-    assert of(choose(CUDA_VISIBLE_DEVICES="5, GPU-ab"), "CUDA_VISIBLE_DEVICES") == ["5", "GPU-ab"]
-    assert of(choose(CUDA_VISIBLE_DEVICES="5,GPU-ab,9"), "CUDA_VISIBLE_DEVICES") == ["5", "GPU-ab"]  # torch sees two
-    for none in ("", "-1"):
-        assert of(choose(1, CUDA_VISIBLE_DEVICES=none), "CUDA_VISIBLE_DEVICES") == [None]
-
-
-def test_a_device_that_is_named_is_the_only_one(machine):
-    machine(gpus=4, device="cuda:2")
-    assert of(choose(), "CUDA_VISIBLE_DEVICES") == ["2"]
-    machine(gpus=4, device="cpu")
-    assert of(choose(2), "CUDA_VISIBLE_DEVICES") == [None, None]
+@pytest.mark.parametrize(
+    ("gpus", "device", "visible", "wanted", "expected"),
+    [
+        (3, None, None, None, "0,1,2"),
+        (2, None, "5, GPU-ab", None, "5,GPU-ab"),
+        (2, None, "5,GPU-ab,9", None, "5,GPU-ab"),  # torch sees two
+        (2, None, "", 1, None),
+        (2, None, "-1", 1, None),
+        (4, "cuda:2", None, None, "2"),
+        (4, "cpu", None, 2, None),
+        (2, None, None, 5, "0,1,0,1,0"),
+        (2, None, None, 1, "0"),
+    ],
+)
+def test_each_visible_gpu_is_one_slot(machine, gpus, device, visible, wanted, expected):
+    machine(gpus, device=device)
+    found = choose(wanted, **{} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+    assert found.environment.get(slots.GPUS) == expected
+    assert found.count == len((expected or "," * ((wanted or 1) - 1)).split(","))
 
 
 @pytest.mark.parametrize(("gpus", "device"), [(0, "cuda"), (2, "cuda:2")])
@@ -62,12 +60,6 @@ def test_a_gpu_that_is_not_there_is_told(machine, gpus, device):
     machine(gpus=gpus, device=device)
     with pytest.raises(SetupError, match="no such GPU"):
         choose()
-
-
-def test_more_slots_than_gpus_share_them_and_fewer_leave_some(machine):
-    machine(gpus=2)
-    assert of(choose(5), "CUDA_VISIBLE_DEVICES") == ["0", "1", "0", "1", "0"]
-    assert of(choose(1), "CUDA_VISIBLE_DEVICES") == ["0"]
 
 
 @pytest.mark.parametrize(
@@ -86,37 +78,53 @@ def test_more_slots_than_gpus_share_them_and_fewer_leave_some(machine):
 def test_cores_are_shared_out(machine, cores, memory, wanted, experiments, count, threads):
     machine(cores=cores, memory=memory)
     found = choose(wanted, experiments)
-    assert len(found) == count
-    assert set(of(found, "SIGHTWORD_THREADS")) == {threads}
-
-
-@pytest.mark.parametrize(
-    ("cores", "ranks", "wanted", "count", "threads"),
-    [(16, 2, None, 8, "1"), (16, 4, None, 4, "1"), (16, 4, 2, 2, "2"), (16, 3, 2, 2, "2"), (2, 2, 2, 2, "1")],
-)
-def test_the_processes_of_an_experiment_share_its_cores(machine, monkeypatch, cores, ranks, wanted, count, threads):
-    machine(cores=cores)
-    monkeypatch.setenv("SIGHTWORD_RANKS", str(ranks))
-    found = choose(wanted)
-    assert len(found) == count
-    assert set(of(found, "SIGHTWORD_THREADS")) == {threads}
-    assert set(of(found, "SIGHTWORD_WORKERS")) == {str(cores // count)}
+    assert (found.count, found.environment["SIGHTWORD_THREADS"]) == (count, threads)
 
 
 def test_what_the_user_has_set_stays(machine, monkeypatch, tmp_path):
     machine(cores=8)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGHTWORD_SCRATCH", "half-done")
-    (slot,) = choose(1, SIGHTWORD_THREADS="3")
-    assert slot.environment["SIGHTWORD_THREADS"] == "3"
-    assert slot.environment["SIGHTWORD_WORKERS"] == "8"
-    assert slot.environment["SIGHTWORD_SCRATCH"] == str(tmp_path / "half-done")  # found from the copies too
+    found = choose(1, SIGHTWORD_THREADS="3").environment
+    assert (found["SIGHTWORD_THREADS"], found["SIGHTWORD_WORKERS"]) == ("3", "8")
+    assert found["SIGHTWORD_SCRATCH"] == str(tmp_path / "half-done")  # found from DVC's workspaces too
+
+
+TAKES = """
+import os, sys
+from pipeline.experiments.slots import take_gpu
+from sightword.machine import current
+take_gpu(current())
+print(os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("SIGHTWORD_DEVICE"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_takes_a_gpu_until_it_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHTWORD_SCRATCH", str(tmp_path))
+    monkeypatch.setenv(slots.GPUS, "3,7,3")
+    monkeypatch.delenv("SIGHTWORD_DEVICE")
+
+    def start():
+        pipe = subprocess.PIPE
+        return subprocess.Popen([sys.executable, "-c", TAKES], stdin=pipe, stdout=pipe, text=True)
+
+    running = [start() for _ in range(3)]
+    assert sorted(one.stdout.readline() for one in running) == ["3 cuda\n", "3 cuda\n", "7 cuda\n"]
+    waiting = start()
+    running[0].kill()
+    running[0].communicate()
+    assert waiting.stdout.readline().endswith(" cuda\n")
+    for one in (*running[1:], waiting):
+        one.communicate()
+    monkeypatch.delenv(slots.GPUS)
+    here = machines.current()
+    assert slots.take_gpu(here) is here
 
 
 def test_torch_is_asked_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert slots._count() == 0
-    monkeypatch.setenv("PYTHONPATH", "/nowhere")
     monkeypatch.setattr(slots.sys, "executable", "/bin/false")
     with pytest.raises(SetupError, match="torch cannot list"):
         slots._count()

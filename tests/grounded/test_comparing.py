@@ -1,4 +1,4 @@
-"""Published tables (Bordes et al. 2019), and paired tests of scenarios against plain computations."""
+"""Tables of scenarios, and paired tests of scenarios against plain computations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from sightword.evaluation.published.rows import published
-from sightword.grounded.judging.comparing import compare, gains
-from sightword.grounded.judging.result_tables import structure_table, transfer_table
-from sightword.grounded.judging.results import KEYS, TRANSFER, Results, summary
+from sightword.grounded.judging.comparing import compare, gains, structure_table, transfer_table
+from sightword.grounded.judging.results import Results, summary
 from sightword.statistics.bootstrap import resampled_spearman
 
 PAIRS, PICTURES = 120, 200
@@ -62,33 +60,6 @@ def scenarios():
     }
 
 
-class TestPublished:
-    def test_the_means_of_table_3_are_those_of_its_accuracies_but_for_two(self):
-        wrong = {}
-        for row in published("transfer"):
-            mean = np.mean([row.scores[task] for task in TRANSFER])
-            assert row.scores["transfer_mean"] == pytest.approx(mean, abs=0.0501)
-            if row.misprinted:
-                wrong[row.system] = row.misprinted["transfer_mean"], row.scores["transfer_mean"]
-        assert wrong == {"GS-Cap": (78.4, 78.9), "T + CM": (81.1, 81.2)}
-        assert len(published("transfer")) == 13
-
-    def test_table_1_has_nine_rows_of_nine_numbers(self):
-        rows = {row.system: row.scores for row in published("structure") if "Figure 3" not in row.system}
-        assert len(rows) == 9
-        assert all(set(scores) | {"transfer_mean"} == set(KEYS) for scores in rows.values())
-        assert rows["T"]["c_inter"] == 54.2
-        assert rows["C_g + P_g"] == {"mnno": 28.9, "rho_vis": 29.1, "c_inter": 4.7, "c_intra": 87.5, "stsb": 63,
-                                     "stsb_captions": 84, "stsb_news": 48, "stsb_forums": 33, "sick": 60}  # fmt: skip
-
-    def test_figure_3_has_c_inter_and_c_intra_of_two_encoders(self):
-        rows = {row.system: row.scores for row in published("structure") if "Figure 3" in row.system}
-        assert rows == {
-            "T, five scenes (Figure 3)": {"c_inter": 19, "c_intra": 22},
-            "C_g + P_g, five scenes (Figure 3)": {"c_inter": 11, "c_intra": 27},
-        }
-
-
 def test_a_clear_difference_is_found_and_equal_scenarios_do_not_differ(scenarios):
     tests = {(test.scenario, test.key): test for test in compare(scenarios, "t", resamples=300)}
     better = tests["cg", "stsb"]
@@ -116,7 +87,7 @@ def test_examples_with_one_first_sentence_count_together(scenarios):
             table.loc[mr, "right"] = np.repeat(table.loc[mr, "right"].to_numpy()[::3], 3)
         tests = compare(pair, "t", resamples=20)
         (test,) = [test for test in tests if test.key == "MR"]
-        (cell,) = [row.cells["MR"] for row in transfer_table(pair, tests, published=False) if row.name == "cg"]
+        (cell,) = [row.cells["MR"] for row in transfer_table(pair, tests) if row.name == "cg"]
         found.append((test.p, cell.high - cell.low))
     assert found[0][0] > found[1][0]
     assert found[0][1] == pytest.approx(found[1][1] * np.sqrt(3), rel=0.02)
@@ -161,27 +132,16 @@ def test_gains_are_larger_where_the_scenario_is_better(scenarios):
     assert gains({"t": [base], "cg": [better]}, "t") == []
 
 
-def test_tables_have_intervals_deviations_tests_and_published_rows(scenarios):
+def test_tables_have_intervals_deviations_and_tests(scenarios):
     tests = compare(scenarios, "t", resamples=100)
     rows = structure_table(scenarios, tests)
     kinds = [(row.kind, row.name, row.detail) for row in rows[:3]]
     assert kinds == [("judged", "t", "grounded"), ("space", "t", "sentence"), ("centred", "t", "grounded")]
-    assert [row.kind for row in rows].count("published") == 11
     cell = next(row for row in rows if row.name == "cg" and row.kind == "judged").cells["stsb"]
     assert cell.low < cell.value < cell.high
     assert cell.sd > 0
     assert "sick" not in rows[0].cells
     own = transfer_table(scenarios, tests)[0].cells["MR"]
     assert own.high - own.value == pytest.approx(98 * np.sqrt(own.value * (100 - own.value)) / 50 / np.sqrt(PAIRS - 1))
-    others = transfer_table(scenarios, tests)[len(scenarios) :]
-    assert len(others) == 13
-    assert not any("transfer_mean" in row.cells for row in others)  # MR and MRPC are judged, the mean is of eight
-    whole = run("t", 0, noise=1.0)
-    examples = whole.tables["transfer"]
-    whole.tables["transfer"] = pd.concat([examples[examples.task == "MR"].assign(task=task) for task in TRANSFER])
-    whole.metrics["spaces"]["sentence"]["transfer"] |= {task: {"accuracy": 60.0} for task in TRANSFER}
-    printed = {row.name: row.cells["transfer_mean"].misprinted for row in transfer_table({"t": [whole]}, [])[1:]}
-    assert {name for name, value in printed.items() if value} == {"GS-Cap", "T + CM"}
-    assert all(row.kind == "judged" for row in transfer_table(scenarios, tests, published=False))
     without = {"t": [run("t", 0, noise=1.0, transfer=False)]}
     assert transfer_table(without, []) == []

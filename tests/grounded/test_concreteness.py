@@ -7,8 +7,7 @@ import gzip
 import pytest
 
 from sightword.errors import SemanticsError
-from sightword.grounded.judging.concreteness import mean_rating, read_ratings
-from sightword.grounded.judging.relatedness import by_genre, concreteness, read_parts
+from sightword.grounded.judging.relatedness import by_genre, concreteness, mean_rating, read_parts, read_ratings
 
 HEAD = "Word\tBigram\tConc.M\n"
 

@@ -32,8 +32,8 @@ def files(folder):
 @pytest.fixture(scope="module")
 def settings(senteval, ratings):
     return JudgeSettings(
-        k=3, resamples=100, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"], transfer=["MR", "MRPC"],
-        classifier="sklearn", kfold=2, ratings=str(ratings), neighbours=["a red dog"], groups=["dog", "cat"], points=5,
+        resamples=100, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"], transfer=["MR", "MRPC"],
+        kfold=2, ratings=str(ratings), neighbours=["a red dog"], groups=["dog", "cat"], points=5,
     )  # fmt: skip
 
 
@@ -73,14 +73,11 @@ def test_the_summary_has_each_scenario_and_measure(project):
     assert found["t.c_inter"] == pytest.approx(np.mean(scores), abs=1e-6)
 
 
-def test_the_tables_and_plots_are_there(project):
+def test_the_tables_are_there(project):
     tables = read_json(project / "report/grounded/tables.json")
     assert tables["baseline"] == "t"
     assert {row["name"] for row in tables["structure"] if row["kind"] == "judged"} == {"t", "cg-pg"}
     assert [gain["scenario"] for gain in tables["gains"]] == ["cg-pg"]
-    plots = files(project / "plots/scenarios")
-    assert set(plots) == {f"{name}.tsv" for name in ("curve", "gain", "points", "structure", "subtasks", "transfer")}
-    assert all(text.count(b"\n") > 1 for text in plots.values())
 
 
 def test_the_same_inputs_give_the_same_bytes(project, settings):
@@ -136,9 +133,6 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     with pytest.raises(ReportError, match="no scenario was run"):
         read_runs("data/grounded", [], [0])
     encoder("t", 7).save("models/grounded/t-7")
-    evaluate.work(settings.model_copy(update={"k": 2}), scenario="t", seed=7)
-    with pytest.raises(ReportError, match="t-7: was judged on other numbers of neighbours than t-0"):
-        read_runs("data/grounded", ["t"], [0, 7])
     evaluate.work(settings.model_copy(update={"resamples": 0}), scenario="t", seed=7)
     with pytest.raises(ReportError, match="t-7: was judged on other numbers of resamples than t-0"):
         read_runs("data/grounded", ["t"], [0, 7])
@@ -165,7 +159,6 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
         ({"transfer": ["MR", "MR"]}, "a task is named twice"),
         ({"groups": ["dog", "Dog"]}, "an entry is empty or comes twice"),
         ({"neighbours": [" "]}, "an entry is empty or comes twice"),
-        ({"captions": "some"}, "'each', 'first' or 'sample_1000'"),
     ],
 )
 def test_wrong_settings_are_refused(change, message):

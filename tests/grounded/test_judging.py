@@ -22,9 +22,9 @@ from sightword.grounded.judging.settings import JudgeSettings
 @pytest.fixture(scope="module")
 def settings(senteval, ratings):
     return JudgeSettings(
-        k=3, curve=[1, 3, 50], resamples=100, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"],
-        transfer=["MR", "MRPC"], missing="skip", classifier="sklearn", kfold=2, ratings=str(ratings),
-        neighbours=["a red dog runs"], listed=3, groups=["dog", "cat"], points=6,
+        curve=[1, 10, 50], resamples=100, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"],
+        transfer=["MR", "MRPC"], missing="skip", kfold=2, ratings=str(ratings),
+        neighbours=["a red dog runs"], groups=["dog", "cat"], points=6,
     )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, sente
     texts = {text for part in related for text in (*part.pairs.first, *part.pairs.second)}
     texts |= {"a red dog runs"} | {text for pairs in splits.values() for text in pairs.texts}
     first = StandIn()
-    settings = JudgeSettings(k=3, resamples=0, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"],
+    settings = JudgeSettings(resamples=0, data=str(senteval), tasks=["STSBenchmark", "SICKRelatedness"],
                              transfer=[], neighbours=["a red dog runs"])  # fmt: skip
     measure(first, read(settings, splits, None), settings)
     assert first.read == len(texts)
@@ -56,7 +56,7 @@ def test_each_sentence_is_read_once_for_all_spaces(found, encoder, splits, sente
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has one thread")
 def test_the_number_of_numpys_threads_changes_no_digit(senteval):
-    settings = JudgeSettings(k=3, resamples=100, data=str(senteval), tasks=["STSBenchmark"], transfer=[])
+    settings = JudgeSettings(resamples=100, data=str(senteval), tasks=["STSBenchmark"], transfer=[])
     splits, encoder = {name: split(300, seed) for seed, name in enumerate(("dev", "test"))}, StandIn(widths=(200, 150))
     found = []
     for threads in (1, 2):
@@ -73,16 +73,16 @@ def test_the_numbers_are_those_of_the_librarys_own_functions(found, settings, sp
             return encoder.encode_spaces(texts)[space]
 
         for name, pairs in splits.items():
-            measured = sightword.structure(encode(pairs.texts), pairs.features, pairs.image_of_caption, 3)
+            measured = sightword.structure(encode(pairs.texts), pairs.features, pairs.image_of_caption, 10)
             assert {key: one["structure"][name][key] for key in measured} == pytest.approx(measured)
-            assert one["structure"][name]["curve"]["3"] == pytest.approx(measured["mnno"])
+            assert one["structure"][name]["curve"]["10"] == pytest.approx(measured["mnno"])
         tasks = ["STSBenchmark", "SICKRelatedness"]
         theirs = evaluate(encode, tasks, senteval, ["A red ball."], trained_head=False)
         assert one["relatedness"]["STSBenchmark"]["all"] == theirs["STSBenchmark"]["cosine"]
         assert one["relatedness"]["SICKRelatedness"] == theirs["SICKRelatedness"]["cosine"]
     theirs = evaluate(
         lambda texts: encoder.encode_spaces(texts)["sentence"], ["MR", "MRPC"], senteval, ["A red ball."],
-        classifier="sklearn", kfold=2,
+        kfold=2,
     )  # fmt: skip
     ours = found.metrics["spaces"]["sentence"]["transfer"]
     for task in ("MR", "MRPC"):
@@ -135,7 +135,8 @@ def test_resamples_are_paired_over_encoders(found, settings, splits):
 
 def test_neighbours_points_and_concreteness(found):
     near = found.tables["neighbours"].to_pandas()
-    assert near.groupby("space")["rank"].apply(list).to_dict() == {name: [1, 2, 3] for name in ("grounded", "sentence")}
+    ranks = near.groupby("space")["rank"].apply(list).to_dict()
+    assert ranks == {name: [1, 2, 3, 4, 5] for name in ("grounded", "sentence")}
     assert (near.groupby("space").cosine.diff().dropna() <= 0).all()
     points = found.tables["points"].to_pandas()
     assert points.groupby("space").size().nunique() == 1
@@ -147,28 +148,16 @@ def test_neighbours_points_and_concreteness(found):
 
 
 def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
-    assert found.metrics["judge"] == {"captions": "each", "seed": 1111}
+    assert found.metrics["judge"] == {"seed": 1111}
     assert found.metrics["skipped"] == {"STS12": "downstream/STS/STS12-en-test does not exist"}
     json.dumps(found.metrics, allow_nan=False)
     with pytest.raises(SemanticsError, match="STS12"):
         read(settings.model_copy(update={"missing": "error"}), splits, None)
 
 
-def test_the_first_captions_and_the_sample_of_captions(settings, splits):
-    plain = settings.model_copy(update={"tasks": [], "transfer": [], "groups": [], "neighbours": []})
-    by_kind = {
-        kind: measure(StandIn(), read(other, splits, None), other).metrics["spaces"]["sentence"]["structure"]["dev"]
-        for kind in ("each", "first", "sample_1000")
-        for other in [plain.model_copy(update={"captions": kind})]
-    }
-    assert len({one["mnno"] for one in by_kind.values()}) == 3
-    assert {kind for kind, one in by_kind.items() if "mnno_ci95" in one} == {"each", "first"}
-    assert len({one["rho_vis"] for one in by_kind.values()}) == 1
-
-
 def test_too_few_pictures_are_refused_before_a_sentence_is_read(settings, splits):
-    with pytest.raises(ScoringError, match=r"the split test: there are 12 .*, too few for 12 .*13\. Lower evaluate\.k"):
-        read(settings.model_copy(update={"k": 12}), splits, None)
+    with pytest.raises(ScoringError, match=r"the split test: there are 9 .*too few for 10.*11\. Leave the split"):
+        read(settings, splits | {"test": split(9, 2)}, None)
 
 
 def test_undefined_structure_names_the_space_and_the_split(settings, splits):

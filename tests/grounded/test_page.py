@@ -1,4 +1,4 @@
-"""The page of the grounded space (Bordes et al. 2019): its numbers, stars, published rows, notes, text from outside."""
+"""The page of the grounded space (Bordes et al. 2019): its numbers, stars, notes, text from outside."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from dataclasses import replace
 
 import pytest
 from grounded_project import FEATURES, write_project
-from scipy.stats import spearmanr
 from stand_in import sentences
 from visible_text import check_text
 
-from sightword.grounded.judging import subtasks
-from sightword.grounded.judging.result_tables import Number, structure_table, transfer_table
+from sightword.grounded.judging.comparing import structure_table, transfer_table
 from sightword.grounded.judging.results import read_runs
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.grounded.page.page import render
-from sightword.grounded.page.scenarios import CONTROLS, GROUNDED, OTHERS, TEXT, Scenario, chosen, in_groups
 from sightword.grounded.page.settings import GroundedSettings
-from sightword.grounded.page.tables import Findings, stars
+from sightword.grounded.page.tables import (
+    CONTROLS,
+    GROUNDED,
+    OTHERS,
+    TEXT,
+    Findings,
+    Scenario,
+    chosen,
+    in_groups,
+    stars,
+)
 from sightword.grounded.training.settings import Common
 from sightword.io.files import read_json
 
@@ -39,8 +46,8 @@ def described(**training):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, senteval, ratings):
     settings = JudgeSettings(
-        k=3, resamples=100, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"], transfer=["MR"],
-        classifier="sklearn", kfold=2, ratings=str(ratings), neighbours=["a <red> dog", CAPTION],
+        resamples=100, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"], transfer=["MR"],
+        kfold=2, ratings=str(ratings), neighbours=["a <red> dog", CAPTION],
         groups=["dog", "cat"], points=5, missing="skip",
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("page")
@@ -109,22 +116,6 @@ def test_stars_stand_beside_values_whose_difference_is_beyond_chance(findings):
     assert "<sup>" not in render(findings, [], SETTINGS)
 
 
-def test_published_rows_stand_apart_with_corrected_means(page, findings):
-    text = part(page, "published")
-    assert "not comparable" in text
-    assert "5,000 sentences" in text
-    assert "C_g + P_g 28.9 29.1 4.7 87.5 63.0" in text
-    assert "T, five scenes (Figure 3) – – 19.0 22.0 –" in text
-    assert "Misprinted" not in text  # one task of eight is judged
-    row = next(row for row in findings.tables["transfer"] if row.name == "GS-Cap")
-    whole = replace(row, cells=row.cells | {"transfer_mean": Number(78.9, misprinted=78.4)})
-    text = render(replace(findings, tables=findings.tables | {"transfer": [whole]}), [], SETTINGS)
-    assert "mean of GS-Cap, 78.9 (printed: 78.4)" in text
-    assert "C_g + P_g" not in part(page, "table1")
-    own = {name: [row for row in rows if row.kind != "published"] for name, rows in findings.tables.items()}
-    assert 'id="published"' not in render(replace(findings, tables=own), [], SETTINGS)
-
-
 def test_notes_name_each_fall_back(page):
     for head in ("Random weights: for demonstration", "Little text", "Tasks left out", "One seed"):
         assert f"<strong>{head}.</strong>" in page
@@ -160,25 +151,10 @@ def test_queries_and_neighbours_have_their_pictures(page):
 
 def test_drawings_are_in_the_page_and_beside_it(project, page):
     names = {path.stem for path in (project / "report/grounded/plots").iterdir()}
-    drawn = {"gain", "loss_cluster", "loss_perceptual", "loss_text", "neighbours", "norms", "plane_cg-pg", "plane_t"}
+    drawn = {"loss_cluster", "loss_perceptual", "loss_text", "neighbours", "norms", "plane_cg-pg", "plane_t"}
     assert names == drawn | {"text"}
     assert page.count("<svg") == len(names)
     assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}
-
-
-def test_the_gain_of_subtasks_is_that_of_their_correlations(project):
-    scenarios = read_runs(project / "data/grounded", ["t", "cg-pg"], [0])
-    points = subtasks.points(scenarios["cg-pg"], scenarios["t"])
-    assert [one.name for one in points] == [f"STSBenchmark {genre}" for genre in ("captions", "news", "forums")]
-    own, theirs = (scenarios[name][0].pairs("stsb_news") for name in ("cg-pg", "t"))
-    gain = spearmanr(own["score"], own["gold"])[0] - spearmanr(theirs["score"], theirs["gold"])[0]
-    assert points[1].gain == pytest.approx(gain)
-    assert points[1].concreteness == pytest.approx(own["concreteness"].mean())
-    trend = subtasks.trend(points)
-    gains, rated = [one.gain for one in points], [one.concreteness for one in points]
-    assert trend.correlation == pytest.approx(spearmanr(gains, rated)[0])
-    assert (trend.low, trend.high, trend.points) == (None, None, 3)  # an interval needs four
-    assert subtasks.trend(points[:2]).correlation is None
 
 
 def test_scenarios_are_grouped_by_their_losses():

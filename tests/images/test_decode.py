@@ -56,24 +56,6 @@ def test_thirty_two_bit_values_are_rejected() -> None:
     assert reason(saved(Image.fromarray(np.full((4, 4), 0.5, np.float32)), "TIFF")) == "unsupported_mode"
 
 
-@pytest.mark.parametrize(
-    ("data", "detail"),
-    [
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n", "it begins like no known format"),
-        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "it is HEIC: convert it"),
-        (b"\xff\x0a\xfa\x1f", "it is JPEG XL: convert it"),
-        (b"8BPS\0\1", "it is a Photoshop file: export the picture"),
-        (b"<?xml version='1.0'?>\n<!-- a -->\n<svg width='1'/>", "it is SVG: export a picture of it"),
-        (b"\n<!DOCTYPE html><title>404</title>", "it is a page of HTML: download the picture again"),
-        (b"version https://git-lfs.github.com/spec/v1\noid ", "it is a pointer of Git LFS: run `git lfs pull`"),
-    ],
-)
-def test_files_of_other_kinds_are_named_and_not_run(data: bytes, detail: str) -> None:
-    with pytest.raises(RejectError) as caught:
-        decode(data, exif=False, max_pixels=LIMIT)
-    assert (caught.value.reason, caught.value.detail) == ("not_a_picture", detail)
-
-
 def test_reasons_are_the_same_in_every_run() -> None:
     details = set()
     for _ in range(2):

@@ -22,7 +22,7 @@ from sightword.errors import SightwordError
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
-from sightword.grounded.judging.concreteness import read_ratings
+from sightword.grounded.judging.relatedness import read_ratings
 from sightword.hypernyms.data.split import read_pairs
 from sightword.hypernyms.data.taxonomy import closure, read_edges, read_wordnet
 from sightword.report.inputs import numbers, read_tsv
@@ -149,7 +149,6 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
         },
         lambda folder: source(folder, "snli", part="test"),
     ),
-    "snli.txt": ({"snli_1.0_test.txt": SNLI}, lambda folder: source(folder, "snli", part="test")),
     "snli.senteval": (
         {
             "s1.test": table([pair[:1] for pair in PAIRS]),
@@ -162,7 +161,6 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
         {"a.csv": 'premise,hypothesis,label\n"A dog, here","It ""runs""",neutral\nA,B,entailment\n'},
         lambda folder: source(folder, "table", "a.csv"),
     ),
-    "sick": ({"SICK_train.txt": SICK_ROWS}, lambda folder: source(folder, "sick", part="train")),
     "sts": (
         {
             f"{STS}.input.a.txt": table([pair[:2] for pair in PAIRS]),

@@ -38,12 +38,6 @@ def test_wrong_line_is_told_with_its_number(tmp_path: Path, data: bytes, message
         list(lines(tmp_path / "a", CorpusError, longest=10))
 
 
-def test_pointer_of_git_lfs_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    with pytest.raises(CorpusError, match=r"a: is a pointer of Git LFS, not the file\. Run `git lfs pull`"):
-        list(lines(tmp_path / "a", CorpusError))
-
-
 def test_pipe_folder_and_missing_file_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.gz")
     for name, message in (

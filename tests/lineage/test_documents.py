@@ -83,23 +83,3 @@ def test_a_date_is_a_text_and_the_same_after_dvc_wrote_it(text):
     ours = documents.parse(f"key: {text}", "text")
     assert isinstance(ours["key"], str)
     assert documents.parse(dumps_yaml(parse_yaml(f"key: {text}", "text")), "text") == ours
-
-
-@pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3\n", "x:\n  y: 1\n  y: 1\n"])
-def test_a_key_that_stands_twice_is_refused_as_dvc_does(text):
-    assert read_both(text) == [Exception, LineageError]
-    with pytest.raises(LineageError, match=r"text, line \d, column \d: is not valid YAML \(the key . stands twice\)"):
-        documents.parse(text, "text")
-
-
-@pytest.mark.parametrize(
-    "text", ["key: !!int x", "key: !!bool x", "key: 2020-99-99", f"key: {'9' * 5000}", "key: \x01"]
-)
-def test_odd_texts_are_refused_in_one_message(text):
-    with pytest.raises(LineageError, match="is not valid YAML"):
-        documents.parse(text, "text")
-
-
-def test_a_broken_text_is_told_with_its_line():
-    with pytest.raises(LineageError, match=r"dvc\.lock, line 3, column .*is not valid YAML"):
-        documents.parse("a: 1\nb: [", "dvc.lock")

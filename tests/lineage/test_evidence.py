@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 
 import pytest
 
@@ -36,15 +35,6 @@ def edit_number(project):
 def keep_facts(project):
     for stage in ("first", "second", "third"):
         project.keep_facts(stage, project.folder / "runs")
-
-
-def test_a_run_is_vouched_for_by_its_facts(project, tmp_path):
-    keep_facts(project)
-    assert set(verdicts(project).values()) == {"run recorded"}
-    assert "facts of a run of" in records(project)["third"]["why"]
-    assert WHOLE in project.audit(KEY).stdout
-    shutil.rmtree(project.folder / "runs")
-    assert set(verdicts(project).values()) == {"never seen to run"}
 
 
 def test_a_history_marks_the_values_that_a_record_contradicts(project):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.lineage.metric_keys import find
+from pipeline.lineage.audit import find_entry as find
 from sightword.errors import LineageError
 from sightword.messages import flat
 

@@ -3,7 +3,7 @@
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.experiments import grid, plan, sweep
+from pipeline.experiments import grid
 from pipeline.params import overlay, params_file, recipes, reference
 from pipeline.pipelines import Pipeline, expanded
 from sightword.errors import ParamsError
@@ -87,8 +87,8 @@ def test_the_reference_explains_nested_settings(repository, monkeypatch):
 def test_the_sweep_of_alpha_changes_one_scenario(repository, monkeypatch):
     monkeypatch.chdir(repository)
     wanted = grid.load(repository / "study/recipes/grid-alpha.yaml")
-    base, _ = sweep.base_params(wanted, repository)
-    runs = plan.expand(wanted, base, "grid-alpha.yaml")
+    _, base, _ = grid.base_params(wanted, repository)
+    runs = grid.expand(wanted, base, "grid-alpha.yaml")
     assert len(runs) == 8
     described = Pipeline(repository, "grounded").stages
     for run in runs:

@@ -124,7 +124,7 @@ def test_yes_is_no_number_and_true_is_no_1(edited):
 
 
 def test_files_that_are_no_parameters(tmp_path):
-    assert "does not exist. Write one with `sightword recipe sample`" in message(tmp_path / "none.yaml")
+    assert "does not exist. Write one with `sightword params --recipe sample`" in message(tmp_path / "none.yaml")
     (tmp_path / "p.yaml").write_text("train:\n  hidden: [1\nselect: 2\n")
     assert "p.yaml, line 3, column 7: is not valid YAML" in message(tmp_path / "p.yaml")
     (tmp_path / "p.yaml").write_text("")

@@ -198,7 +198,7 @@ def test_comment_of_a_recipe_lasts_until_its_key_is_set_again(project: Path) -> 
     (project / "recipes/two.yaml").write_text("# Two.\n\nbase: one\nreport:\n  worst: 6\n  points: 2  # fewer\n")
     lines = whole(project).splitlines()
     assert lines[:2] == ["# Two.", "#"]
-    assert lines[2].startswith("# Written by `sightword recipe two`;")
+    assert lines[2].startswith("# Written by `sightword params --recipe two`;")
     assert lines[lines.index("  gallery: 0") - 1] == "  # No pictures are at hand."
     assert "  points: 2                   # fewer" in lines
     assert "enough" not in whole(project)
@@ -251,7 +251,9 @@ def test_parameter_files_in_git_are_what_the_samples_recipes_write(repository: P
     for one in pipelines(repository):
         name = f"{one.folder}-sample" if one.folder else "sample"
         if (repository / one.params).read_text() != writing.text(recipes.find(name, repository), repository):
-            pytest.fail(f"{one.params} is not what its recipe writes: run `sightword recipe {name}`", pytrace=False)
+            pytest.fail(
+                f"{one.params} is not what its recipe writes: run `sightword params --recipe {name}`", pytrace=False
+            )
 
 
 def test_each_recipe_belongs_to_a_pipeline_and_says_what_it_is_and_needs(repository: Path) -> None:

@@ -17,7 +17,6 @@ from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
 from sightword import extract
 from sightword.errors import SearchError, StoreError
-from sightword.features import extraction
 from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.joined import parts_of
@@ -26,7 +25,7 @@ from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images import resized
-from sightword.search import collection, picture_files
+from sightword.search import picture_files
 from sightword.search.collection import JoinedFolder, PictureFolder
 from sightword.search.networks import NamedNetwork, UploadedPictures, difference
 from sightword.search.picture_files import list_pictures
@@ -195,26 +194,6 @@ def test_files_that_another_version_decoded_are_read_again(world, folder, tmp_pa
     assert np.array_equal(read(world, folder, tmp_path / "store").features, first.features)
 
 
-@pytest.mark.parametrize("module", ["code of its own", "pil", "simplejpeg"])
-def test_each_part_of_a_decoder_is_in_its_version(monkeypatch, module):
-    before = resized.decoder.__wrapped__()
-    real, codec, package = resized.hash_sources, resized.features.version, resized.metadata.version
-    monkeypatch.setattr(resized, "hash_sources", lambda *given: real(*given) + "x" * (module == "code of its own"))
-    monkeypatch.setattr(resized.features, "version", lambda name: f"{codec(name)}{'x' * (name == module)}")
-    monkeypatch.setattr(resized.metadata, "version", lambda name: "0" if name == module else package(name))
-    assert resized.decoder.__wrapped__() != before
-
-
-def test_code_that_changed_computes_a_collection_anew(world, folder, tmp_path, monkeypatch):
-    read(world, folder, tmp_path / "store")
-    monkeypatch.setattr(
-        Extractor, "run", lambda self, pictures: (np.zeros(self.dimension, np.float32) for _ in pictures)
-    )
-    assert read(world, folder, tmp_path / "store").features.any()
-    monkeypatch.setattr(extraction, "code_sha256", lambda: "0" * 64)
-    assert not read(world, folder, tmp_path / "store").features.any()
-
-
 def test_a_damaged_list_of_files_is_reported_and_made_again(world, folder, tmp_path, caplog):
     first = read(world, folder, tmp_path / "store")
     [place] = (tmp_path / "store/folders").iterdir()
@@ -295,24 +274,6 @@ def test_a_reading_that_is_stopped_keeps_what_it_read_and_the_next_one_computes_
     assert np.array_equal(again.features, read(world, folder, tmp_path / "other").features)
 
 
-def test_a_stop_computes_no_picture_that_was_decoded_ahead(world, folder, tmp_path, monkeypatch):
-    for number in range(8, 30):
-        shutil.copy(world.files / f"scene-{number:03d}.png", folder)
-    place, stop, computed, real = opened_for(world, folder, tmp_path), threading.Event(), [], Extractor.run
-    decoded = [resized.resize_file(source, place._resizing) for source in place.sources]
-
-    def ahead(function, sources, **options):
-        assert len([*sources]) > 20
-        yield from decoded[:-1]
-        stop.set()
-        yield decoded[-1]
-
-    monkeypatch.setattr(collection, "ordered_map", ahead)
-    monkeypatch.setattr(Extractor, "run", lambda self, seen: (computed.append(one) or one for one in real(self, seen)))
-    place.read(lambda piece: None, stop=stop)
-    assert not computed
-
-
 def test_a_reading_after_an_error_goes_on_where_it_ended(world, folder, tmp_path):
     place, pieces = opened_for(world, folder, tmp_path), []
 
@@ -328,25 +289,8 @@ def test_a_reading_after_an_error_goes_on_where_it_ended(world, folder, tmp_path
     )
 
 
-def test_links_that_lead_round_and_names_with_odd_characters_do_no_harm(world, folder, tmp_path):
-    (folder / "round.png").symlink_to("round.png")
-    (folder / "beach/up").symlink_to(folder, target_is_directory=True)
-    for name in ("new\nline.png", "ü' \"%20.png", "#?&.png", "\u202egnp.png", "-rf.png"):
-        shutil.copy(world.files / "scene-008.png", folder / name)
-    found = read(world, folder, tmp_path / "store")
-    assert found.rejected == {"round.png"}
-    assert len(found.image_ids) == 10
-
-
 def test_a_store_that_cannot_be_written_is_told_before_anything_is_computed(world, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Extractor, "run", None)
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(StoreError, match="the store cannot be written"):
         opened_for(world, folder, tmp_path / "file")
-
-
-def test_a_folder_found_under_another_name_is_not_computed_again(world, folder, tmp_path, monkeypatch):
-    first = read(world, folder, tmp_path / "store")
-    folder.rename(tmp_path / "moved")
-    monkeypatch.setattr(Extractor, "run", None)
-    assert np.array_equal(read(world, tmp_path / "moved", tmp_path / "store").features, first.features)

@@ -130,15 +130,3 @@ def test_a_store_that_cannot_be_written_costs_time_only(world, searcher, tmp_pat
     with caplog.at_level(logging.WARNING):
         assert answers(begun(world, tmp_path / "store")) == answers(searcher)
     assert caplog.text.count("Embeddings are not kept") == 1
-
-
-def test_two_writers_at_once_lose_nothing(world, tmp_path):
-    one, other = kept_in(tmp_path, world), kept_in(tmp_path, world)
-    values = np.arange(32, dtype=np.float32).reshape(4, 8)
-    keys = [caption_key(str(number)) for number in range(4)]
-    with one.saving() as save, other.saving() as save_too:
-        save(keys[:3], values[:3])
-        save_too(keys[1:], values[1:])
-    found, known = kept_in(tmp_path, world).read([*keys, caption_key("new"), keys[0]], 8)
-    assert known.tolist() == [True, True, True, True, False, True]
-    assert np.array_equal(found[[0, 1, 2, 3, 5]], values[[0, 1, 2, 3, 0]])

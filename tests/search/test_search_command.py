@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -190,21 +189,6 @@ def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(
     )
 
 
-def test_a_grounded_encoder_before_its_run_names_that_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["search", "models/grounded/cm-0", "x"]) == 1
-    assert "models/grounded/cm-0: does not exist yet. `make grounded` makes it" in capsys.readouterr().err
-
-
-def test_an_empty_folder_without_a_collection_says_what_to_name(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["search", "flickr8k", "a dog"]) == 1
-    assert capsys.readouterr().err == (
-        "sightword: data/features/features.h5: there are no features of pictures to search. "
-        "Name a folder of pictures as the collection, or run `dvc repro` in a project.\n"
-    )
-
-
 def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
     import numpy as np
 
@@ -284,16 +268,6 @@ def test_several_queries_are_told_apart_and_nothing_is_cut_in_a_pipe(searcher, c
         caption = shown(searcher.catalogue.captions_of[hit.picture][0])
         split = searcher.catalogue.splits[hit.picture]
         assert re.search(rf"{split} +{re.escape(hit.picture)} +{re.escape(caption)}$", first, re.MULTILINE)
-
-
-def test_csv_has_one_header_for_all_queries(searcher, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a red circle\na blue square\n")))
-    assert search("--top", "2", "--csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(row["query"], row["rank"]) for row in rows] == [
-        (query, rank) for query in ("a red circle", "a blue square") for rank in "12"
-    ]
-    assert rows[2]["picture"] == searcher.pictures("a blue square", 1).hits[0].picture
 
 
 def test_what_is_wrong_with_paths_is_told_before_torch_is_loaded():

@@ -17,7 +17,7 @@ from search_world import EVIL, INJECTION, bomb
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.search.collection import PictureFolder
-from sightword.search.networks import NamedNetwork, UploadedPictures
+from sightword.search.networks import NamedNetwork
 from sightword.search.query import shown
 from sightword.search.searcher import WEAK, Searcher
 from sightword.search.serving import MAX_BYTES, keep_reading
@@ -153,12 +153,6 @@ def test_no_path_leads_to_another_file(client, path):
     assert b"import" not in answer.data
 
 
-def test_other_methods_are_refused(client):
-    for method in ("PUT", "DELETE", "PATCH", "TRACE"):
-        assert client.open("/api/picture", method=method, headers=HOST).status_code == 405
-    assert client.post("/", headers=HOST).status_code == 405
-
-
 @pytest.mark.parametrize("path", ["/", "/api/pictures?q=a", "/pictures/1", "/static/search.js", "/nowhere"])
 @pytest.mark.parametrize(
     "headers",
@@ -291,15 +285,6 @@ def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, monkey
     assert "ZeroDivision" not in json.dumps(answer.get_json())
 
 
-def test_before_the_first_query_there_are_pictures_of_all_parts_of_the_collection(client, searcher):
-    found = get(client, "/api/some").get_json()
-    assert found["of"] == 30
-    assert [picture["row"] for picture in found["pictures"]] == [0, 6, 12, 18, 24]
-    assert "score" not in found["pictures"][0]
-    every = get(client, "/api/some?top=1000").get_json()["pictures"]
-    assert [picture["id"] for picture in every] == searcher.catalogue.pictures
-
-
 @pytest.mark.parametrize("top", [1, 4, 30])
 def test_a_split_has_the_best_of_its_own_pictures(client, searcher, top):
     every = searcher.pictures("a red circle", 30).hits
@@ -334,25 +319,6 @@ def test_tables_are_csv_that_quotes_what_needs_it(client, searcher):
     own = searcher.catalogue.captions_of["scene-005.png"]
     assert [row["caption"] in own for row in captions] == [row["own"] == "1" for row in captions]
     assert get(client, "/api/pictures.csv?q=").status_code == 422
-
-
-def test_the_page_says_why_search_by_picture_is_off(searcher, monkeypatch):
-    precomputed = {"backbone": "", "origin": f"precomputed: mine.npy (sha256 {'0' * 64})"}
-    for known, state, said in (
-        (
-            {},
-            "disabled",
-            "This collection uses precomputed features (precomputed: mine.npy), so new",
-        ),
-        (searcher.rows_of_files, "", "Search by picture takes copies of its pictures."),
-    ):
-        monkeypatch.setattr(searcher, "uploads", UploadedPictures(precomputed, known))
-        client = create_app(Parts(searcher, None)).test_client()
-        page = get(client, "/").get_data(as_text=True)
-        button = page[page.index('<button id="pick"') :].partition(">")[0]
-        assert ("disabled" in button) == (state == "disabled")
-        assert said in page
-        assert "0" * 64 not in page
 
 
 def test_a_folder_is_searched_while_its_pictures_are_read(world, tmp_path):

@@ -82,7 +82,7 @@ class RowsProject(TinyProject):
                 self.write(name, text)
             self.do("git", "init", "-q", "-b", "main")
             self.do("dvc", "init", "-q")
-            self.do("sightword", "recipe", "plain")
+            self.do("sightword", "params", "--recipe", "plain")
             self.commit("code")
             self.do("dvc", "repro", "-q")
             self.commit("first run")

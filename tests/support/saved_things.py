@@ -27,7 +27,7 @@ from sightword.evaluation.semantics.pair_table import SCHEMA, read_pairs
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.grounded.judging import results
 from sightword.grounded.judging.measuring import FORMAT as JUDGED
-from sightword.grounded.skipthought import saved as skipthought
+from sightword.grounded.skipthought import network as skipthought
 from sightword.grounded.skipthought.network import build
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.split import read_prepared, write_prepared

@@ -13,7 +13,7 @@ CheckoutT = TypeVar("CheckoutT", bound=Checkout)
 
 def make_small(checkout: Checkout) -> None:
     """Write the settings of a run of 16 pictures and one epoch, in a clone as it was committed."""
-    checkout.run("sightword", "recipe", "sample", "--force")
+    checkout.run("sightword", "params", "--recipe", "sample", "--force")
     shrink(checkout.folder)
 
 

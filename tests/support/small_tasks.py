@@ -17,7 +17,7 @@ from sightword.entailment.training.task import EncodedPairs
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.skipthought import task as skipthought
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.grounded.training.scenario import ground
+from sightword.grounded.training.scenario import Inputs, ground
 from sightword.grounded.training.task import GroundingTask
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.training import task as embed
@@ -37,7 +37,7 @@ TEXT = SkipthoughtSettings(
     embedding=6, hidden=8, batch=16, steps=30, validate_every=8, rate=0.01, bucket=3, validation=12
 )
 PAIRS = EntailSettings(embedding=8, hidden=12, epochs=3, batch=50, validate_every=4, rate=0.01)
-CONCEPTS = EmbedSettings(dimension=4, batch=60, epochs=5, rate=0.03, validate_every=7, pretrain=1, pretrain_burn_in=1)
+CONCEPTS = EmbedSettings(dimension=4, batch=60, epochs=5, rate=0.03, validate_every=7)
 
 
 @functools.cache
@@ -88,8 +88,8 @@ def sentence_pairs(checkpoint: Checkpoint | None, device: torch.device = CPU, **
 
 def scenes(checkpoint: Checkpoint | None, device: torch.device = CPU, **changes: Any) -> Result:
     found = ground(
-        scenario(**changes), 0, textual(), described(), described(seed=1), device=device, checkpoint=checkpoint
-    )  # fmt: skip
+        scenario(**changes), 0, Inputs(textual(), described(), described(seed=1)), device=device, checkpoint=checkpoint
+    )
     weights = {f"{n}.{name}": one for n, part in enumerate(found.encoder.parts)
                for name, one in part.captions.state_dict().items()}  # fmt: skip
     heads = found.encoder.heads.items()

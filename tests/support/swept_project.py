@@ -1,14 +1,12 @@
-"""A small project in git, in which sweeps are run with a stand-in for DVC."""
+"""A small project in git, that sweeps start from."""
 
 from __future__ import annotations
 
 import json
 import re
 import subprocess
-import sys
+from collections.abc import Mapping
 from pathlib import Path
-
-import fake_dvc
 
 STAGES = """\
 stages:
@@ -59,8 +57,6 @@ class Project:
 
     def __init__(self, folder: Path, repository: Path, below: str = ".") -> None:
         self.root, self.folder = folder, folder / below
-        self.calls_folder = folder.parent / "fake"
-        self.calls_folder.mkdir()
         for name in ("recipes", ".dvc", "data/raw/sample"):
             (self.folder / name).mkdir(parents=True)
         for name in ("params.yaml", "recipes/sample.yaml"):
@@ -89,30 +85,20 @@ class Project:
         self.git("commit", "-qm", "state")
         return self.git("rev-parse", "HEAD").strip()
 
-    def experiments(self) -> dict[str, str]:
-        """Commit of each experiment of the last commit."""
+    def keep(self, name: str, params: Mapping[str, object], *, later: bool = False) -> None:
+        """Keep an experiment of the last commit as DVC does, with these parameters; ``later`` at :meth:`keep_now`."""
+        self._kept = (name, params)
+        if not later:
+            self.keep_now()
+
+    def keep_now(self) -> None:
+        name, params = self._kept
+        path = self.folder / "params.yaml"
+        before = path.read_text()
+        path.write_text(json.dumps(params))
         head = self.git("rev-parse", "HEAD").strip()
-        lines = self.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/exps").splitlines()
-        found = dict(line.split(" ") for line in lines)
-        prefix = f"refs/exps/{head[:2]}/{head[2:]}/"
-        return {ref.removeprefix(prefix): commit for ref, commit in found.items() if ref.startswith(prefix)}
-
-    def calls(self, kind: str) -> list[dict]:
-        """What the stand-in noted, ``began`` or ``ended``."""
-        path = self.calls_folder / "calls.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [line for line in lines if kind in line]
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """The command in a process of its own."""
-        code = (
-            "import sys; from pipeline.cli import main; from pipeline.experiments import clones; "
-            f"clones.DVC[:] = {[sys.executable, fake_dvc.__file__]!r}; sys.exit(main(sys.argv[1:]))"
-        )
-        return subprocess.Popen(
-            [sys.executable, "-c", code, "sweep", *arguments],
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.git("add", "params.yaml")
+        commit = self.git("commit-tree", self.git("write-tree").strip(), "-p", head, "-m", name).strip()
+        self.git("update-ref", f"refs/exps/{head[:2]}/{head[2:]}/{name}", commit)
+        path.write_text(before)
+        self.git("reset", "-q")

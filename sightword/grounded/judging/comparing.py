@@ -1,22 +1,38 @@
-"""Paired comparisons of scenarios: bootstraps over pictures and sentence pairs, McNemar's test of transfer tasks."""
+"""Scenarios beside each other: paired tests of their differences, gains by concreteness, and the rows of the tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.structure.measures import MEASURES
-from sightword.grounded.judging.results import RELATED, TRANSFER, Results
+from sightword.grounded.judging.results import RELATED, TRANSFER, Results, over_seeds
 from sightword.statistics.bootstrap import ends, resampled_spearman
-from sightword.statistics.inference import holm, mcnemar, mean_ranks, rank_interval, spearman
+from sightword.statistics.inference import (
+    clustered_half_width,
+    effective_cases,
+    holm,
+    interval_ends,
+    mcnemar,
+    mean_ranks,
+    proportion_interval,
+    rank_interval,
+    spearman,
+)
 
 Doubles = NDArray[np.float64]
+Scenarios = Mapping[str, Sequence[Results]]
 
 _ROUNDING = 1e-12
+STRUCTURE = (*MEASURES, *RELATED)
+"""The columns of Table 1."""
+ACCURACIES = (*TRANSFER, "MRPC_f1", "transfer_mean")
+"""The columns of Table 3."""
 
 
 class Difference(NamedTuple):
@@ -35,9 +51,7 @@ class Difference(NamedTuple):
     """p after Holm's correction over all tests: of all scenarios, measures and tasks."""
 
 
-def compare(
-    scenarios: Mapping[str, Sequence[Results]], baseline: str, *, resamples: int = 1000, seed: int = 0
-) -> list[Difference]:
+def compare(scenarios: Scenarios, baseline: str, *, resamples: int = 1000, seed: int = 0) -> list[Difference]:
     """Compare every scenario with the baseline in its judged space.
 
     The measures are those of structure (bootstrap over pictures, by the stage evaluate), of relatedness (bootstrap over
@@ -120,7 +134,7 @@ class Gain(NamedTuple):
     """By genre the difference of Spearman's correlations with people's scores."""
 
 
-def gains(scenarios: Mapping[str, Sequence[Results]], baseline: str) -> list[Gain]:
+def gains(scenarios: Scenarios, baseline: str) -> list[Gain]:
     """Return the gain of every other scenario; empty without ratings or without STS Benchmark."""
     base, found = scenarios[baseline], []
     for name, runs in scenarios.items():
@@ -150,3 +164,100 @@ def _distance(runs: Sequence[Results]) -> Doubles:
         found.append(np.abs(mean_ranks(pairs["score"]) - mean_ranks(pairs["gold"])) / len(pairs))
     mean: Doubles = np.mean(found, axis=0)
     return mean
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a table, times 100 or in percent."""
+
+    value: float
+    low: float | None = None
+    """The ends of the 95 % interval of the mean over seeds, over other pictures, pairs or examples; None if unknown."""
+    high: float | None = None
+    sd: float | None = None
+    """The standard deviation over seeds; None for one seed, and where nothing was trained."""
+    p: float | None = None
+    """After Holm's correction."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A row of a table."""
+
+    kind: Literal["judged", "space", "centred", "control"]
+    """The scenario in the space in which it is judged; in another space; around the mean caption; a control without any
+    network."""
+    name: str
+    """The scenario, or the control."""
+    detail: str
+    """The space, or a few words."""
+    cells: dict[str, Number] = field(default_factory=dict)
+    """By column; a missing cell was not measured."""
+
+
+def structure_table(scenarios: Scenarios, tests: Sequence[Difference]) -> list[Numbers]:
+    """Return the rows of Table 1 (Bordes et al. 2019): each scenario judged, in other spaces, and centred; tf-idf."""
+    rows = []
+    for name, runs in scenarios.items():
+        judged, spaces = runs[0].judged, runs[0].metrics["spaces"]
+        tested = {test.key: test for test in tests if test.scenario == name}
+        rows.append(Numbers("judged", name, judged, _cells(runs, STRUCTURE, judged, tested)))
+        rows += [Numbers("space", name, other, _cells(runs, STRUCTURE, other)) for other in spaces if other != judged]
+        rows.append(Numbers("centred", name, judged, _cells(runs, STRUCTURE, judged, centred=True)))
+    first = next(iter(scenarios.values()))[0]
+    floor = {key: Number(100.0 * value) for key in RELATED if (value := first.control(key)) is not None}
+    return rows + ([Numbers("control", "tf-idf", "n-grams of characters", floor)] if floor else [])
+
+
+def transfer_table(scenarios: Scenarios, tests: Sequence[Difference]) -> list[Numbers]:
+    """Return the rows of Table 3; empty if no scenario was judged by transfer tasks."""
+    rows = []
+    for name, runs in scenarios.items():
+        if runs[0].transfer_space is not None:
+            tested = {test.key: test for test in tests if test.scenario == name}
+            rows.append(Numbers("judged", name, runs[0].transfer_space, _cells(runs, ACCURACIES, None, tested)))
+    return rows
+
+
+def _cells(
+    runs: Sequence[Results],
+    keys: Sequence[str],
+    space: str | None,
+    tests: Mapping[str, Difference] | None = None,
+    *,
+    centred: bool = False,
+) -> dict[str, Number]:
+    found = {}
+    for key in keys:
+        number = over_seeds(runs, [run.score(key, space, centred=centred) for run in runs])
+        if number is None:
+            continue
+        value, deviation = number
+        scale, test = 1.0 if key in ACCURACIES else 100.0, (tests or {}).get(key)
+        interval = None if centred and key in MEASURES else _interval(runs, key, space, value)
+        low, high = (None, None) if interval is None else (scale * end for end in interval)
+        found[key] = Number(
+            scale * value,
+            low,
+            high,
+            None if deviation is None else scale * deviation,
+            None if test is None else test.holm,
+        )
+    return found
+
+
+def _interval(runs: Sequence[Results], key: str, space: str | None, value: float) -> Sequence[float] | None:
+    """Return the 95 % interval in the unit of the value, of accuracies by the first seed's cases; or None."""
+    if key in MEASURES:
+        drawn = [run.resamples(key, space) for run in runs]
+        return ends(sum(drawn[1:], drawn[0]) / len(drawn)) if len(drawn[0]) else None
+    if key in RELATED:
+        return rank_interval(value, len(runs[0].pairs(key)))
+    if key in TRANSFER:
+        return interval_ends(value, proportion_interval(value, effective_cases(runs[0].right(key), runs[0].first(key))))
+    if key == "transfer_mean":
+        tasks = [task for task in TRANSFER if len(runs[0].right(task))]
+        halves = [100.0 * clustered_half_width(runs[0].right(task), runs[0].first(task)) for task in tasks]
+        half = sum(error**2 for error in halves) ** 0.5 / len(halves)
+        return value - half, value + half
+    return None

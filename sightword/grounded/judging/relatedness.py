@@ -1,8 +1,12 @@
-"""Relatedness of sentence pairs in each space: the cosine beside people's scores, by subtask and genre."""
+"""Relatedness of sentence pairs in each space: the cosine beside people's scores, by subtask and genre; ratings of how
+concrete words are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.datasets import (
     RatedPairs,
     RelatednessTask,
@@ -24,7 +29,9 @@ from sightword.evaluation.semantics.relatedness import cosine
 from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judge_pairs
 from sightword.evaluation.semantics.text_files import BENCHMARK as TABLE
 from sightword.evaluation.semantics.tfidf import TfIdf
-from sightword.grounded.judging.concreteness import mean_rating
+from sightword.io.files import Pathish
+from sightword.io.mapping import mapping
+from sightword.io.tables import Table, number
 
 BENCHMARK, WHOLE = "STSBenchmark", "cosine"
 """The task with genres, and the name of its pairs together, as in the metrics of the stage semantics."""
@@ -38,6 +45,44 @@ SCHEMA = pa.schema(
 """The columns of ``relatedness.parquet``, one row for each space and pair: ``genre`` is empty but for STS Benchmark,
 ``centred`` the cosine around the mean caption, ``concreteness`` the mean rating of the pair's rated tokens (null
 without one), ``seen`` whether a sentence of the pair is a training caption."""
+_RATINGS = Table(
+    ("Word", "Conc.M"),
+    SemanticsError,
+    todo="The published file has columns separated by tabs, among them Word and Conc.M.",
+)
+
+
+def read_ratings(path: Pathish) -> dict[str, float]:
+    """Return the mean rating, from 1 to 5, of each word in lower case (file of Brysbaert et al. 2014).
+
+    Ratings of two words together are in the file and never match.
+
+    Raises:
+        SemanticsError: the file cannot be read, is not UTF-8, lacks a column or a rating, has two ratings of a word, or
+            a rating outside 1 to 5; the message names the line.
+    """
+    found = [
+        (word.lower(), number(mean, where, "the rating", SemanticsError, low=1.0, high=5.0), where)
+        for where, (word, mean) in _RATINGS.rows(Path(path))
+    ]
+    return mapping(found, "the word", "rating", SemanticsError, todo="Delete one of the two lines.")
+
+
+def tokens(sentence: str) -> list[str]:
+    """Return the runs of the letters a to z of a sentence in lower case."""
+    return re.findall(r"[a-z]+", sentence.lower())
+
+
+def mean_rating(ratings: Mapping[str, float], sentences: Iterable[str]) -> dict[str, Any]:
+    """Return ``mean``, the mean rating of all rated tokens (None if none is rated), ``tokens`` and ``rated``.
+
+    A token counts as often as it occurs: on the test pairs of STS Benchmark, these are the paper's means up to the
+    words that count as tokens.
+    """
+    every = [token for sentence in sentences for token in tokens(sentence)]
+    rated = [ratings[token] for token in every if token in ratings]
+    mean = math.fsum(rated) / len(rated) if rated else None
+    return {"mean": mean, "tokens": len(every), "rated": len(rated)}
 
 
 @dataclass(frozen=True)

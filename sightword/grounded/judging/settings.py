@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS, ClassifierName, known_once
+from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS, known_once
 from sightword.settings import MAX_SEED, Settings
 
 Split = Literal["train", "dev", "test"]
@@ -21,13 +21,8 @@ class JudgeSettings(Settings):
     splits: list[Split] = Field(default=["dev", "test"], min_length=1)
     """The splits of the pictures on which the structure is measured; the first one is that of the tables (published:
     COCO's validation set)."""
-    k: int = Field(default=10, ge=1)
-    """Neighbours K of the mNNO (the paper states no number; the released code has 10)."""
     curve: list[int] = Field(default=[1, 2, 5, 10, 20, 50, 100])
     """The numbers of neighbours of the mNNO's curve; numbers that the pictures of a split do not allow are left out."""
-    captions: Literal["each", "first", "sample_1000"] = "each"
-    """The captions of the mNNO: ``each`` caption number c of every picture in turn, and the mean over c; the ``first``
-    alone; or ``sample_1000``, captions drawn at random with their pictures (released code), without an interval."""
     resamples: int = Field(default=1000, ge=0)
     """Resamples of the pictures, for the intervals of the structure and for its paired tests: 100 or more, or 0 for
     none."""
@@ -37,30 +32,22 @@ class JudgeSettings(Settings):
     """Tasks of relatedness, by the cosine: ``STS12`` to ``STS16``, ``STSBenchmark`` (its test pairs, by genre too),
     ``SICKRelatedness``, and sets of one's own."""
     transfer: list[str] = Field(default=["MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment"])
-    """SentEval's transfer tasks, by a logistic regression; the published mean is over these eight accuracies."""
-    transfer_spaces: Literal["sentence", "judged", "all"] = "sentence"
-    """The space whose vectors the transfer tasks get: that of the sentence encoder (as the paper, it seems), the one in
-    which the scenario is judged, or all."""
+    """SentEval's transfer tasks, by its logistic regression on vectors of the sentence encoder (as the paper, it
+    seems); the published mean is over these eight accuracies."""
     missing: Literal["error", "skip"] = "error"
     """A task whose files do not exist: stop, or leave the task out and name it in the metrics."""
-    classifier: ClassifierName = "pytorch"
-    """The logistic regression of the transfer tasks: SentEval's own, trained by Adam, or scikit-learn's."""
     kfold: int = Field(default=5, ge=2)
     """Folds of the cross-validation in MR, CR, SUBJ, MPQA and MRPC."""
     ratings: str = ""
     """A file of concreteness ratings (Brysbaert et al. 2014) below ``data/raw/ratings``; empty for none."""
     neighbours: list[str] = Field(default=[])
     """Sentences whose nearest captions are listed."""
-    listed: int = Field(default=5, ge=1)
-    """How many nearest captions are listed for each sentence."""
     groups: list[str] = Field(default=[])
     """Words; captions of the first split that hold exactly one of these words are the points of the t-SNE."""
     points: int = Field(default=100, ge=2)
     """Points of a group, at most; the captions are taken evenly."""
     seed: int = Field(default=1111, ge=0, le=MAX_SEED)
-    """The seed of the resamples, the classifiers, the sample of captions and the t-SNE; 1111 is SentEval's."""
-    batch_size: int = Field(default=256, ge=1)
-    """Sentences encoded together."""
+    """The seed of the resamples, the classifiers and the t-SNE; 1111 is SentEval's."""
 
     @field_validator("resamples")
     @classmethod

@@ -1,25 +1,36 @@
-"""Writes the page of all scenarios: one HTML file that needs no network and no other file."""
+"""Writes the page of all scenarios: one HTML file that needs no network and no other file; its drawings."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
-from sightword.features.tables.origin import describe, random_weights
-from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE
-from sightword.grounded.judging.results import RELATED
+from sightword.features.tables.origin import random_weights
+from sightword.grounded.judging.comparing import ACCURACIES, STRUCTURE, Scenarios
+from sightword.grounded.judging.results import RELATED, Results
 from sightword.grounded.page import tables
-from sightword.grounded.page.scenarios import CONTROLS
 from sightword.grounded.page.settings import GroundedSettings
-from sightword.grounded.page.tables import LABELS, SPACES, Findings
+from sightword.grounded.page.tables import CONTROLS, LABELS, LOSSES, SPACES, Findings
 from sightword.report import html_page as html
-from sightword.report.drawing import Drawing
+from sightword.report.drawing import BLUE, GREEN, GREY, LINES, ORANGE, WIDTH, Drawing, drawing_style, plain_axes
 from sightword.report.html_page import DEMONSTRATED
-from sightword.report.inputs import opened
-from sightword.report.number_formats import counted, is_number, much_seen, percent, plain, share, stars
+from sightword.report.inputs import Columns, numbers, opened, read_tsv
+from sightword.report.number_formats import much_seen, percent, plain, share, stars
 
+COLOURS = (BLUE, ORANGE, GREEN, GREY)
+MARKERS = "os^Dv"
+_LOOKS = tuple(itertools.product(("-", "--", ":"), zip(COLOURS[:3], MARKERS, strict=False)))
+CHANCE = "chance"
+CURVE = f"mNNO by the number of neighbours K, of at most {LINES} scenarios"
+XY = tuple[Sequence[float], Sequence[float]]
 FEW = 1_000_000
 """With fewer sentences of text, a run says little about a method that was published with 74 million."""
 HEADLINES = {
@@ -67,12 +78,131 @@ _NEIGHBOURS = (
     "is no caption of {}."
 )
 _TRENDS = (
-    "Gain over {} against the concreteness of the words (ratings from 1 to 5): Spearman's ρ over the subtasks of STS,"
-    " and over the pairs of STS Benchmark, where the gain is by how much the pair's rank is nearer to the human rank;"
-    " each with its 95&nbsp;% interval. Pairs of STS Benchmark come from the other years' subtasks. All points: "
-    "<code>plots/scenarios/subtasks.tsv</code>."
+    "Gain over {} against the concreteness of the words (ratings from 1 to 5): Spearman's ρ over the pairs of STS "
+    "Benchmark, where the gain is by how much the pair's rank is nearer to the human rank, with its 95&nbsp;% interval."
 )
-_TRAINING = "The number behind a part of the loss is its weight. Last values of each part: training / dev, first seed."
+_TRAINING = "The number behind a part of the loss is its weight."
+
+
+class Curves(NamedTuple):
+    """The tables of one training run, by the name of a column."""
+
+    loss: Columns
+    dev: Columns
+    norms: Columns
+
+
+def read_curves(folder: Path) -> Curves:
+    """Read the tables of a training run; FileFormatError if one is damaged."""
+    return Curves(*(read_tsv(folder / f"{name}.tsv") for name in Curves._fields))
+
+
+def lines(
+    name: str, series: Mapping[str, XY], labels: tuple[str, str], title: str, *, dots: bool = True, log: str = ""
+) -> Drawing:
+    """Draw the first :data:`sightword.report.drawing.LINES` lines over x, and a grey one for chance.
+
+    ``log`` has the letters of the logarithmic axes, ``x`` or ``y`` or both.
+    """
+    own = {label: xy for label, xy in series.items() if label != CHANCE}
+    with drawing_style(name):
+        figure, axes = plain_axes(2.6 + 0.2 * -(-min(len(own), LINES) // 3), *labels)
+        for (label, (x, y)), (dashes, (colour, marker)) in zip(own.items(), _LOOKS, strict=False):
+            shown = marker if dots or len(x) == 1 else None
+            axes.plot(x, y, color=colour, marker=shown, markersize=4, linestyle=dashes, label=label)
+        if CHANCE in series:
+            axes.plot(*series[CHANCE], color=GREY, linestyle="-.", linewidth=1.2, label=CHANCE)
+        if "x" in log:
+            axes.set_xscale("log")
+            places = sorted({place for x, _ in series.values() for place in x})
+            axes.set_xticks(places, [f"{place:g}" for place in places])
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        if "y" in log:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        figure.legend(loc="outside upper left", ncols=3, handlelength=2.2, fontsize=8)
+        return Drawing(name, title, figure)
+
+
+def neighbours(scenarios: Scenarios) -> Drawing | None:
+    """Draw the mNNO in the judged spaces against the number of neighbours, with chance, K / (N - 1)."""
+    series: dict[str, XY] = {}
+    for name, runs in scenarios.items():
+        parts = [run.metrics["spaces"][run.judged]["structure"][run.split] for run in runs]
+        ks = [int(k) for k in parts[0]["curve"]]
+        series[name] = ks, [100.0 * float(np.mean([part["curve"][str(k)] for part in parts])) for k in ks]
+        series[CHANCE] = ks, [100.0 * k / (parts[0]["pictures"] - 1) for k in ks]
+    if not series or not series[CHANCE][0]:
+        return None
+    return lines("neighbours", series, ("neighbours K", "mNNO (%)"), "mNNO by the number of neighbours.", log="x")
+
+
+def plane(run: Results) -> Drawing | None:
+    """Draw the points of the t-SNE in the judged space, by group; None without points."""
+    table = run.tables["points"]
+    rows = table[table["space"] == run.judged]
+    if rows.empty:
+        return None
+    name, groups = f"plane_{run.scenario}", list(dict.fromkeys(rows["group"]))
+    with drawing_style(name):
+        figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
+        axes = figure.add_subplot(xticks=[], yticks=[])
+        for place, group in enumerate(groups):
+            own, look = rows[rows["group"] == group], (COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)])
+            axes.plot(own["x"], own["y"], look[1], color=look[0], markersize=3.6, alpha=0.8, label=group)
+        figure.legend(loc="outside upper center", ncols=min(4, len(groups)), fontsize=8)
+        return Drawing(name, f"Captions of {run.scenario} with the words {', '.join(groups)}, by t-SNE.", figure)
+
+
+def draw(findings: Findings, curves: Path, text: Path) -> list[tuple[str, Drawing]]:
+    """Draw the page's drawings, each with its caption: of the run whose ``curves`` are named, and of the ``text``."""
+    both = dict.fromkeys((findings.baseline, findings.shown))
+    first = dict.fromkeys((*both, *findings.scenarios))  # a drawing has room for a few lines
+    every = [
+        (CURVE, neighbours({name: findings.scenarios[name] for name in first})),
+        *((f"Captions by t-SNE, {name}", plane(findings.scenarios[name][0])) for name in both),
+        *training(findings.shown, read_curves(curves), text),
+    ]
+    return [(caption, one) for caption, one in every if one is not None]
+
+
+def training(name: str, curves: Curves, text: Path) -> list[tuple[str, Drawing]]:
+    """Draw a training run: each part of its loss, the gradients' norms, and the loss of the text's encoder.
+
+    Args:
+        name: the scenario.
+        curves: its tables.
+        text: ``plots/grounded/skipthought``.
+    """
+    found = []
+    for part in [column for column in curves.loss if column != "batch"]:
+        series = {"training": _column(curves.loss, part), "dev": _column(curves.dev, part)}
+        series = {label: xy for label, xy in series.items() if xy[0]}
+        if series:
+            head = f"Loss of {name}: {LOSSES.get(part, part)}"
+            found.append((head, lines(f"loss_{part}", series, ("batch", "loss"), f"{head}.", dots=False)))
+    sides = {"text": "text", "captions and pictures": "grounded"}
+    norms = {side: _column(curves.norms, column) for side, column in sides.items()}
+    norms = {side: (x, y) for side, (x, y) in norms.items() if any(value > 0 for value in y)}
+    if norms:
+        head = f"Norm of the gradient of {name}, by side"
+        found.append((head, lines("norms", norms, ("batch", "norm"), f"{head}.", dots=False, log="y")))
+    own = {"training": _column(read_tsv(text / "loss.tsv"), "loss")}
+    own["held out"] = _column(read_tsv(text / "held_out.tsv"), "loss")
+    if own := {label: xy for label, xy in own.items() if xy[0]}:
+        head = "Loss of the encoder of text, before any picture"
+        found.append((head, lines("text", own, ("batch", "loss"), f"{head}.", dots=False)))
+    return found
+
+
+def _column(columns: Columns, name: str) -> XY:
+    """Return batches and values; empty without the column. A value that is undefined has no point."""
+    if name not in columns:
+        return [], []
+    points = zip(numbers(columns, "batch", where=name), numbers(columns, name, where=name, blanks=True), strict=True)
+    known = [(batch, value) for batch, value in points if not math.isnan(value)]
+    return [batch for batch, _ in known], [value for _, value in known]
 
 
 def render(
@@ -87,34 +217,20 @@ def render(
         how_often: the counts of the ledger of scorings, in words.
     """
     drawn = {one.name: html.figure(one, caption) for caption, one in drawings}
-    curve, gain = drawn.pop("neighbours", None), drawn.pop("gain", None)
+    curve = drawn.pop("neighbours", None)
     planes = [drawn.pop(name) for name in list(drawn) if name.startswith("plane_")]
-    shown = [_structure(findings, curve, how_often), *_scores(findings)]
+    shown, split = [_structure(findings, curve, how_often), *_scores(findings)], findings.first.split
     if planes:
-        shown.append(
-            html.Section(
-                "plane", "In the plane", [html.text(_PLANE, findings.first.split), html.beside(*planes)], "Plane"
-            )
-        )
+        shown.append(html.Section("plane", "In the plane", [html.text(_PLANE, split), html.beside(*planes)], "Plane"))
     if near := tables.neighbours(findings):
-        words = html.text(_NEIGHBOURS, findings.first.split, findings.first.split)
         articles = [html.part("nearest", one) for one in near]
-        shown.append(html.Section("neighbours", "Nearest captions", [words, *articles], "Neighbours"))
+        parts: html.Parts = [html.text(_NEIGHBOURS, split, split), *articles]
+        shown.append(html.Section("neighbours", "Nearest captions", parts, "Neighbours"))
     if trends := tables.trends(findings):
-        parts: html.Parts = [
-            html.text(_TRENDS, findings.baseline),
-            html.block(gain, style="narrow") if gain else None,
-            html.table(trends),
-        ]
+        parts = [html.text(_TRENDS, findings.baseline), html.table(trends)]
         shown.append(html.Section("concreteness", "Do concrete words gain more?", parts, "Concreteness"))
-    losses = tables.losses(findings)
-    parts = [html.text(_TRAINING), html.table(losses) if losses else None, html.beside(*drawn.values(), style="apart")]
+    parts = [html.text(_TRAINING), html.beside(*drawn.values(), style="apart")]
     shown.append(html.Section("training", "Training", parts))
-    if published := tables.published(findings):
-        misprints = _misprints(findings)
-        words = html.text("Misprinted means, corrected here to those of their eight accuracies: {}.", misprints)
-        parts = [html.text("{}", _gap(findings)), *map(html.table, published), words if misprints else None]
-        shown.append(html.Section("published", "Published numbers, not comparable", parts, "Published"))
     shown.append(html.Section("data", "Data", [html.facts(_facts(findings, settings))]))
     return html.render(
         settings.title,
@@ -225,7 +341,6 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
     known: list[tuple[object, str, str]] = [
         (random_weights(findings.described[findings.shown].features), DEMONSTRATED.head, DEMONSTRATED.text),
         (sentences < FEW, "Little text", f"The text has {sentences:,} sentences{own}, the published one 74 million."),
-        (findings.textual.get("objective") == "none", "No text objective", "The encoder of text was not trained."),
         (not trained, "Nothing grounded", "No scenario learned from captions."),
         (findings.baseline != settings.baseline, "Another baseline", replaced),
         (skipped, "Tasks left out", f"{skipped}."),
@@ -236,28 +351,6 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
         (len(findings.scenarios[findings.shown]) == 1, "One seed", single),
     ]
     return [html.Note(head, words) for applies, head, words in known if applies]
-
-
-def _gap(findings: Findings) -> str:
-    """Return how this run differs from the published one."""
-    sentences, features = findings.text.get("sentences"), findings.described[findings.shown].features
-    read = f"{sentences:,} sentences of text" if is_number(sentences) else "another text"
-    return (
-        "The published encoders have 2,048 states, read 74 million sentences of 11,000 novels and the captions of "
-        "COCO's 118,000 pictures with features of Inception-v3; their structure is that of 5,000 pictures. This run "
-        f"read {read}; its features are {describe(features)}; its structure is that of "
-        f"{counted(findings.structure['pictures'], 'picture')}."
-    )
-
-
-def _misprints(findings: Findings) -> str:
-    return "; ".join(
-        f"{LABELS.get(key, key)} of {row.name}, {cell.value:.1f} (printed: {cell.misprinted:.1f})"
-        for rows in findings.tables.values()
-        for row in rows
-        for key, cell in row.cells.items()
-        if cell.misprinted is not None
-    )
 
 
 def _facts(findings: Findings, settings: GroundedSettings) -> dict[str, Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sightword.settings import MAX_SEED, Settings
+from sightword.settings import Settings
 
 
 class GroundedSettings(Settings):
@@ -17,7 +17,3 @@ class GroundedSettings(Settings):
     does not."""
     resamples: int = Field(default=1000, ge=100)
     """Resamples of the sentence pairs, for intervals and tests of relatedness."""
-    seed: int = Field(default=0, ge=0, le=MAX_SEED)
-    """The seed of these draws."""
-    published: bool = True
-    """Show the published rows."""

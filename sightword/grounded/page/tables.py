@@ -1,21 +1,35 @@
-"""The tables of the page as text: scores with stars and intervals, unseen pairs, tests, losses and neighbours."""
+"""The content of the page: scenarios in groups, and tables of scores, unseen pairs, tests, gains and neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from sightword.grounded.judging.comparing import Difference, Gain
-from sightword.grounded.judging.result_tables import ACCURACIES, STRUCTURE, Number, Numbers
+from sightword.encoder.pretrained import ENCODER
+from sightword.grounded.judging.comparing import ACCURACIES, STRUCTURE, Difference, Gain, Number, Numbers
 from sightword.grounded.judging.results import RELATED, TRANSFER, Results, over_seeds
-from sightword.grounded.judging.subtasks import Trend
-from sightword.grounded.page.drawings import Curves
-from sightword.grounded.page.scenarios import LOSSES, Scenario, in_groups
+from sightword.grounded.training.settings import Common
+from sightword.io.files import Pathish
+from sightword.io.saved import entry
 from sightword.report.gallery import Tile
 from sightword.report.number_formats import NONE, count, is_number, p_value, percent, share, signed, stars
 from sightword.report.tables import Cell, Row, Table
 
+TEXT, GROUNDED, OTHERS, CONTROLS = "Text alone", "Grounded in pictures", "Other published models", "Controls"
+GROUPS = (TEXT, GROUNDED, OTHERS, CONTROLS)
+"""In the order of the tables."""
+LOSSES = {
+    "text": "text",
+    "cluster": "clusters",
+    "perceptual": "pictures",
+    "projection": "projection on pictures",
+    "ranking": "Cap2Img",
+    "cap2cap": "Cap2Cap",
+    "captions_as_text": "captions as text",
+}
+"""The parts of the loss in words."""
 LABELS = {
     "mnno": "mNNO",
     "rho_vis": "ρ vis",
@@ -35,6 +49,84 @@ _KINDS = {"judged": "{}, judged", "space": "{}", "centred": "{}, centred"}
 
 
 @dataclass(frozen=True)
+class Scenario:
+    """One scenario, as its saved encoder describes it."""
+
+    training: Common
+    features: Mapping[str, Any]
+    """The root attributes of the features."""
+
+    @property
+    def group(self) -> str:
+        """One of :data:`GROUPS`."""
+        own = self.training
+        if "shuffled" in (own.pictures, own.clusters) or own.pictures == "none":
+            return CONTROLS
+        if own.captions_as_text or not (own.trains or own.sequential or own.start == "skipthought"):
+            return CONTROLS
+        if own.sequential or own.concatenate or own.projection or own.ranking or own.cap2cap:
+            return OTHERS
+        return GROUNDED if own.trains else TEXT
+
+    @property
+    def words(self) -> str:
+        """The losses with their weights, and all else that tells the scenario from T."""
+        own = self.training
+        found = [f"{words} {value:g}" for key, words in LOSSES.items() if (value := getattr(own, key))]
+        found = found if own.trains else ["regression on pictures, then PCA"] if own.sequential else []
+        if own.trains and own.space == "identity" and (own.cluster or own.perceptual):
+            found.append("no g")
+        if own.start != "skipthought":
+            start = "random weights" if own.start == "scratch" else f"the encoder {own.start}"
+            found.append(f"from {start}" if own.trains else f"{start}, not trained")
+        found += ["trained on with no other loss"] if own.pictures == "none" else []
+        found += [f"{name} shuffled" for name in ("pictures", "clusters") if getattr(own, name) == "shuffled"]
+        found += ["joined with T"] if own.concatenate else []
+        return ", ".join(found) or "the encoder of text as it is"
+
+
+def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str, Scenario]:
+    """Read the parameters of each scenario from the encoders in ``models/grounded``.
+
+    Raises:
+        EncoderError: an encoder is missing, was changed, or is of another stage.
+    """
+    found = {}
+    for name in names:
+        place = Path(folder) / f"{name}-{seed}"
+        about, _ = ENCODER.read(place)
+        with ENCODER.checked(place / ENCODER.description):
+            notes = entry(about, "notes", dict)
+            found[name] = Scenario(Common.model_validate(notes["training"]), entry(notes, "features", dict))
+    return found
+
+
+def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
+    """Return the scenario that the drawings show beside the baseline.
+
+    Choose the scenario grounded in pictures with most losses of captions and pictures (ties: judged in g, then last);
+    else the last other scenario; else the baseline.
+    """
+    ranked = {
+        name: (
+            one.group == GROUNDED,
+            bool(one.training.cluster) + bool(one.training.perceptual),
+            one.training.judged == "grounded",
+            place,
+        )
+        for place, (name, one) in enumerate(scenarios.items())
+        if name != baseline
+    }
+    return max(ranked, key=ranked.__getitem__) if ranked else baseline
+
+
+def in_groups(scenarios: Mapping[str, Scenario]) -> list[tuple[str, list[str]]]:
+    """Return the names of each group that has any."""
+    found = {group: [name for name, one in scenarios.items() if one.group == group] for group in GROUPS}
+    return [(group, names) for group, names in found.items() if names]
+
+
+@dataclass(frozen=True)
 class Findings:
     """The content of the page."""
 
@@ -44,12 +136,9 @@ class Findings:
     shown: str
     """The scenario of the drawings."""
     tables: Mapping[str, Sequence[Numbers]]
-    """``structure`` and ``transfer``, with published rows at the end."""
+    """``structure`` and ``transfer``."""
     tests: Sequence[Difference]
     gains: Sequence[Gain] = ()
-    trends: Mapping[str, Trend] = field(default_factory=dict)
-    """By scenario."""
-    curves: Mapping[str, Curves] = field(default_factory=dict)
     text: Mapping[str, Any] = field(default_factory=dict)
     """The content of ``metrics/grounded/text.json``."""
     textual: Mapping[str, Any] = field(default_factory=dict)
@@ -75,10 +164,6 @@ class Findings:
         """The number of differences beyond chance."""
         return sum(bool(stars(test.holm)) for test in self.tests)
 
-    def rows(self, table: str, *, published: bool) -> list[Numbers]:
-        """Return the published rows of a table, or all others."""
-        return [row for row in self.tables[table] if (row.kind == "published") is published]
-
     def mean(self, name: str, key: str) -> float | None:
         """Return a scenario's mean of a measure over seeds, times 100 or in percent."""
         runs = self.scenarios[name]
@@ -88,9 +173,9 @@ class Findings:
 
 def scores(findings: Findings, table: str, names: Sequence[str], caption: str) -> Table | None:
     """Return the scenarios, each in the space in which it is judged, in groups; None without any."""
-    judged = {row.name: row for row in findings.rows(table, published=False) if row.kind == "judged"}
+    judged = {row.name: row for row in findings.tables[table] if row.kind == "judged"}
     columns = _columns(judged.values(), names)
-    floor = [row for row in findings.rows(table, published=False) if row.kind == "control"]
+    floor = [row for row in findings.tables[table] if row.kind == "control"]
     more = [("no network", [Row(row.name, _cells(row, columns), "", row.detail) for row in floor])] if floor else []
     return _grouped(
         findings, caption, columns, lambda name: _cells(judged[name], columns) if name in judged else None, more
@@ -99,23 +184,12 @@ def scores(findings: Findings, table: str, names: Sequence[str], caption: str) -
 
 def spaces(findings: Findings) -> Table:
     """Return every space of each scenario, and the judged one around the mean caption."""
-    rows = [row for row in findings.rows("structure", published=False) if row.kind != "control"]
+    rows = [row for row in findings.tables["structure"] if row.kind != "control"]
     columns, groups = _columns(rows, STRUCTURE), dict[str, list[Row]]()
     for row in rows:
         name = _KINDS[row.kind].format(SPACES.get(row.detail, row.detail))
         groups.setdefault(row.name, []).append(Row(name, _cells(row, columns)))
     return _table("All spaces of each scenario", "space", columns, list(groups.items()))
-
-
-def published(findings: Findings) -> list[Table]:
-    """Return the published tables of Bordes et al. (2019) for the tables that this run has."""
-    found = []
-    for head, table, names in (("Table 1 and Figure 3", "structure", STRUCTURE), ("Table 3", "transfer", ACCURACIES)):
-        if rows := findings.rows(table, published=True):
-            columns = _columns(rows, names)
-            lines = [Row(row.name, _cells(row, columns), "published") for row in rows]
-            found.append(_table(f"{rows[0].detail}, {head}", "system", columns, [("", lines)]))
-    return found
 
 
 def seen(findings: Findings) -> Table:
@@ -160,32 +234,17 @@ def tests(findings: Findings) -> Table:
     return Table(f"Differences from {findings.baseline}, times 100", columns, rows, style="sortable listed")
 
 
-def losses(findings: Findings) -> Table | None:
-    """Return the last value of each part of a scenario's loss, in training and on dev, with the judged space."""
-    parts = [part for part in LOSSES if any(part in one.loss for one in findings.curves.values())]
-
-    def cells(name: str) -> list[Cell | str]:
-        own = findings.curves.get(name, Curves({}, {}, {}))
-        last = [[table[part][-1] for table in (own.loss, own.dev) if table.get(part)] for part in parts]
-        values = [" / ".join(f"{float(value):.3f}" for value in pair) or NONE for pair in last]
-        return [SPACES[findings.described[name].training.judged], *values]
-
-    return _grouped(findings, "Scenarios", ["judged in", *(LOSSES[part] for part in parts)], cells)
-
-
 def trends(findings: Findings) -> Table | None:
-    """Return by scenario the correlation of gain and concreteness over subtasks and over pairs, with their numbers."""
-    by_pair = {one.scenario: one for one in findings.gains}
+    """Return by scenario the correlation of gain and concreteness over pairs of STS Benchmark."""
+    gains = {one.scenario: one for one in findings.gains}
 
     def cells(name: str) -> list[Cell | str] | None:
-        if name not in findings.trends:
+        if (one := gains.get(name)) is None:
             return None
-        one, pairs = findings.trends[name], by_pair.get(name)
-        rest = [NONE, NONE] if pairs is None else [_rho(*pairs[1:4]), count(pairs.pairs)]
-        return [_rho(*one[:3]), count(one.points), *rest]
+        small = [] if one.low is None or one.high is None else [f"{signed(one.low, 2)} to {signed(one.high, 2)}"]
+        return [Cell(NONE if one.correlation is None else signed(one.correlation, 2), small), count(one.pairs)]
 
-    columns = ["ρ over subtasks", "subtasks", "ρ over pairs", "pairs"]
-    return _grouped(findings, "Concreteness and gain", columns, cells)
+    return _grouped(findings, "Concreteness and gain", ["ρ over pairs", "pairs"], cells)
 
 
 def neighbours(findings: Findings) -> list[dict[str, Any]]:
@@ -248,13 +307,7 @@ def _cell(number: Number | None) -> Cell | str:
         return NONE
     small = [] if number.low is None or number.high is None else [f"{_one(number.low)} to {_one(number.high)}"]
     small += [] if number.sd is None else [f"sd {_one(number.sd)}"]
-    small += [] if number.misprinted is None else [f"printed {_one(number.misprinted)}"]
     return Cell(_one(number.value), small, stars(number.p))
-
-
-def _rho(value: float | None, low: float | None, high: float | None) -> Cell:
-    small = [] if low is None or high is None else [f"{signed(low, 2)} to {signed(high, 2)}"]
-    return Cell(NONE if value is None else signed(value, 2), small)
 
 
 def _one(value: float) -> str:

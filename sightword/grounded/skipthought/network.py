@@ -1,24 +1,40 @@
-"""The networks that learn from ordered text: SkipThought, and neighbours told apart."""
+"""The networks that learn from ordered text: SkipThought, and neighbours told apart; their GRU and their folder.
+
+The folder has ``encoder/`` with one space, ``sentence``; ``decoders.safetensors`` with the other weights; and
+``skipthought.json`` with settings and result. The GRU computes states at the real positions only, from any initial
+states, and multiplies a word that comes several times in a batch with the input weights once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import move
+from sightword.encoder.parts import Part
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError
 from sightword.grounded.skipthought.output import output_loss
-from sightword.grounded.skipthought.reading import gru_states, last_states
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
+from sightword.io.files import Pathish
+from sightword.io.saved import SUMS, Format, as_folder, entry
+from sightword.model.cells import GruPass, Weights
 from sightword.model.encoders import PAD, CaptionEncoder, pad
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
-from sightword.model.recurrent import LAYERS
+from sightword.model.products import varying_product
+from sightword.model.recurrent import LAYERS, states_by_torch
+from sightword.model.saved import load_module, write_tensors
 from sightword.model.shape import RecurrentShape, SavedCellName
 from sightword.text.storage import Text
 
@@ -26,7 +42,16 @@ Rows = Sequence[NDArray[np.int64]]
 
 LIMIT = 0.1
 """Bound of the uniform initial weights."""
+NEIGHBOURS = ("previous", "next")
+"""The sentences that are decoded."""
 OFFSET = {"previous": -1, "next": 1}
+TEMPERATURE = 0.1
+"""The divisor of the cosines of ``infonce``."""
+ENCODER = "encoder"
+DECODERS = "decoders.safetensors"
+FORMAT = Format(
+    "skipthought.json", 1, "Run `dvc checkout models/skipthought` or `dvc repro grounded/dvc.yaml:skipthought`."
+)
 
 
 def shape_of(settings: SkipthoughtSettings) -> RecurrentShape:
@@ -35,13 +60,13 @@ def shape_of(settings: SkipthoughtSettings) -> RecurrentShape:
     return RecurrentShape(settings.embedding, settings.hidden, cell, scaled=False)
 
 
-def build(settings: SkipthoughtSettings, tokens: int) -> SkipThought | Neighbours:
+def build(settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS) -> SkipThought | Neighbours:
     """Return a new network with initial weights drawn from torch's generator, for so many ids, padding included.
 
     Word vectors, input weights and the output layer are uniform in +-:data:`LIMIT`, the recurrent weights of each gate
-    orthogonal, and biases 0 (released code). With the objective ``none`` the network is :class:`Neighbours`.
+    orthogonal, and biases 0 (released code).
     """
-    network = (SkipThought if settings.objective == "skipthought" else Neighbours)(settings, tokens)
+    network = _network(settings, tokens, decode)
     with torch.no_grad():
         for name, weights in network.named_parameters():
             if "bias" in name:
@@ -53,6 +78,14 @@ def build(settings: SkipthoughtSettings, tokens: int) -> SkipThought | Neighbour
                 weights.uniform_(-LIMIT, LIMIT)
         network.captions.embedding.weight[PAD] = 0.0
     return network
+
+
+def _network(
+    settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS
+) -> SkipThought | Neighbours:
+    return (
+        SkipThought(settings, tokens, decode) if settings.objective == "skipthought" else Neighbours(settings, tokens)
+    )
 
 
 class _Reader(nn.Module):
@@ -123,31 +156,28 @@ class SkipThought(_Reader):
     Args:
         settings: the parameters.
         tokens: number of ids, padding and unknown included.
+        decode: the neighbours that are decoded.
     """
 
-    def __init__(self, settings: SkipthoughtSettings, tokens: int) -> None:
+    def __init__(self, settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS) -> None:
         super().__init__(settings, tokens)
         kind = LAYERS[shape_of(settings).cell]
-        layers = {name: kind(settings.embedding, settings.hidden) for name in ("previous", "next")}
-        self.decoders = nn.ModuleDict({name: layers[name] for name in layers if name in settings.decode})
+        layers = {name: kind(settings.embedding, settings.hidden) for name in NEIGHBOURS}
+        self.decoders = nn.ModuleDict({name: layers[name] for name in layers if name in decode})
         self.output = nn.Linear(settings.hidden, tokens)
 
     def loss(self, text: Text, middles: NDArray[np.int64]) -> torch.Tensor:
-        """Return the loss of B triples, reduced as the settings say: a scalar.
+        """Return the loss of B triples by their (B,) middle sentences: a scalar.
 
-        Args:
-            text: the text.
-            middles: the middle sentence of each triple, (B,).
+        The sum over the words of both decoders is divided by B times the most tokens of a sentence (as released).
         """
-        divisors = {"padded": len(middles) * text.max_tokens, "sentences": len(middles)}
-        return self._loss(text, middles, divisors.get(self.settings.reduction))[0]
+        return self._loss(text, middles, len(middles) * text.max_tokens)[0]
 
     def total(self, text: Text, middles: NDArray[np.int64]) -> tuple[torch.Tensor, int]:
         """Return the sum of the losses of all predicted words of B triples, and the number of the words."""
         return self._loss(text, middles, 1)
 
-    def _loss(self, text: Text, middles: NDArray[np.int64], divisor: int | None) -> tuple[torch.Tensor, int]:
-        """Return the sum over decoders of the words' losses by a divisor, by default the words of the decoder."""
+    def _loss(self, text: Text, middles: NDArray[np.int64], divisor: int) -> tuple[torch.Tensor, int]:
         table, (own, *targets) = self.words(
             [text.rows(middles), *(text.rows(middles + OFFSET[name]) for name in self.decoders)]
         )
@@ -157,7 +187,7 @@ class SkipThought(_Reader):
             for layer, words in zip(self.decoders.values(), targets, strict=True)
         ]
         ids = np.concatenate([words.ids for words in targets])
-        scale = np.concatenate([np.full(len(words.ids), 1 / (divisor or len(words.ids))) for words in targets])
+        scale = np.concatenate([np.full(len(words.ids), 1 / divisor) for words in targets])
         loss = output_loss(
             torch.cat(states),
             output.weight,
@@ -175,13 +205,9 @@ class Neighbours(_Reader):
     """
 
     def loss(self, text: Text, firsts: NDArray[np.int64]) -> torch.Tensor:
-        """Return the mean cross-entropy of B pairs, over both directions: a scalar.
+        """Return the mean cross-entropy of B pairs by their (B,) first sentences, over both directions: a scalar.
 
         Duplicates of the target or of the anchor are no negatives.
-
-        Args:
-            text: the text.
-            firsts: the first sentence of each pair, (B,).
         """
         return self.total(text, firsts)[0] / (2 * len(firsts))
 
@@ -191,7 +217,7 @@ class Neighbours(_Reader):
         table, (words,) = self.words([rows])
         both = F.normalize(self.vectors(table, words).to(table.dtype), dim=1)
         one, other = both[: len(firsts)], both[len(firsts) :]
-        logits = one @ other.t() / self.settings.temperature
+        logits = one @ other.t() / TEMPERATURE
         right = torch.arange(len(firsts), device=logits.device)
         forth, back = (move(torch.from_numpy(each), logits.device) for each in _left_out(rows))
         loss = F.cross_entropy(logits.masked_fill(forth, float("-inf")), right, reduction="sum")
@@ -210,3 +236,136 @@ def _left_out(rows: Rows) -> Iterator[NDArray[np.bool_]]:
         equal = (others == others[:, None]) | (others == own[:, None])
         np.fill_diagonal(equal, val=False)
         yield equal
+
+
+def gru_states(
+    layer: nn.GRU | LayerNormGru,
+    words: torch.Tensor,
+    places: torch.Tensor,
+    packing: Packing,
+    start: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """Return the states at the N real positions of B sentences, (N, H).
+
+    Args:
+        layer: one layer in one direction.
+        words: the vectors of K words, (K, width).
+        places: for each real position its word, int64 (N,), in the order of ``packing``.
+        packing: the places of the positions.
+        start: the initial states (B, H), in the order of the sentences; zero by default.
+        dtype: the type to compute in.
+    """
+    first = None if start is None else start.index_select(0, move(packing.order, start.device)).to(dtype)
+    if isinstance(layer, LayerNormGru):
+        return layer.packed(words.to(dtype), packing.sizes, places=places, start=first)
+    if words.device.type != "cpu":
+        return states_by_torch([layer], words.index_select(0, places).to(dtype), packing.sizes, first)
+    weights = [weight.to(dtype) for weight in layer.parameters()]
+    blocks, keep = packing.blocks, torch.is_grad_enabled()
+    found: torch.Tensor = _Reading.apply(words.to(dtype), places, first, blocks, keep, *weights)  # type: ignore[no-untyped-call]  # torch gives it no type
+    return found
+
+
+def last_states(states: torch.Tensor, packing: Packing) -> torch.Tensor:
+    """Return the last state of each sentence, (B, H), in the order of the sentences, from states (N, H)."""
+    starts = torch.tensor([block.start for block in packing.blocks])
+    lengths = packing.steps - packing.padding  # from the longest sentence to the shortest
+    lines = torch.empty_like(packing.order)
+    lines[packing.order] = starts[lengths - 1] + torch.arange(packing.rows)
+    return states.index_select(0, move(lines, states.device))
+
+
+class _Pass(GruPass):
+    """Multiplies each of K different words (K, width) once; ``places`` (N,) says which word a line has."""
+
+    def __init__(
+        self, weights: Weights, blocks: Sequence[slice], start: torch.Tensor | None, places: torch.Tensor
+    ) -> None:
+        super().__init__(weights, blocks, start)
+        self.places = places
+
+    def gates(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the inputs' part of the gates: (N, 3H)."""
+        table = varying_product(inputs, self.weights.input).add_(self.weights.input_bias)
+        return table.index_select(0, self.places)
+
+    def gradients(
+        self, inputs: torch.Tensor, before: torch.Tensor, by_inputs: torch.Tensor, by_states: torch.Tensor
+    ) -> tuple[torch.Tensor, Weights]:
+        """Return the gradients of the words (K, width) and the weights."""
+        hidden = self.hidden
+        wide = torch.promote_types(by_inputs.dtype, torch.float32)
+        sums = torch.zeros(len(inputs), 3 * hidden, dtype=wide).index_add_(0, self.places, by_inputs.to(wide))
+        by_words = sums.roll(-hidden, 1).to(inputs.dtype)  # reset, update, new
+        return varying_product(by_words, self.weights.input.t()), Weights(
+            varying_product(by_words.t(), inputs.t(), inner=True),
+            varying_product(by_states.t(), before.t(), inner=True),
+            by_words.sum(0),
+            by_states.sum(0),
+        )
+
+
+class _Reading(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        words: torch.Tensor,
+        places: torch.Tensor,
+        start: torch.Tensor | None,
+        blocks: Sequence[slice],
+        keep: bool,
+        *weights: torch.Tensor,
+    ) -> torch.Tensor:
+        ctx.reading = _Pass(Weights(*weights), blocks, start, places)
+        states: torch.Tensor = ctx.reading.forward(words, keep=keep)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        words, weights = ctx.reading.backward(outer)
+        start = None if ctx.reading.start is None else ctx.reading.start_gradient
+        return words, None, start, None, None, *weights
+
+
+def save(
+    folder: Pathish, network: SkipThought | Neighbours, vocabulary: Vocabulary, *, result: dict[str, Any] | None = None
+) -> None:
+    """Write the files of a network into an existing folder, with numbers of the training run as ``result``.
+
+    The same network gives the same bytes.
+    """
+    place, settings = Path(folder), network.settings
+    notes = {"trained_on": "ordered text", "training": settings.model_dump()}
+    part = Part(network.captions, vocabulary, shape_of(settings))
+    heads = {"sentence": nn.Sequential()}
+    SentenceEncoder([part], "join", notes=notes, heads=heads, default="sentence").save(place / ENCODER)
+    names = [f"{ENCODER}/{SUMS}"]
+    decoders = {name: values for name, values in network.state_dict().items() if not name.startswith("captions.")}
+    if decoders:
+        names.append(DECODERS)
+        write_tensors(place / DECODERS, decoders)
+    FORMAT.write(place, {"settings": settings.model_dump(), "result": result or {}}, names)
+
+
+def load(folder: Pathish) -> SkipThought | Neighbours:
+    """Read a network that :func:`save` wrote, to encode or to train on; EncoderError if it is not whole."""
+    place = as_folder(folder)
+    about, names = FORMAT.read(place)
+    where = place / FORMAT.description
+    with FORMAT.checked(where):
+        settings = SkipthoughtSettings.model_validate(entry(about, "settings", dict))
+    FORMAT.require(names, f"{ENCODER}/{SUMS}", where=place)
+    part = SentenceEncoder.load(place / ENCODER).leaves[0]
+    if part.shape != shape_of(settings):
+        what = f"belongs to another network than {FORMAT.description}"
+        raise EncoderError(what, where=place / ENCODER, todo=FORMAT.todo)
+    with torch.device("meta"):  # weights without memory
+        network = _network(settings, len(part.vocabulary))
+    network.captions = part.captions
+    if isinstance(network, SkipThought):
+        FORMAT.require(names, DECODERS, where=place)
+        decoders = nn.ModuleDict({"decoders": network.decoders, "output": network.output})
+        load_module(place / DECODERS, decoders, finite=True)
+    return network.eval()

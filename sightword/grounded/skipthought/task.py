@@ -1,10 +1,11 @@
-"""The training run on ordered text: loss, and validation on held-out text."""
+"""The training run on ordered text: the order of its batches, loss, and validation on held-out text."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,17 +13,78 @@ from numpy.typing import NDArray
 
 from sightword.compute.optimisers import Adam
 from sightword.errors import TrainingError
-from sightword.grounded.skipthought.batches import batches, examples
 from sightword.grounded.skipthought.network import Neighbours, build
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.text.storage import HELD_OUT, Text
+from sightword.text.storage import HELD_OUT, TRAINING, Text
 from sightword.training.checkpoint import Checkpoint
 from sightword.training.engine import Task, run
 
 log = logging.getLogger(__name__)
 
+Numbers = NDArray[np.int64]
+DECAY, DECAY_STEPS = 0.5, 400_000
+"""The rate at step t is ``rate * DECAY ** (t / DECAY_STEPS)``."""
+CLIP = 5.0
+"""Largest norm of the gradient of all weights."""
 RANGE = 700.0
 """The largest loss of a word; exp() of larger ones overflows."""
+
+
+def examples(text: Text, settings: SkipthoughtSettings, split: int = TRAINING) -> Numbers:
+    """Return the middle sentences of all triples of a split, or the first sentences of all pairs for ``infonce``.
+
+    Raises:
+        TrainingError: the training split has fewer than a batch.
+    """
+    pairs = settings.objective == "infonce"
+    found = text.pairs(split) if pairs else text.triples(split)
+    if split == TRAINING and len(found) < settings.batch:
+        kind = "pairs" if pairs else "triples"
+        raise TrainingError(
+            f"the text has {len(found)} {kind} of successive sentences, fewer than one batch",
+            expected=f"at least {settings.batch}, as skipthought.batch says",
+            todo="Take more text, a larger text.max_tokens, or a smaller skipthought.batch.",
+        )
+    return found
+
+
+def batches(text: Text, settings: SkipthoughtSettings, *, seed: int, start: int = 0) -> Iterator[Numbers]:
+    """Yield batches without end, epoch after epoch: the numbers that :meth:`loss` of the network takes, (batch,).
+
+    Args:
+        text: the text.
+        settings: objective, batch and bucket.
+        seed: determines the order on every machine.
+        start: batches of the order to pass over.
+
+    Raises:
+        TrainingError: the text has fewer examples than a batch.
+    """
+    found, size = examples(text, settings), settings.batch
+    pool = settings.bucket * size
+    each = len(found) // size  # batches in an epoch
+    epoch, first = divmod(start, each)
+    while True:
+        order = found[_random(seed, epoch).permutation(len(found))[: each * size]]
+        for place in range(first // settings.bucket, -(-each // settings.bucket)):
+            numbers = order[place * pool : (place + 1) * pool]
+            if settings.bucket > 1:
+                numbers = numbers[np.argsort(_length(text, numbers, settings), kind="stable")]
+            count = len(numbers) // size
+            turns = _random(seed, epoch, place).permutation(count) if settings.bucket > 1 else np.arange(count)
+            for turn in turns[max(first - place * settings.bucket, 0) :]:
+                yield numbers[turn * size : (turn + 1) * size]
+        epoch, first = epoch + 1, 0
+
+
+def _length(text: Text, numbers: Numbers, settings: SkipthoughtSettings) -> Numbers:
+    """Return the number of words of each triple or pair: its sentences are successive."""
+    before = 0 if settings.objective == "infonce" else 1
+    return np.asarray(text.offsets[numbers + 2] - text.offsets[numbers - before])
+
+
+def _random(*seeds: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seeds)))
 
 
 def train(
@@ -33,25 +95,14 @@ def train(
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> TextTask:
-    """Train on ordered text; the last weights are kept.
-
-    Args:
-        settings: the parameters.
-        text: the text.
-        device: the device to work on.
-        checkpoint: the place to save the state in, and to resume from.
-        progress: show a progress bar on a terminal.
-
-    Returns:
-        The finished run: network and curves.
+    """Train on ordered text, and return the finished run: network and curves; the last weights are kept.
 
     Raises:
         TrainingError: the text has fewer triples than a batch, or the loss is not finite.
     """
     task = TextTask(settings, text, device)
-    if settings.objective != "none":
-        run(task, checkpoint, bar=progress)
-        task.check_learning()
+    run(task, checkpoint, bar=progress)
+    task.check_learning()
     return task
 
 
@@ -60,7 +111,7 @@ class TextTask(Task[SkipthoughtSettings]):
 
     section = "skipthought"
     points = 50
-    advice = "Lower skipthought.rate, or look at skipthought.clip."
+    advice = "Lower skipthought.rate."
 
     def __init__(self, settings: SkipthoughtSettings, text: Text, device: torch.device) -> None:
         self.text = text
@@ -72,7 +123,7 @@ class TextTask(Task[SkipthoughtSettings]):
             device=device,
         )  # fmt: skip
         self.progress.curves = {"loss": {"loss": []}, "held_out": {"loss": []}}
-        self.order: Iterator[NDArray[np.int64]] | None = None
+        self.order: Iterator[Numbers] | None = None
         held_out = examples(text, settings, HELD_OUT)
         spread = np.linspace(0, len(held_out), min(settings.validation, len(held_out)), endpoint=False)
         self.held_out = held_out[spread.astype(np.int64)]
@@ -89,17 +140,30 @@ class TextTask(Task[SkipthoughtSettings]):
         """The last perplexity on held-out text; None without held-out text."""
         return None if self.held_out_loss is None else math.exp(min(self.held_out_loss, RANGE))
 
+    def numbers(self, examples: int) -> dict[str, Any]:
+        """Return the numbers of the finished run on so many triples or pairs, for ``metrics/grounded``."""
+        now, loss = self.progress, self.held_out_loss
+        return {
+            "tokens": len(self.text.vocabulary),
+            "parameters": sum(weights.numel() for weights in self.network.parameters()),
+            "steps": now.steps,
+            "epochs": round(now.steps * self.settings.batch / examples, 4),
+            "loss": round(now.last("loss", "loss"), 6),
+            "held_out_loss": None if loss is None else round(loss, 6),
+            "held_out_perplexity": None if self.perplexity is None else round(self.perplexity, 4),
+        }
+
     def step(self, number: int) -> dict[str, torch.Tensor]:
         """Train on batch ``number``; numbers rise by 1 from call to call."""
         if self.order is None:
             self.order = batches(self.text, self.settings, seed=self.settings.seed, start=number)
         return {"loss": self.learn(next(self.order), number)}
 
-    def learn(self, examples: NDArray[np.int64], number: int) -> torch.Tensor:
+    def learn(self, examples: Numbers, number: int) -> torch.Tensor:
         """Train on the examples of batch ``number``, and return the loss, a scalar on the device."""
         settings = self.settings
-        self.adam.param_groups[0]["lr"] = settings.rate * settings.decay ** (number / settings.decay_steps)
-        return self.descend(self.network.loss(self.text, examples), settings.clip)
+        self.adam.param_groups[0]["lr"] = settings.rate * DECAY ** (number / DECAY_STEPS)
+        return self.descend(self.network.loss(self.text, examples), CLIP)
 
     def validate(self) -> None:
         """Add the loss on held-out text to its curve.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
-from sightword.grounded.training.settings import TEN, Scenario
+from sightword.grounded.training.settings import Scenario
 from sightword.model.similarity import unit_rows
 
 log = logging.getLogger(__name__)
@@ -124,21 +124,18 @@ def check(split: Described, scenario: Scenario) -> None:
         todo = "Lower batch in grounded/params.yaml, or give more pictures."
         raise TrainingError(f"a batch has {scenario.batch} pictures, and training has {count}", todo=todo)
     if scenario.pairs_captions:
-        least = TEN + 1 if scenario.negatives == "last_ten" else 2
         paired = count - split.single
-        if paired < least:
+        if paired < 2:
             todo = "Set cluster and cap2cap to 0 (the perceptual loss needs one caption), or give more captions."
-            what = (
-                f"the cluster loss and cap2cap need two captions of a picture; {paired} of {count} pictures have them"
-            )
-            raise TrainingError(what, expected=f"at least {least}", todo=todo)
+            need = "the cluster loss and cap2cap need two captions of a picture"
+            raise TrainingError(f"{need}; {paired} of {count} pictures have them", expected="at least 2", todo=todo)
         if split.single:
             log.warning(
                 "%d of %d pictures have one caption: they are left out of cluster loss and cap2cap", split.single, count
             )
     if scenario.compares_pictures:
         different = len(np.unique(split.copy_of))
-        least = 3 if scenario.perceptual and scenario.similarity == "pearson" else 2
+        least = 3 if scenario.perceptual else 2
         if different < least or (scenario.perceptual and _one_direction(split.features)):
             what = f"the features of {count} pictures are constant ({different} different, or all in one direction)"
             todo = (

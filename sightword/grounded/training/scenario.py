@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import copy
-import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.derived import expand
-from sightword.encoder.parts import Part
+from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.word_vectors import read_vectors
-from sightword.errors import EncoderError, TrainingError
-from sightword.grounded.skipthought.batches import batches, examples
-from sightword.grounded.skipthought.network import Neighbours, SkipThought, build, shape_of
-from sightword.grounded.skipthought.saved import load
+from sightword.errors import EncoderError
+from sightword.grounded.skipthought.network import Neighbours, SkipThought, build, load, shape_of
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.grounded.training import assembly
+from sightword.grounded.skipthought.task import batches, examples
 from sightword.grounded.training.batches import Batch, Described, Rows, check
-from sightword.grounded.training.network import Network
+from sightword.grounded.training.losses import Network
 from sightword.grounded.training.settings import Scenario
 from sightword.grounded.training.task import Extra, GroundingTask, empty
 from sightword.io.files import Pathish
+from sightword.model.embedding import embed_captions
 from sightword.text.storage import Text
 from sightword.training.checkpoint import Checkpoint, Progress
 from sightword.training.engine import run
 
-log = logging.getLogger(__name__)
+Doubles = NDArray[np.float64]
 
 _AS_TEXT = 9
 """Stream of random numbers of the order of captions as text."""
+_BLOCK = 4096
+"""Rows that SEQ reads together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +50,19 @@ class Textual:
 
 
 @dataclass(frozen=True, eq=False)
+class Inputs:
+    """What scenarios are trained on."""
+
+    textual: Textual
+    training: Described
+    """The captions and pictures to learn from, with the ids of the start's vocabulary."""
+    dev: Described | None
+    """Captions and pictures whose losses are measured; None for none."""
+    start: Part | None = None
+    """The saved encoder that the scenario names."""
+
+
+@dataclass(frozen=True, eq=False)
 class Grounded:
     """The result of a scenario."""
 
@@ -60,11 +72,7 @@ class Grounded:
 
 
 def read_textual(folder: Pathish, text: Text) -> Textual:
-    """Read the folder that the stage skipthought wrote.
-
-    Raises:
-        EncoderError: the encoder is missing or damaged, or reads another vocabulary than the text's.
-    """
+    """Read the folder that the stage skipthought wrote; EncoderError if it is damaged or belongs to another text."""
     place = Path(folder)
     part = SentenceEncoder.load(place / "encoder").leaves[0]
     if part.vocabulary != text.vocabulary:
@@ -77,12 +85,9 @@ def read_textual(folder: Pathish, text: Text) -> Textual:
 def ground(
     scenario: Scenario,
     seed: int,
-    textual: Textual,
-    training: Described,
-    dev: Described | None,
+    inputs: Inputs,
     *,
     device: torch.device,
-    start: Part | None = None,
     notes: dict[str, Any] | None = None,
     checkpoint: Checkpoint | None = None,
     bar: bool = False,
@@ -92,57 +97,44 @@ def ground(
     Args:
         scenario: the parameters.
         seed: the seed of initial weights, batches and controls.
-        textual: the encoder T.
-        training: the captions and pictures to learn from, with the ids of the start's vocabulary.
-        dev: captions and pictures whose losses are measured; None for none.
+        inputs: text, captions and pictures.
         device: the device to work on.
-        start: the saved encoder that the scenario names.
         notes: kept in the encoder's folder.
         checkpoint: the place to save the state in, and to resume from.
         bar: show a progress bar on a terminal.
 
     Raises:
         TrainingError: the losses cannot be computed, or are not finite.
-        EncoderError: the file of word vectors does not suit the encoder.
-        SemanticsError: the file of word vectors cannot be read.
     """
-    notes, progress = dict(notes or {}), Progress(curves=empty())
-    own, network = _own(scenario, seed, textual, start)
-    facts: dict[str, Any] = {"weights": 0}
-    if scenario.expansion:  # a file that does not suit is reported before the training run
-        words, vectors = read_vectors(scenario.expansion)
-        expand(own, words, vectors, where=scenario.expansion)
+    notes, textual, training = dict(notes or {}), inputs.textual, inputs.training
+    own, network = _own(scenario, seed, inputs)
+    before = [textual.part] if scenario.concatenate else []
     if scenario.sequential:
-        if scenario.pictures == "shuffled" or scenario.clusters == "shuffled":
-            training = training.controlled(scenario, seed)
-        encoder = assembly.predicted(own, training, scenario, notes)
-    elif not scenario.trains:
-        encoder = assembly.plain([*_before(scenario, textual), own], notes)
-    else:
-        check(training, scenario)
-        modules = Network(own.captions, own.shape.width, training.features.shape[1], scenario)
-        extra, others = _extra(scenario, seed, textual, training, own, network)
-        task = GroundingTask(scenario, seed, modules, training, dev, device, extra=extra, others=others)
-        facts["weights"] = sum(weights.numel() for weights in task.trained)
-        run(task, checkpoint, bar=bar)
-        progress = task.progress
-        encoder = assembly.trained(_before(scenario, textual), own, modules.cpu(), notes)
-    if scenario.expansion:
-        found = {part: expand(part, words, vectors, where=scenario.expansion) for part in encoder.leaves}
-        first = found[encoder.leaves[0]]
-        facts |= {"expansion_shared": first.shared, "expansion_added": first.added}
-        encoder = encoder.with_parts(lambda part: found[part].part)
-    return Grounded(encoder, progress, facts)
+        training = training.controlled(scenario, seed)
+        maps = sequential(embed_captions(own.captions, training.ids), training.features, training.picture_of)
+        heads = {"sentence": _linear(maps.sentence), "visual": _linear(maps.picture)}
+        return Grounded(_encoder([own], heads, scenario.judged, notes), Progress(curves=empty()), {"weights": 0})
+    if not scenario.trains:
+        encoder = _encoder([*before, own], {"sentence": nn.Sequential()}, "sentence", notes)
+        return Grounded(encoder, Progress(curves=empty()), {"weights": 0})
+    check(training, scenario)
+    modules = Network(own.captions, own.shape.width, training.features.shape[1], scenario)
+    extra, others = _extra(scenario, seed, inputs, own, network)
+    task = GroundingTask(scenario, seed, modules, training, inputs.dev, device, extra, others)
+    run(task, checkpoint, bar=bar)
+    modules, skipped = modules.cpu(), sum(part.shape.width for part in before)
+    heads = {"sentence": nn.Sequential()}
+    if scenario.has_grounded:
+        heads["grounded"] = _behind(skipped, modules.grounded)
+    if scenario.projection:
+        heads["visual"] = _behind(skipped, modules.visual)
+    encoder = _encoder([*before, own], heads, scenario.judged, notes)
+    return Grounded(encoder, task.progress, {"weights": sum(weights.numel() for weights in task.trained)})
 
 
-def _before(scenario: Scenario, textual: Textual) -> list[Part]:
-    return [textual.part] if scenario.concatenate else []
-
-
-def _own(
-    scenario: Scenario, seed: int, textual: Textual, start: Part | None
-) -> tuple[Part, SkipThought | Neighbours | None]:
+def _own(scenario: Scenario, seed: int, inputs: Inputs) -> tuple[Part, SkipThought | Neighbours | None]:
     """Return the part that a scenario trains, and the network of text that shares its encoder."""
+    textual, start = inputs.textual, inputs.start
     torch.manual_seed(seed)
     if scenario.start == "skipthought":
         network = textual.network
@@ -157,35 +149,30 @@ def _own(
 
 
 def _extra(
-    scenario: Scenario,
-    seed: int,
-    textual: Textual,
-    training: Described,
-    own: Part,
-    network: SkipThought | Neighbours | None,
+    scenario: Scenario, seed: int, inputs: Inputs, own: Part, network: SkipThought | Neighbours | None
 ) -> tuple[dict[str, Extra], nn.ModuleDict | None]:
     """Return the losses with decoders, and the modules that they train besides the encoder."""
+    textual, training = inputs.textual, inputs.training
     found: dict[str, Extra] = {}
     others: dict[str, nn.Module] = {}
     for name, weight in (("text", scenario.text), ("captions_as_text", scenario.captions_as_text)):
         if not weight:
             continue
         assert network is not None
-        if network.settings.objective == "none":
-            todo = f"Set {name} to 0, or choose an objective of skipthought."
-            raise TrainingError(f"{name} has the weight {weight:g}, and the text has no objective", todo=todo)
         network.settings = network.settings.model_copy(update={"precision": scenario.precision})
-        if name == "text":
-            done = network.settings.steps if scenario.start == "skipthought" else 0  # T goes on where it stopped
-            found[name] = Extra(weight, _TextLoss(network, textual.text, seed, done).loss)
-        else:
-            captions = _as_text(training, textual.text, seed)
-            found[name] = Extra(weight, _TextLoss(network, captions, seed, 0).loss)
+        text, done = textual.text, 0
+        if name == "captions_as_text":  # one passage, in random order
+            random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _AS_TEXT])))
+            rows = [training.ids[row] for row in random.permutation(len(training.ids))]
+            text = in_memory(rows, text.vocabulary, text.max_tokens)
+        elif scenario.start == "skipthought":
+            done = network.settings.steps  # T goes on where it stopped
+        found[name] = Extra(weight, _TextLoss(network, text, seed, done).loss)
         others["text"] = network
     if scenario.cap2cap:
-        changes: dict[str, Any] = {"objective": "skipthought", "decode": ["next"], "hidden": own.shape.width}
+        changes: dict[str, Any] = {"objective": "skipthought", "hidden": own.shape.width}
         changes["precision"] = scenario.precision
-        decoder = build(textual.settings.model_copy(update=changes), len(own.vocabulary))
+        decoder = build(textual.settings.model_copy(update=changes), len(own.vocabulary), ("next",))
         assert isinstance(decoder, SkipThought)
         decoder.captions = own.captions
         ids, most, vocabulary = training.ids, textual.text.max_tokens, own.vocabulary
@@ -194,26 +181,17 @@ def _extra(
             rows = np.flatnonzero(pictures.second >= 0)
             sides = zip(pictures.first[rows], pictures.second[rows], strict=True)
             couples = in_memory([ids[row] for couple in sides for row in couple], vocabulary, most)
-            return decoder.loss(couples, np.arange(0, len(couples), 2)) if len(couples) else _zero(own)
+            if not len(couples):
+                return own.captions.embedding.weight.sum() * 0.0
+            return decoder.loss(couples, np.arange(0, len(couples), 2))
 
         found["cap2cap"] = Extra(scenario.cap2cap, loss, grounded=True)
         others["cap2cap"] = decoder
     return found, nn.ModuleDict(others) if others else None
 
 
-def _zero(part: Part) -> torch.Tensor:
-    return part.captions.embedding.weight.sum() * 0.0
-
-
 class _TextLoss:
-    """The loss of the text of one batch after another.
-
-    Args:
-        network: the network of text.
-        text: the text.
-        seed: the seed of the order.
-        done: batches of the order that were read before.
-    """
+    """The loss of the text of one batch after another; ``done`` batches of the order were read before."""
 
     def __init__(self, network: SkipThought | Neighbours, text: Text, seed: int, done: int) -> None:
         self.network, self.text, self.seed, self.done = network, text, seed, done
@@ -227,16 +205,96 @@ class _TextLoss:
         return self.network.loss(self.text, next(self.order))
 
 
-def _as_text(training: Described, text: Text, seed: int) -> Text:
-    """Return the captions as one passage, in random order."""
-    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _AS_TEXT])))
-    rows = [training.ids[row] for row in random.permutation(len(training.ids))]
-    return in_memory(rows, text.vocabulary, text.max_tokens)
-
-
 def in_memory(rows: list[Rows], vocabulary: Vocabulary, most: int) -> Text:
     """Return sentences as the text of one passage of training."""
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     tokens = np.concatenate([np.empty(0, np.int64), *rows]).astype(np.uint32)
     nothing = np.zeros(len(rows))
     return Text(vocabulary, tokens, offsets, nothing.astype(np.int32), nothing.astype(np.uint8), max_tokens=most)
+
+
+def _encoder(
+    parts: Sequence[Part], heads: dict[str, nn.Sequential], judged: str, notes: dict[str, Any]
+) -> SentenceEncoder:
+    return SentenceEncoder(parts, "join", notes=notes, heads=heads, default=judged)
+
+
+@torch.no_grad()
+def _behind(skipped: int, module: nn.Sequential) -> nn.Sequential:
+    """Return a copy of ``module`` that ignores its first ``skipped`` inputs."""
+    linear = [layer for layer in module if isinstance(layer, nn.Linear)]
+    found = head([skipped + linear[0].in_features, *(layer.out_features for layer in linear)])
+    for own, layer in zip((one for one in found if isinstance(one, nn.Linear)), linear, strict=True):
+        own.weight.zero_()
+        own.weight[:, own.in_features - layer.in_features :] = layer.weight
+        own.bias.copy_(layer.bias)
+    return found.to(linear[0].weight.device)
+
+
+@torch.no_grad()
+def _linear(affine: Affine) -> nn.Sequential:
+    outputs, inputs = affine.matrix.shape
+    found = head([inputs, outputs])
+    layer = found[0]
+    assert isinstance(layer, nn.Linear)
+    layer.weight.copy_(torch.from_numpy(affine.matrix))
+    layer.bias.copy_(torch.from_numpy(affine.bias))
+    return found
+
+
+class Affine(NamedTuple):
+    """The map ``x -> matrix x + bias``."""
+
+    matrix: Doubles  # (outputs, inputs)
+    bias: Doubles  # (outputs,)
+
+    def __call__(self, vectors: NDArray[np.floating]) -> Doubles:
+        """Map (N, inputs) to (N, outputs)."""
+        found: Doubles = vectors @ self.matrix.T + self.bias
+        return found
+
+
+class Sequential(NamedTuple):
+    """Both maps of a sentence's vector."""
+
+    picture: Affine  # to the predicted picture
+    sentence: Affine  # to the principal axes of the concatenation
+
+
+def sequential(
+    vectors: NDArray[np.floating],
+    pictures: NDArray[np.floating],
+    picture_of: NDArray[np.int64],
+) -> Sequential:
+    """Fit SEQ, the sequential baseline (Bordes et al. 2019, section 4.2), in float64.
+
+    A linear regression maps a sentence's vector t to the vector of its picture, ``W t + b``. ``[t ; W t + b]`` is
+    projected on as many principal axes as t has numbers. All of it together is one affine map of t.
+
+    Args:
+        vectors: (M, D) vectors of the training captions.
+        pictures: (N, F) features of the pictures.
+        picture_of: (M,) the picture of each caption.
+    """
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    counts = np.bincount(picture_of, minlength=len(pictures))
+    picture_mean = np.zeros(pictures.shape[1])
+    own, both = np.zeros((len(mean), len(mean))), np.zeros((len(mean), pictures.shape[1]))
+    for start in range(0, len(pictures), _BLOCK):
+        block = pictures[start : start + _BLOCK].astype(np.float64)
+        picture_mean += counts[start : start + _BLOCK] @ block / len(vectors)
+    for start in range(0, len(vectors), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        block = vectors[rows] - mean
+        own += block.T @ block
+        both += block.T @ (pictures[picture_of[rows]] - picture_mean)
+    spread, axes = np.linalg.eigh(own)  # rising
+    kept = spread > spread[-1] * len(mean) * np.finfo(np.float64).eps
+    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=kept)
+    weights = ((axes * inverse) @ axes.T @ both).T  # (F, D), of least norm where captions do not decide
+    together = np.vstack([np.eye(len(mean)), weights])  # (D + F, D), the linear part of the concatenation
+    principal, _, _ = np.linalg.svd(together @ (axes * np.sqrt(np.maximum(spread, 0.0))), full_matrices=False)
+    largest = np.abs(principal).argmax(axis=0)
+    principal *= np.where(principal[largest, np.arange(len(mean))] < 0, -1.0, 1.0)  # an axis has no sign of its own
+    matrix = principal.T @ together
+    return Sequential(Affine(weights, picture_mean - weights @ mean), Affine(matrix, -matrix @ mean))

@@ -10,13 +10,6 @@ from pydantic import Field, ValidationError, model_validator
 from sightword.messages import guess
 from sightword.settings import MAX_SEED, Settings, explain
 
-NegativesName = Literal["one", "all", "last_ten"]
-SimilarityName = Literal["pearson", "l1", "l2"]
-PairsName = Literal["off_diagonal", "matrix"]
-SpaceName = Literal["sentence", "grounded", "visual"]
-
-TEN = 10
-"""Rows of a batch that are the mismatches of ``last_ten``."""
 OWN_STARTS = ("skipthought", "scratch")
 """The starts that are not names of saved encoders."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*(-[a-z][a-z0-9_]*)?")
@@ -27,7 +20,7 @@ Weight = Annotated[float, Field(ge=0)]
 class Common(Settings):
     """The parameters of a scenario; defaults as in the paper or, where the paper has none, in the released code."""
 
-    judged: SpaceName = "sentence"
+    judged: Literal["sentence", "grounded", "visual"] = "sentence"
     """The space of the scenario's scores: ``sentence``, s; ``grounded``, g(s); ``visual``, f(s) or, of a sequential
     scenario, the predicted picture."""
     start: str = "skipthought"
@@ -40,28 +33,9 @@ class Common(Settings):
     steps: int = Field(10_000, ge=1)
     """Batches of the training run."""
     rate: float = Field(0.0008, gt=0)
-    """Learning rate of Adam."""
-    decay: float = Field(0.5, gt=0, le=1)
-    """Factor of the learning rate after ``decay_steps`` batches; it falls continuously."""
-    decay_steps: int = Field(400_000, ge=1)
-    """See ``decay``."""
-    clip: float | None = Field(5.0, gt=0)
-    """Largest norm of the gradient of all weights; null for none."""
-    margin: float = Field(0.5, gt=0)
-    """Margin of the cluster loss, of the projection and of the ranking (gamma in Bordes et al. 2019, equation 2)."""
-    negatives: NegativesName = "one"
-    """Mismatches of a caption: ``one`` at random (Bordes et al. 2019, equation 2); ``all`` others of the batch; or
-    ``last_ten``: the last ten rows of the batch serve the other rows (released code)."""
+    """Learning rate of Adam at the start; it falls continuously, by half in 400,000 batches."""
     cluster_loss: Literal["hinge", "infonce"] = "hinge"
     """The cluster loss: Bordes et al. 2019, equation 2, or the cross-entropy of the right caption in the batch."""
-    temperature: float = Field(0.05, gt=0)
-    """Divisor of the cosines in ``infonce``."""
-    pairs: PairsName = "off_diagonal"
-    """Pairs of the perceptual loss: each two rows of the batch once, or the whole ``matrix`` with its diagonal of ones
-    (released code)."""
-    similarity: SimilarityName = "pearson"
-    """The perceptual loss: minus Pearson's correlation (Bordes et al. 2019, equation 3), or the mean absolute (``l1``)
-    or squared (``l2``) difference of the cosines, each side less its mean (released code)."""
     space: Literal["mlp", "identity"] = "mlp"
     """The grounded space: g(s) of a network of two layers, or s itself."""
     hidden: int = Field(512, gt=0)
@@ -92,9 +66,6 @@ class Common(Settings):
     """SEQ: a linear regression from T's vectors to pictures, concatenation, PCA to T's width; nothing is trained."""
     concatenate: bool = False
     """The saved encoder is [T ; trained encoder], as GroundSent."""
-    expansion: str = ""
-    """A file of word vectors below ``data/raw/word_vectors``: its other words are mapped into the vocabulary's word
-    embeddings by least squares over the shared words (Kiros et al. 2015, section 2.2); empty for none."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
     validate_every: int = Field(500, ge=1)
@@ -133,9 +104,7 @@ class Scenario(Common):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:
-        if self.negatives == "last_ten" and self.batch <= TEN:
-            raise ValueError(f"negatives last_ten and a batch of {self.batch}: the batch must have more than {TEN}")
-        if self.perceptual and self.similarity == "pearson" and self.pairs == "off_diagonal" and self.batch < 3:
+        if self.perceptual and self.batch < 3:
             raise ValueError("a batch of 2 has one pair of pictures: Pearson's correlation needs a batch of 3 or more")
         if self.concatenate and not self.trains and self.start == "skipthought":
             raise ValueError("concatenate joins T with itself: give a weight above zero, or another start")

@@ -15,8 +15,9 @@ from torch.nn.utils import clip_grad_norm_
 
 from sightword.compute.devices import move
 from sightword.compute.optimisers import Adam
+from sightword.grounded.skipthought.task import DECAY, DECAY_STEPS
 from sightword.grounded.training.batches import Batch, Described, batch
-from sightword.grounded.training.network import Network, Seen
+from sightword.grounded.training.losses import Network, Seen
 from sightword.grounded.training.settings import Scenario
 from sightword.training.checkpoint import Columns
 from sightword.training.engine import Task
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
+CLIP = 5.0
+"""Largest norm of the gradient of all weights."""
 DEV_BATCHES = 32
 """The most batches of dev that a measurement reads."""
 
@@ -46,32 +49,16 @@ class GroundingTask(Task[Scenario]):
     The curves are ``loss``, each part of the loss before weighting; ``dev``, the same on dev; and ``norms``, the norm
     of the encoder's gradient by the text and by the grounded side, weighted and unclipped.
 
-    Args:
-        scenario: the parameters.
-        seed: the seed of batches and controls.
-        network: the modules to train.
-        training: captions and pictures to learn from.
-        dev: captions and pictures whose losses are measured; None for none.
-        device: the device to work on.
-        extra: further losses by name.
-        others: further modules to train.
+    ``extra`` are further losses by name, and ``others`` further modules to train; without ``dev``, nothing is measured.
     """
 
     points = 20
-    advice = "Lower the scenario's rate, or look at clip, margin and the features."
+    advice = "Lower the scenario's rate, or look at the features."
 
     def __init__(
-        self,
-        scenario: Scenario,
-        seed: int,
-        network: Network,
-        training: Described,
-        dev: Described | None,
-        device: torch.device,
-        *,
-        extra: Mapping[str, Extra] | None = None,
-        others: nn.Module | None = None,
-    ) -> None:
+        self, scenario: Scenario, seed: int, network: Network, training: Described, dev: Described | None,
+        device: torch.device, extra: Mapping[str, Extra] | None = None, others: nn.Module | None = None,
+    ) -> None:  # fmt: skip
         self.seed, self.network = seed, network.to(device)
         modules = nn.ModuleDict({"network": self.network, **({"others": others.to(device)} if others else {})})
         self.training, self.dev = training.controlled(scenario, seed), dev
@@ -105,10 +92,9 @@ class GroundingTask(Task[Scenario]):
         self._backward(weighted | {name: (self.extra[name].weight, value) for name, value in more.items()})
         if measure:
             self.norms = _norm(before), _norm(_difference(_gradients(encoder), before))
-        if scenario.clip is not None:
-            clip_grad_norm_(self.trained, scenario.clip)
+        clip_grad_norm_(self.trained, CLIP)
         for group in self.adam.param_groups:
-            group["lr"] = scenario.rate * scenario.decay ** (number / scenario.decay_steps)
+            group["lr"] = scenario.rate * DECAY ** (number / DECAY_STEPS)
         self.adam.step()
         return _in_order({name: value.detach() for name, value in (found | parts | more).items()})
 
@@ -125,7 +111,7 @@ class GroundingTask(Task[Scenario]):
 
     def reason(self, name: str) -> str:
         """Return why a loss is not finite."""
-        if name == "perceptual loss" and self.settings.similarity == "pearson":
+        if name == "perceptual loss":
             pairs = "where all vectors of captions, or all pictures of a batch, are alike"
             return f": Pearson's correlation is undefined {pairs}"
         return ": the training run diverged"

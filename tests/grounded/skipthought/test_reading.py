@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sightword.grounded.skipthought.reading import gru_states, last_states
+from sightword.grounded.skipthought.network import gru_states, last_states
 from sightword.model.cells import GruPass, Weights
 from sightword.model.packing import Packing
 from sightword.model.recurrent import states_by_torch

@@ -10,7 +10,7 @@ import pytest
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import FileFormatError
 from sightword.grounded.skipthought import task as training
-from sightword.grounded.skipthought.saved import load
+from sightword.grounded.skipthought.network import load
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.io.files import atomic_folder
 from sightword.text.storage import write_text

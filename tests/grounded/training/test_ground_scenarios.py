@@ -7,15 +7,13 @@ import copy
 import numpy as np
 import pytest
 import torch
-from small_ground import SETTINGS, TEXTS, VOCABULARY, described, rows, saved_start, scenario, textual
+from small_ground import SETTINGS, TEXTS, described, rows, saved_start, scenario, textual
 
-import sightword.grounded.training.task as module
 from sightword.encoder.derived import read_start
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, SemanticsError, TrainingError
-from sightword.grounded.training.scenario import ground
-from sightword.grounded.training.sequential import sequential
+from sightword.errors import EncoderError, TrainingError
+from sightword.grounded.training.scenario import Inputs, ground, sequential
 
 CPU = torch.device("cpu")
 NOT_ON_DEV = ("text", "cap2cap", "captions_as_text")
@@ -24,7 +22,8 @@ EVERYTHING = dict.fromkeys(("cluster", "perceptual", "projection", "ranking", *N
 
 def run(split=None, dev=None, part=None, settings=SETTINGS, seed=0, **changes):
     split = described() if split is None else split
-    return ground(scenario(**changes), seed, textual(settings), split, dev or described(seed=1), device=CPU, start=part)
+    inputs = Inputs(textual(settings), split, dev or described(seed=1), part)
+    return ground(scenario(**changes), seed, inputs, device=CPU)
 
 
 def tensors(encoder):
@@ -63,7 +62,6 @@ def test_scratch_without_weights_is_an_untrained_encoder():
     ("changes", "spaces"),
     [
         ({"cluster": 1}, ("sentence", "grounded")),
-        ({"cluster": 1, "negatives": "last_ten", "batch": 12, "margin": 2.0}, ("sentence", "grounded")),
         ({"cluster": 1, "cluster_loss": "infonce"}, ("sentence", "grounded")),
         ({"perceptual": 1, "space": "identity"}, ("sentence",)),
         ({"projection": 1, "judged": "visual"}, ("sentence", "visual")),
@@ -180,16 +178,14 @@ def test_a_start_that_is_none(tmp_path):
         read_start(tmp_path, "counted")
 
 
-def test_text_without_an_objective_or_too_short():
-    with pytest.raises(TrainingError, match="the text has no objective"):
-        run(text=1.0, cluster=1, settings=SETTINGS.model_copy(update={"objective": "none"}))
+def test_text_that_is_too_short_is_refused():
     with pytest.raises(TrainingError, match="fewer than one batch"):
         run(text=1.0, cluster=1, settings=SETTINGS.model_copy(update={"batch": 31}))
 
 
 def test_a_run_that_diverges_names_the_loss():
     with pytest.raises(TrainingError, match=r"the (cluster loss|norm of the gradient) is not a finite number"):
-        run(cluster=1, rate=1e30, steps=40, clip=None)
+        run(cluster=1, rate=1e30, steps=40)
 
 
 def test_undefined_correlations_are_an_error_and_never_nan():
@@ -200,25 +196,39 @@ def test_undefined_correlations_are_an_error_and_never_nan():
         run(described(equal_texts, each=2), perceptual=1, text=1.0)
 
 
-def test_words_of_a_file_are_added(tmp_path):
-    file = tmp_path / "vectors.txt"
-    words = [*VOCABULARY.tokens, "purple"]
-    random = np.random.default_rng(0)
-    file.write_text(
-        "".join(
-            f"{word} {a:.4f} {b:.4f}\n" for word, (a, b) in zip(words, random.normal(size=(len(words), 2)), strict=True)
-        )
-    )
-    found = run(expansion=str(file))
-    assert (found.facts["expansion_shared"], found.facts["expansion_added"]) == (len(VOCABULARY.tokens), 1)
-    np.testing.assert_array_equal(found.encoder.encode(TEXTS), textual_encoder().encode(TEXTS))
-    assert found.encoder.known("a purple ball") == 1.0
+DRAWS = np.random.default_rng(0)
+SEQUENTIAL = DRAWS.normal(1, 2, (300, 6))
+PICTURE_OF = np.arange(300)
 
 
-def test_word_vectors_that_do_not_suit_are_refused_before_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.GroundingTask, "step", lambda *_: pytest.fail("it trained"))
-    (tmp_path / "few.txt").write_text("ball 1 2\nzebra 3 4\n")
-    with pytest.raises(EncoderError, match="shares 1 words with the vocabulary"):
-        run(cluster=1, expansion=str(tmp_path / "few.txt"))
-    with pytest.raises(SemanticsError, match="does not exist"):
-        run(cluster=1, expansion=str(tmp_path / "none.txt"))
+def test_a_known_linear_map_is_recovered():
+    matrix, bias = DRAWS.normal(size=(4, 6)), DRAWS.normal(size=4)
+    found = sequential(SEQUENTIAL, SEQUENTIAL @ matrix.T + bias, PICTURE_OF).picture
+    np.testing.assert_allclose(found.matrix, matrix, atol=1e-10)
+    np.testing.assert_allclose(found.bias, bias, atol=1e-10)
+
+
+@pytest.mark.parametrize("width", [2, 9])
+def test_regression_and_principal_axes_are_those_of_numpy(width):
+    pictures, picture_of = DRAWS.normal(size=(100, width)), np.arange(300) // 3
+    found = sequential(SEQUENTIAL, pictures, picture_of)
+    inputs = np.column_stack([SEQUENTIAL, np.ones(300)])
+    weights, *_ = np.linalg.lstsq(inputs, pictures[picture_of], rcond=None)
+    np.testing.assert_allclose(found.picture(SEQUENTIAL), inputs @ weights, atol=1e-10)
+    together = np.column_stack([SEQUENTIAL, inputs @ weights])
+    _, _, axes = np.linalg.svd(together - together.mean(axis=0), full_matrices=False)
+    expected = (together - together.mean(axis=0)) @ axes[:6].T
+    scores = found.sentence(SEQUENTIAL)
+    signs = np.sign((expected * scores).sum(axis=0))
+    np.testing.assert_allclose(scores * signs, expected, atol=1e-9)
+
+
+def test_captions_that_decide_nothing_have_the_least_map():
+    vectors = SEQUENTIAL.copy()
+    vectors[:, 5] = vectors[:, 0]  # a direction that no caption has
+    pictures = DRAWS.normal(size=(300, 3))
+    found = sequential(vectors, pictures, PICTURE_OF)
+    inputs = vectors - vectors.mean(axis=0)
+    expected = np.linalg.pinv(inputs) @ (pictures - pictures.mean(axis=0))
+    np.testing.assert_allclose(found.picture.matrix, expected.T, atol=1e-9)
+    assert np.isfinite(found.sentence.matrix).all()

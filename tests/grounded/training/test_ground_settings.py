@@ -36,7 +36,6 @@ def test_a_scenario_is_the_common_parameters_with_its_changes():
         ({"scenarios": {"t": {"clutser": 1}}}, r"scenarios.t.clutser: no such key \(did you mean 'cluster'"),
         ({"scenarios": {"t": {"batch": 1}}}, "scenarios.t.batch = 1: expected a whole number, at least 2"),
         ({"scenarios": {"t": {"cluster": -1}}}, "scenarios.t.cluster = -1: expected a number, at least 0"),
-        ({"scenarios": {"t": {"negatives": "last_ten", "batch": 10}}}, "the batch must have more than 10"),
         ({"scenarios": {"t": {"perceptual": 1, "batch": 2}}}, "Pearson's correlation needs a batch of 3 or more"),
         ({"scenarios": {"t": {"concatenate": True}}}, "concatenate joins T with itself"),
         ({"scenarios": {"t": {"sequential": True, "cluster": 1}}}, "sequential trains nothing"),

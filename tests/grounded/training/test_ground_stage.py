@@ -14,7 +14,7 @@ from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, ParamsError, TrainingError
 from sightword.features.tables.table import Origin, write_features
-from sightword.grounded.skipthought.saved import save
+from sightword.grounded.skipthought.network import save
 from sightword.grounded.training.settings import GroundSettings
 from sightword.io.files import atomic_folder
 from sightword.text.storage import write_text

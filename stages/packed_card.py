@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
-
-if TYPE_CHECKING:
-    from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.vse.selection.model_card import DIRECTIONS, OF_NO_NAME, TEST_ELSEWHERE, result, use, yaml_head
 
 _NETWORKS = """\
 The published weights of image networks were trained on ImageNet, whose terms are non-commercial research and
@@ -46,8 +45,6 @@ class Corpus:
 
 def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
     """Return a model card whose section on use is that of a folder, or an encoder of the package, of this name."""
-    from sightword.vse.selection.model_card import use
-
     section = use(name, encoder, packaged=packaged)
     if not packaged:
         section += f"\nOf the Hugging Face hub, the name is `OWNER/{name}` in both (extra `hub` of Sightword).\n"
@@ -61,8 +58,6 @@ def with_licence(card: str, encoder: SentenceEncoder) -> tuple[str, str]:
         card: the card; without a head, or empty, as :meth:`SentenceEncoder.save` leaves a folder, the card gets one.
         encoder: the encoder.
     """
-    from sightword.vse.selection.model_card import yaml_head
-
     if not card:
         card = f"# A sentence encoder\n\nIt turns a sentence into {encoder.width} numbers.\n\n## Use\n"
     if not card.startswith("---\n"):
@@ -97,8 +92,6 @@ def with_axes(card: str, axes: int, width: int) -> str:
 
 def of_corpus(card: str, name: str, corpus: Corpus) -> str:
     """Return a card of the stage select that names the encoder, its corpus, and the terms of its weights."""
-    from sightword.vse.selection.model_card import OF_NO_NAME
-
     fields, body = _head(card)
     index = fields["model-index"][0]
     index["name"] = name
@@ -123,8 +116,6 @@ The Apache License 2.0 of Sightword's code does not cover the weights.
 
 def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -> str:
     """Return a card of the stage select with sections of scores, and results on the test split, before those on dev."""
-    from sightword.vse.selection.model_card import DIRECTIONS, TEST_ELSEWHERE, result
-
     fields, body = _head(card)
     kind, title = (corpus.name, corpus.title) if corpus else ("unnamed", "the training corpus")
     tested = [
@@ -159,8 +150,6 @@ def _head(card: str) -> tuple[dict[str, Any], str]:
 
 
 def _joined(fields: dict[str, Any], body: str) -> str:
-    from sightword.vse.selection.model_card import yaml_head
-
     return f"{yaml_head(fields)}\n{body}"
 
 

@@ -14,11 +14,11 @@ from small_card import made as choice_of
 
 from pipeline import cli
 from pipeline.lineage.files import Ignored, hash_path
-from pipeline.lineage.packed_card import Corpus
 from sightword.encoder.pretrained import PACKAGED, packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.vse.selection.model_card import model_card
 from sightword.vse.selection.settings import SelectSettings
+from stages.packed_card import Corpus
 
 ENTRY = {"r1": 17.46, "r5": 44.26, "r10": 58.12} | {f"r{k}_ci95": 1.25 for k in (1, 5, 10)} | {"median_rank": 7.0}
 METRICS = {"test": {"full": {"caption_to_image": ENTRY, "image_to_caption": ENTRY, "rsum": 1}, "lengths": {}}}

@@ -1,0 +1,162 @@
+"""DVC's queue of experiments: what of a sweep is in it, and the workers that run it.
+
+The workers are processes of their own: they go on when the sweep that started them ends, however it ends. DVC reports
+the experiment of a killed worker as running for ever, so an experiment runs where a live worker has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.experiments.baseline import Baseline
+from pipeline.experiments.grid import Trial, sections
+from pipeline.experiments.slots import Slots
+from pipeline.lineage import repository
+from sightword.errors import ParamsError, SetupError, SweepError
+from sightword.io import yaml_reader
+from sightword.io.files import canonical_json, read_text
+from sightword.messages import flat, last_line
+
+if TYPE_CHECKING:
+    from dvc.repo import Repo
+
+TAIL = 8
+"""Lines of a log that are shown after a failure."""
+
+
+class Queue:
+    """DVC's queue, for the experiments of one commit."""
+
+    def __init__(self, baseline: Baseline, repo: Repo) -> None:
+        self.baseline = baseline
+        self._experiments = repo.experiments
+        self._queue = repo.experiments.celery_queue
+
+    def states(self) -> dict[str, str]:
+        """Return ``queued``, ``running``, ``failed`` or ``dead`` (its worker is gone) of experiments, by name."""
+        entries = {"queued": self._queue.iter_queued(), "dead": self._queue.iter_active()}
+        found = {self._named(entry): state for state, some in entries.items() for entry in some}
+        failed = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
+        live = dict.fromkeys(self._live(), "running") if "dead" in found.values() else {}
+        return {name: state for name, state in (failed | found | live).items() if name}
+
+    def _named(self, entry: Any) -> str:
+        return entry.name or "" if entry.baseline_rev == self.baseline.commit else ""
+
+    def _live(self) -> Iterator[str]:
+        for tasks in self._queue.worker_status().values():
+            for task in tasks:
+                with contextlib.suppress(KeyError, IndexError):
+                    yield task["args"][0]["name"]
+
+    def put(self, trial: Trial) -> None:
+        """Queue an experiment; SweepError where DVC refuses it, or where YAML cannot have its parameters."""
+        from dvc.exceptions import DvcException
+        from dvc.utils.hydra import apply_overrides
+
+        pipeline = self.baseline.pipeline
+        text = read_text(pipeline.project / pipeline.params)
+        changes = overrides(yaml_reader.parse(text, pipeline.params), trial.params)
+        targets = [pipeline.dvc_yaml] if pipeline.folder else None
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                copy = Path(folder) / "params.yaml"
+                copy.write_text(text, encoding="utf-8")
+                apply_overrides(copy, changes)
+                if sections(yaml_reader.parse(read_text(copy), copy)) != trial.params:
+                    raise SweepError("its parameters cannot be written as YAML", where=trial.name)
+            params = {pipeline.params: changes}
+            self._experiments.queue_one(self._queue, targets=targets, name=trial.name, params=params)
+        except (DvcException, ParamsError) as error:
+            raise SweepError(f"DVC cannot queue it: {error}", where=trial.name) from None
+
+    def forget(self, states: Mapping[str, str]) -> None:
+        """Remove failed and dead experiments from the queue; a process that a dead worker left behind is ended."""
+        from dvc.repo.experiments.exceptions import UnresolvedExpNamesError
+
+        if dead := [name for name, state in states.items() if state == "dead"]:
+            self._queue.kill(dead, force=True)
+        for name in states:
+            with contextlib.suppress(UnresolvedExpNamesError):
+                self._queue.remove([name])
+
+    def start(self, slots: Slots, count: int) -> None:
+        """Start workers until there are ``count`` of them; SetupError where DVC cannot."""
+        inherited = repository.environment().items()
+        own = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        environment = {**own, **slots.environment, "PATH": path, "DVC_EXP_AUTO_PUSH": "0", "DVC_NO_ANALYTICS": "1"}
+        command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(count)]
+        with tempfile.TemporaryFile("w+") as said:  # the workers would hold a pipe open
+            where = self.baseline.project
+            done = subprocess.run(command, cwd=where, env=environment, stdout=said, stderr=said, check=False)  # noqa: S603 - DVC with fixed words
+            said.seek(0)
+            if done.returncode:
+                raise SetupError(f"dvc queue start failed: {last_line(said.read())}", where=where)
+
+    def log(self, name: str) -> Path | None:
+        """Return the log of an experiment that has begun."""
+        for entry in [*self._queue.iter_active(), *(done.entry for done in self._queue.iter_done())]:
+            if self._named(entry) == name and (process := self._queue.proc.get(entry.stash_rev)):
+                return Path(process.stdout)
+        return None
+
+
+@contextlib.contextmanager
+def opened(baseline: Baseline) -> Iterator[Queue]:
+    """Open the queue of a project."""
+    from dvc.repo import Repo
+
+    for chatty in ("dvc", "kombu", "celery", "dvc_task", ""):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
+    with contextlib.chdir(baseline.project), Repo(os.fspath(baseline.project)) as repo, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of celery's packages
+        yield Queue(baseline, repo)
+
+
+def overrides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the changes from some parameters to others in the language of ``dvc exp run --set-param``."""
+    old, new = flat(before), flat(json.loads(canonical_json(after)))
+    kept = {prefix for key in new for prefix in _prefixes(key)}
+    lost = ([prefix for prefix in _prefixes(key) if prefix not in kept] for key in old if key not in new)
+    gone = dict.fromkeys(prefixes[0] for prefixes in lost if prefixes)
+    changed = [key for key, value in new.items() if key not in old or json.dumps(old[key]) != json.dumps(value)]
+    empty = [f"++{key}=0" for key in gone if key in old and old[key] is None]  # which Hydra cannot remove
+    return [*empty, *(f"~{key}" for key in gone), *(f"++{key}={_spelt(new[key])}" for key in changed)]
+
+
+def _prefixes(key: str) -> list[str]:
+    parts = key.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _spelt(value: Any) -> str:
+    """Return a value in Hydra's grammar."""
+    if isinstance(value, str):
+        quoted = re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value)
+        return f"'{quoted}'".replace("${", "\\${")
+    if isinstance(value, list):
+        return f"[{','.join(map(_spelt, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_spelt(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)
+
+
+def tail(log: Path, lines: int = TAIL) -> Sequence[str]:
+    """Return the last lines of a log, without empty lines and progress bars."""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - 20_000))
+        text = stream.read().decode(errors="replace")
+    shown = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+    return [line for line in shown if line.strip()][-lines:]
