@@ -21,7 +21,7 @@ from sightword.corpus.sample.world import load_world
 from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, CorpusError, FileFormatError
 from sightword.text import holding_out
-from sightword.text.holding_out import blocks, held_out
+from sightword.text.building import blocks, held_out
 from sightword.text.settings import TextSettings
 from sightword.text.storage import Text
 from sightword.text.stories import stories
