@@ -24,8 +24,6 @@ CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 """The variables with the credentials of a store, by the protocol of its address."""
-ROLE = "sightword"
-"""The name of the processes of a stage in torch's elastic launch, where the stage itself launches them."""
 NO_HOME = "this user has no home folder"
 """Why :func:`substitute_home` is a user's home."""
 
@@ -40,7 +38,7 @@ class Machine:
     """``SIGHTWORD_WORKERS``: processes that read pictures; default: the cores available to this process."""
     threads: int
     """``SIGHTWORD_THREADS``: threads of one tensor operation; in extraction, pictures computed in parallel; default:
-    the cores available to this process, shared out among the ranks of this machine."""
+    the cores available to this process."""
     store: str
     """``SIGHTWORD_STORE``: the feature store: a folder, or an address such as ``s3://bucket/prefix``; default: a folder
     in the user's cache."""
@@ -48,8 +46,6 @@ class Machine:
     """``SIGHTWORD_CACHE``: the folder of copies from a store in object storage; default: in the user's cache."""
     scratch: Path
     """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
-    ranks: int = 1
-    """``SIGHTWORD_RANKS``: processes in which the stage train runs."""
     engine: str = "local"
     """``SIGHTWORD_ENGINE``: where pictures are resized and features computed: ``local`` (this machine) or ``ray``."""
     inference: str = "torch"
@@ -72,33 +68,6 @@ class Machine:
         return replace(self, device="cuda" if self.ray_gpus else "cpu", threads=self.ray_cpus)
 
 
-@dataclass(frozen=True)
-class Place:
-    """The place of this process among the processes that ``torchrun``, or a stage itself, has started for one run."""
-
-    rank: int = 0
-    """Its number among all of them; the first one writes the files and speaks to the user."""
-    ranks: int = 1
-    """Number of all of them."""
-    local_rank: int = 0
-    """Its number among those of this machine."""
-    local_ranks: int = 1
-    """Number of those of this machine."""
-    node: int = 0
-    """Number of this machine."""
-    launcher_speaks: bool = False
-    """Whether a stage has started the processes, and tells the user of their errors."""
-
-
-def place() -> Place:
-    """Return the place of this process, from the variables of torch's elastic launch; alone without them."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return Place()
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-    rank, ranks, local_rank, local_ranks, node = (int(os.environ[name]) for name in names)
-    return Place(rank, ranks, local_rank, local_ranks, node, os.environ.get("ROLE_NAME") == ROLE)
-
-
 def current() -> Machine:
     """Read the machine's settings from the environment.
 
@@ -117,11 +86,10 @@ def current() -> Machine:
     return Machine(
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
-        threads=threads(place().local_ranks),
+        threads=threads(),
         store=_store("SIGHTWORD_STORE"),
         cache=_folder("SIGHTWORD_CACHE", "copies"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
-        ranks=_count("SIGHTWORD_RANKS", 1, least=1),
         engine=engine,
         inference=inference,
         ray_cpus=_count("SIGHTWORD_RAY_CPUS", 1, least=1),
@@ -142,9 +110,9 @@ def processor() -> str:
     return f"{name} ({', '.join(kind)})" if kind else name
 
 
-def threads(ranks: int = 1) -> int:
-    """Return the number of threads of each of some ranks on this machine: as set, or an equal share of the cores."""
-    return _count("SIGHTWORD_THREADS", max(1, cores() // ranks), least=1)
+def threads() -> int:
+    """Return the number of threads: as set, or the number of cores."""
+    return _count("SIGHTWORD_THREADS", cores(), least=1)
 
 
 def cores() -> int:

@@ -46,7 +46,7 @@ def known_variables() -> set[str]:
 
 def _check_cores(here: machine.Machine) -> Iterator[Finding]:
     cores = machine.cores()
-    counts = (("threads", here.threads, cores), ("workers", here.workers, 2 * cores), ("ranks", here.ranks, cores))
+    counts = (("threads", here.threads, cores), ("workers", here.workers, 2 * cores))
     for variable, count, most in counts:
         if count > most:
             todo = f"Set SIGHTWORD_{variable.upper()} to {cores}, or unset it: more are slower."

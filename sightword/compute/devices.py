@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sightword.errors import SetupError
-from sightword.machine import Machine, place
+from sightword.machine import Machine
 from sightword.messages import plural
 
 # MKL's vector functions (tanh, exp, log, ..) detect the kind of CPU at their first call in a process, by two writes
@@ -53,14 +53,7 @@ def use(machine: Machine, *, deterministic: bool = True) -> torch.device:
     # `use_deterministic_algorithms` sets the same, but loads torch's compiler, which takes two seconds.
     torch.set_deterministic_debug_mode("error" if deterministic else "default")
     fill_new_tensors(False)
-    device = choose(machine.device)
-    if device.type == "cuda" and place().ranks > 1:  # a GPU for each
-        if ":" in machine.device:
-            what = f"SIGHTWORD_DEVICE={machine.device}: several processes need a GPU each"
-            raise SetupError(what, expected="auto, cpu or cuda")
-        device = choose(f"cuda:{place().local_rank}")
-        torch.cuda.set_device(device)
-    return device
+    return choose(machine.device)
 
 
 def fill_new_tensors(fill: bool) -> bool:

@@ -184,7 +184,6 @@ def open_checkpoint(
         device: the type of the device.
         parameters: the stage's parameters.
     """
-    # The number of threads is that of one process, so that a run goes on with another number of processes.
     key = {
         "inputs": inputs,
         "parameters": dict(parameters),

@@ -23,7 +23,6 @@ from sightword.messages import flat
 from sightword.settings import Settings
 from sightword.training.checkpoint import Checkpoint, Progress, part, restore, unique
 from sightword.training.curves import open_events
-from sightword.training.processes import ALONE, Processes
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +160,6 @@ def run(
     checkpoint: Checkpoint | None = None,
     *,
     bar: bool = False,
-    processes: Processes = ALONE,
     show: Callable[[Progress], None] = lambda _: None,
 ) -> None:
     """Do all batches that are left; then :attr:`Task.progress` has the curves, and :attr:`Task.best` the best weights.
@@ -172,7 +170,6 @@ def run(
         task: the task.
         checkpoint: the place to save the state in, once a minute and at the end, and to resume from.
         bar: show a progress bar on a terminal.
-        processes: this process and the others of the run; only the first one has a checkpoint.
         show: called with the curves so far after each validation, and when a run with a validation resumes.
 
     Raises:
@@ -182,7 +179,7 @@ def run(
     keep_memory()
     losses: Pending = {}
     with open_events(checkpoint.folder.name if checkpoint else None, task.section, task.settings.model_dump()) as write:
-        _resume(task, losses, checkpoint, processes)
+        _resume(task, losses, checkpoint)
         now = task.progress
         if not now.steps:
             task.validate()
@@ -262,9 +259,9 @@ def _state(task: Task[Any], losses: Pending) -> dict[str, torch.Tensor]:
     return flat(state)
 
 
-def _resume(task: Task[Any], losses: Pending, checkpoint: Checkpoint | None, processes: Processes) -> None:
-    """Continue where an earlier process was killed, whatever the number of processes."""
-    found = processes.progress(checkpoint.load() if checkpoint else None)
+def _resume(task: Task[Any], losses: Pending, checkpoint: Checkpoint | None) -> None:
+    """Continue where an earlier process was killed."""
+    found = checkpoint.load() if checkpoint else None
     if found is None:
         task.begin()
         return

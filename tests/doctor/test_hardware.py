@@ -37,8 +37,6 @@ def test_defaults_are_fine(project) -> None:
         ("SIGHTWORD_DEVICE", "gpu", "problem", "SIGHTWORD_DEVICE=gpu"),
         ("SIGHTWORD_THREADS", "4096", "warning", "4096 threads share"),
         ("SIGHTWORD_WORKERS", "4096", "warning", "4096 workers share"),
-        ("SIGHTWORD_RANKS", "0", "problem", "SIGHTWORD_RANKS=0"),
-        ("SIGHTWORD_RANKS", "4096", "warning", "4096 ranks share"),
         ("SIGHTWORD_THREAD", "1", "warning", "nothing reads it"),
         ("OMP_WAIT_POLICY", "active", "warning", "spin"),
     ],
