@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -59,9 +58,6 @@ class Shards(Drawn):
     caption: str = Field("txt", pattern=r"^(txt|json:.+|parquet:.+)$")
     """Where the captions are: ``txt``, the text files; ``json:KEY``, a text or a list of texts in the JSON files;
     ``parquet:COLUMN``, the table with a column ``key`` that img2dataset writes beside each shard."""
-
-    lines: bool = False
-    """Whether each line of a text file is a caption."""
 
     split_key: str | None = Field(None, min_length=1)
     """The key of the JSON files with the split. Without it, a shard is of the split that its name or the name of a
@@ -188,8 +184,6 @@ def split_key(name: str) -> tuple[str, str]:
 
 def _captions(text: str, value: object, settings: Shards) -> list[str]:
     if settings.caption == "txt":
-        if settings.lines:  # other characters that end lines in Unicode are part of a caption
-            return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
         return [text.strip()]
     values = value if isinstance(value, list) else [] if value is None else [value]
     texts = [one for one in values if isinstance(one, str)]

@@ -204,25 +204,19 @@ class SentenceEncoder(Combination):
 
     @classmethod
     def from_pretrained(
-        cls,
-        name: Pathish,
-        *,
-        sha256: str | None = None,
-        revision: str | None = None,
-        device: torch.device | str = "cpu",
+        cls, name: Pathish, *, revision: str | None = None, device: torch.device | str = "cpu"
     ) -> SentenceEncoder:
-        """Load an encoder by its name, from a folder, from a hub, or from an address.
+        """Load an encoder by its name, from a folder, or from the hub.
 
         Args:
             name: as for :func:`sightword.encoder.pretrained.find_encoder`, such as ``flickr8k`` or ``owner/name``.
-            sha256: of the archive at an address, which must be given, here or behind the address (``#sha256=...``).
             revision: a branch, a tag or a commit of the hub's repository.
             device: as for :meth:`load`.
 
         Raises:
             EncoderError, DownloadError, SetupError: as for ``find_encoder`` and :meth:`load`.
         """
-        place = find_encoder(name if isinstance(name, str) else as_folder(name), sha256, revision)
+        place = find_encoder(name if isinstance(name, str) else as_folder(name), revision)
         return cls.load(place, device=device)
 
     @classmethod

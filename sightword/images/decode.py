@@ -53,21 +53,9 @@ _UNSUPPORTED = re.compile(
 )
 _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _PLANES = 258, 259, 262, 266, 277, 284
 _EXTRA, _FORMAT = 338, 339
-_NAMES = {
-    _BITS: "BitsPerSample",
-    _COMPRESSION: "Compression",
-    _PHOTOMETRIC: "PhotometricInterpretation",
-    _SAMPLES: "SamplesPerPixel",
-    _PLANES: "PlanarConfiguration",
-    _EXTRA: "ExtraSamples",
-    _FORMAT: "SampleFormat",
-}
 _FAX, _OLD_JPEG = (2, 3, 4), 6
 _ALPHA = (1, 2)
 """ExtraSamples: associated and unassociated alpha."""
-_NUMBERS = {1: "B", 3: "H", 4: "I"}
-"""Types of a tag's values: bytes, 16 and 32 bits."""
-_MOST_TAGS, _SHOWN = 1000, 8
 _DEPTH = 24
 """Offset of the bit depth in a PNG file."""
 
@@ -176,7 +164,7 @@ def _unopened(data: bytes, formats: list[str]) -> RejectError:
         except _DECODER_ERRORS as error:
             # Not in Pillow's table of kinds, or planes that Pillow's name of the kind does not have.
             if name == "TIFF" and isinstance(error.__cause__, KeyError | IndexError):
-                return RejectError("unsupported_mode", f"its kind of samples is not read: {describe_tiff(data)}")
+                return RejectError("unsupported_mode", "its kind of samples is not read")
             return _undecoded(error)
     kind = foreign(data[:512])
     return RejectError("not_a_picture", f"it is {kind[0]}. {kind[1]}" if kind else "it begins like no known format")
@@ -306,27 +294,6 @@ def has_certain_alpha(picture: Image.Image) -> bool:
     """Return whether a file states that its fourth sample is alpha; a BMP file's is often unused and zero."""
     tags = _tags(picture)
     return picture.format != "BMP" and (tags is None or any(kind in _ALPHA for kind in tags.get(_EXTRA, ())))
-
-
-def describe_tiff(data: bytes) -> str:
-    """Return the tags about the samples of a TIFF file that Pillow does not open, such as ``BitsPerSample 16 16``."""
-    order, big = "<" if data.startswith(b"II") else ">", 43 in data[2:4]  # BigTIFF has the number 43, TIFF 42
-    found = []
-    with contextlib.suppress(struct.error, KeyError, OverflowError):  # damaged tags are left out
-        (start,) = struct.unpack_from(f"{order}{'Q' if big else 'I'}", data, 8 if big else 4)
-        (count,) = struct.unpack_from(f"{order}{'Q' if big else 'H'}", data, start)
-        for index in range(min(count, _MOST_TAGS)):
-            entry = start + (8 + 20 * index if big else 2 + 12 * index)
-            tag, kind, length = struct.unpack_from(f"{order}HH{'Q' if big else 'I'}", data, entry)
-            if tag not in _NAMES:
-                continue
-            values = f"{order}{min(length, _SHOWN)}{_NUMBERS[kind]}"
-            place = entry + (12 if big else 8)
-            if length * struct.calcsize(_NUMBERS[kind]) > (8 if big else 4):
-                (place,) = struct.unpack_from(f"{order}{'Q' if big else 'I'}", data, place)
-            numbers = " ".join(map(str, struct.unpack_from(values, data, place)))
-            found.append(f"{_NAMES[tag]} {numbers}{' ..' if length > _SHOWN else ''}")
-    return ", ".join(found)
 
 
 def _tags(picture: Image.Image) -> Mapping[int, Any] | None:

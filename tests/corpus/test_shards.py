@@ -67,13 +67,13 @@ def test_the_files_of_a_key_are_a_picture_and_its_captions(tmp_path) -> None:
         tmp_path / "val/0.tar",
         {"./3.x.txt": b"not this", "./3.png": picture(3), "./3.txt": "Three\r\nag\u2028ain\n".encode()},
     )
-    corpus = corpus_of(tmp_path, lines=True)
+    corpus = corpus_of(tmp_path)
     assert {image.image_id: image.split for image in corpus.images} == {
         "train-0/2": "train",
         "train-0/a/1": "train",
         "val/0/3": "dev",
     }
-    assert [caption.text for caption in corpus.captions] == ["Two", "One .", "Three", "ag\u2028ain"]
+    assert [caption.text for caption in corpus.captions] == ["Two", "One .", "Three\r\nag\u2028ain"]
     assert bytes_of(corpus) == {"train-0/2": picture(2), "train-0/a/1": picture(1), "val/0/3": picture(3)}
 
 

@@ -205,7 +205,7 @@ ROWS = [
     Row("values without a range", "float.tif", file(halves(0.5, 2.5, "F"), "TIFF"), reason="unsupported_mode",
         detail="Pillow's mode F has no fixed range of values"),
     Row("rare kinds", "float16.tif", holding(tiff(np.zeros((2, 2), "f2"), t339=3)), reason="unsupported_mode",
-        detail="its kind of samples is not read: BitsPerSample 16, .*SampleFormat 3"),
+        detail="its kind of samples is not read"),
     Row("no bytes", "empty.jpg", holding(b""), reason="empty", detail="the file has 0 bytes"),
     Row("not a picture", "text.jpg", holding(b"<html>404 not found</html>"), reason="not_a_picture",
         detail="it is a web page. Fetch the file again: .*"),
