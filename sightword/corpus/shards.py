@@ -13,7 +13,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from sightword import machine
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
 from sightword.corpus.records import Caption, Image, split_name, split_of
 from sightword.corpus.splits import Drawn
