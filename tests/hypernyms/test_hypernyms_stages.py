@@ -137,7 +137,6 @@ def test_the_box_of_the_page_has_the_nearest_hypernyms_and_their_place_in_the_ta
             for other, energy in concepts.hypernyms(name, 5)
         ]
         assert above == expected
-    assert f'hypernyms("{known[len(known) // 2][0]}")</code>' in text
 
 
 def test_published_rows_stand_beside_their_own_protocol_only(done):
