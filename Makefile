@@ -37,12 +37,12 @@ $(VENV)/.with-$(EXTRAS) $(VENV)/.dev: pyproject.toml constraints.txt
 define further
 rm -f $@/.dvcignore
 dvc repro $@/dvc.yaml
-@python -m pipeline.cli.closing $@
+@echo 'The report is in report/$@, the scores in metrics/$@. To keep the run: git add -A . && git commit'
 endef
 
 repro: install ## Run the pipeline on what params.yaml says (the sample at first)
 	dvc repro
-	@python -m pipeline.cli.closing
+	@echo 'The report: report/index.html. The encoder: models/encoder. The scores: dvc metrics show. To keep the run: git add -A . && git commit'
 
 hypernyms: install ## Run the pipeline of hypernyms (on its sample at first)
 	$(further)
