@@ -34,7 +34,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.captions.normalise import Normalisation
     from sightword.captions.vocabulary import Vocabulary
     from sightword.compute import devices
-    from sightword.encoder.start import read_start, report_unknown
+    from sightword.encoder.derived import read_start, report_unknown
     from sightword.entailment.data.pairs import read_split
     from sightword.entailment.training.task import EncodedPairs, train
     from sightword.training.checkpoint import open_checkpoint
@@ -72,7 +72,7 @@ def _write(task: PairTask, vocabulary: Vocabulary, start: Part | None) -> None:
     from sightword.entailment.training.task import shape_of
     from sightword.io.files import atomic_folder, write_json
     from sightword.io.saved import SUMS
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     settings, now = task.settings, task.progress
     notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}

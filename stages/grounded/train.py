@@ -71,7 +71,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
 def _read(settings: GroundSettings, chosen: Scenario) -> tuple[Inputs, dict[str, Any]]:
     """Return text, captions and pictures, and the origin of the features in words and as attributes."""
     from sightword.captions.table import check_vocabulary, read_captions
-    from sightword.encoder.start import read_start, report_unknown
+    from sightword.encoder.derived import read_start, report_unknown
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
@@ -96,7 +96,7 @@ def _read(settings: GroundSettings, chosen: Scenario) -> tuple[Inputs, dict[str,
 
 def _write(found: Grounded, about: dict[str, Any], training: Described, features: str, device: str) -> None:
     from sightword.io.files import atomic_folder, write_json
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     encoder, now, result = found.encoder, found.progress, f"{about['scenario']}-{about['seed']}"
     with atomic_folder(f"models/grounded/{result}") as folder:

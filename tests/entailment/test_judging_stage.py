@@ -15,9 +15,9 @@ import torch
 from visible_text import check_text
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.derived import untrained
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
 from sightword.entailment.judging.measuring import TAKEN, Other, energies_by, measure, read_others
 from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings

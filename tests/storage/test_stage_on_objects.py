@@ -112,6 +112,16 @@ def test_the_stage_as_a_process(repository, project, tmp_path, front, address) -
 
 
 @pytest.mark.full
+def test_workers_of_a_cluster_write_into_it(repository, project, tmp_path, front, address, monkeypatch) -> None:
+    _, expected = written(project, tmp_path / "store", tmp_path / "local.h5")
+    monkeypatch.setenv("SIGHTWORD_ENGINE", "ray")
+    done = stage(repository, project, address)
+    assert (done.returncode, counts(done.stderr)) == (0, (PICTURES, 0)), done.stderr
+    assert "features: asked Ray for workers with " in done.stderr
+    assert (project / "data/features/features.h5").read_bytes() == expected
+
+
+@pytest.mark.full
 def test_a_store_that_refuses_writing_stops_the_stage_before_it_computes(repository, project, front, address) -> None:
     before = sorted((project / "data").rglob("*"))
     front.fault = lambda method, _path: "denied" if method == "PUT" else ""

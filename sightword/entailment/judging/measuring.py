@@ -15,8 +15,8 @@ import torch
 
 from sightword.captions.table import read_texts
 from sightword.encoder.arguments import LONGEST
+from sightword.encoder.derived import untrained
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_numbers
 from sightword.entailment.judging.classifiers import classify, energies_of, hypothesis_only, new_words
 from sightword.entailment.judging.scores import Array, System, judge, parts, significance, three_classes
