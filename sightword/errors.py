@@ -74,10 +74,6 @@ class TrainingError(SightwordError):
     """A training run cannot start or continue."""
 
 
-class RanksError(SightwordError):
-    """The other processes of a training run cannot be reached."""
-
-
 class EncoderError(SightwordError):
     """A saved encoder or snapshot cannot be used, or its input cannot be encoded."""
 

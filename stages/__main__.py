@@ -7,8 +7,7 @@ arguments of :meth:`argparse.ArgumentParser.add_argument`. The options that are 
 With ``ALSO``, names of parameters in other sections of the same file, ``work`` takes their values by the last part of
 the names. With ``SCORES`` it takes ``enter``, which enters scorings in the ledger before any output is written. With
 ``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's dependencies.
-With ``RANKS`` several processes (ranks) may share the work: those that ``SIGHTWORD_RANKS`` asks for, or that
-``torchrun`` has started. A stage does not import the launcher: nothing here can change its outputs.
+A stage does not import the launcher: nothing here can change its outputs.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from pipeline import ranks, systems
+from pipeline import systems
 from pipeline.experiments.slots import take_gpu
 from pipeline.lineage import code_lists
 from pipeline.lineage.facts import OUTS, Recorder, inputs_hash, listed
@@ -37,14 +35,10 @@ from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipe
 from sightword import machine
 from sightword.errors import SetupError, SightwordError
 from sightword.evaluation.ledger import Scoring
-from sightword.io.arrow import leave_pandas
-from sightword.io.files import FULL
+from sightword.io.files import FULL, leave_pandas
 from sightword.messages import and_more
 
 log = logging.getLogger("sightword")
-
-GRACE = 5.0
-"""Seconds that a failed rank waits, so that the first rank can report first."""
 
 Notes = Mapping[str, Any]
 """Notes of a stage for the facts of the run, such as the weights it used."""
@@ -66,26 +60,17 @@ def main() -> None:
     given = {option: getattr(arguments, option) for option in options}
     _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     leave_pandas()
-    place = machine.place()
-    if place.rank:
-        logging.disable()
-    # The launcher ends ranks by SIGTERM, and every process and the launcher pass Ctrl-C on.
-    signal.signal(signal.SIGINT if place.ranks > 1 else signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         if why := machine.give_home():
             log.warning("%s: caches are in %s; set XDG_CACHE_HOME or SIGHTWORD_STORE", why, machine.caches())
         here = take_gpu(machine.current())  # a wrong setting is reported before any work
         code_lists.check(pipeline.stages[stage_name], Path.cwd())
-        if place.ranks > 1 and not hasattr(stage, "RANKS"):
-            raise SetupError(f"{place.ranks} processes cannot share this stage", todo="Only `train` runs in torchrun.")
-        if here.ranks > 1 and place.ranks == 1 and hasattr(stage, "RANKS"):
-            ranks.run(sys.argv[1:], here, verbose=arguments.verbose > 1)
-            return
-        recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") and place.rank == 0 else None
+        recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
             given[key] = getattr(params_file.section(arguments.params, section), key)
-        if hasattr(stage, "CHECKPOINT") and place.rank == 0:
+        if hasattr(stage, "CHECKPOINT"):
             given["inputs"] = inputs_hash(pipeline.stages[stage_name], arguments.params, given)
         entering = None
         if hasattr(stage, "SCORES"):
@@ -104,12 +89,10 @@ def main() -> None:
         what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
         _fail(name, SightwordError(what), debug=arguments.verbose > 1)
     except KeyboardInterrupt:
-        if not place.launcher_speaks:
-            log.error("%s: interrupted", name)
-        if place.ranks == 1:  # or the process that started the ranks does
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
-            _give_back(name)
+        log.error("%s: interrupted", name)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        _give_back(name)
         sys.exit(130)
 
 
@@ -205,15 +188,6 @@ def _interrupt(number: int, _: object) -> None:
 
 
 def _fail(name: str, error: SightwordError, *, debug: bool) -> None:
-    place = machine.place()
-    if place.ranks > 1:
-        from torch.distributed.elastic.multiprocessing.errors import get_error_handler  # loads torch
-
-        if not place.launcher_speaks:  # and of the ranks only the first logs
-            log.error("%s: %s", name, error, exc_info=debug)
-        get_error_handler().record_exception(error)
-        time.sleep(GRACE if place.rank else 0)  # the launcher ends all as soon as one has ended
-        sys.exit(1)
     log.error("%s: %s", name, error, exc_info=debug)
     _give_back(name)
     sys.exit(1)

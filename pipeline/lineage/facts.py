@@ -47,7 +47,7 @@ from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.evaluation.ledger import Scoring
 from sightword.io.files import Pathish, canonical_json, read_text, write_text
 from sightword.io.group_files import write_new
-from sightword.machine import Machine, place, processor
+from sightword.machine import Machine, processor
 from sightword.messages import and_more, flat
 
 log = logging.getLogger(__name__)
@@ -150,8 +150,7 @@ class Recorder:
             "processor": processor(),
             "device": _device(),
             "threads": self._machine.threads,
-            "ranks": place().ranks,
-            "inference": self._machine.inference,
+            "engine": "openvino" if self._machine.engine == "openvino" else "torch",
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
             "uncommitted": None if uncommitted is None else uncommitted.splitlines(),

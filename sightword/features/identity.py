@@ -16,12 +16,11 @@ from sightword.images.settings import Size
 from sightword.io.files import canonical_json
 from sightword.io.modules import hash_sources
 from sightword.messages import quote
-from sightword.storage.kinds import KindIdentity
+from sightword.storage.store import KindIdentity
 
 CODE = (
     "compute/devices.py",
     "features/backbones.py",
-    "features/crops.py",
     "features/extraction.py",
     "features/extractor.py",
     "features/fusion.py",
@@ -30,10 +29,8 @@ CODE = (
     "features/networks/files.py",
     "features/networks/function.py",
     "features/networks/network.py",
-    "features/networks/open_clip.py",
     "features/networks/timm.py",
     "features/networks/torchvision.py",
-    "features/networks/transformers.py",
     "features/norms.py",
     "features/openvino.py",
     "features/vision.py",

@@ -1,1 +1,1 @@
-"""The engine that trains all systems: loop, checkpoint, curves, and several processes."""
+"""The engine that trains all systems: loop, checkpoint and curves."""

@@ -1,0 +1,198 @@
+"""The steps of docs/lab.md: the manifests fit the schema, and the commands work on one machine in their places."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fork_server
+import kubernetes_validate
+import pytest
+import yaml
+from blocks import blocks
+from ray_nodes import RAY, Project, kill
+
+SCHEMA = "1.37"
+PICTURES = 60
+
+
+def documents(repository: Path, name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((repository / f"docs/kubernetes/{name}.yaml").read_text()))
+
+
+def templates(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The templates of pods in a document."""
+    spec = document["spec"]
+    return [spec["template"]] if "template" in spec else [document] if document["kind"] == "Pod" else []
+
+
+def command(document: dict[str, Any]) -> str:
+    """What the container of a job or a deployment types."""
+    (container,) = document["spec"]["template"]["spec"]["containers"]
+    shell, option, text = container["command"]
+    assert (shell, option) == ("sh", "-c")
+    return str(text)
+
+
+@pytest.mark.parametrize("name", ["project", "parts"])
+def test_manifests_fit_the_schema(repository, name) -> None:
+    for document in documents(repository, name):
+        kubernetes_validate.validate(document, SCHEMA, strict=True)
+        for template in templates(document):
+            pod = {"metadata": {"name": "pod"}, "apiVersion": "v1", "kind": "PodTemplate"}
+            within = {key: template[key] for key in ("metadata", "spec") if key in template}
+            kubernetes_validate.validate(pod | {"template": within}, SCHEMA, strict=True)
+
+
+def test_pods_ask_for_what_the_page_makes(repository) -> None:
+    page = (repository / "docs/lab.md").read_text()
+    names = [path.stem for path in (repository / "docs/kubernetes").iterdir()]
+    made = set(re.findall(r"kubectl create secret generic (\S+)", page))
+    assert {f"kubernetes/{name}.yaml" for name in names} <= set(re.findall(r"\]\((kubernetes/[^)]*)\)", page))
+    volumes = {
+        one["metadata"]["name"] for one in documents(repository, "project") if one["kind"] == "PersistentVolumeClaim"
+    }
+    images = set(re.findall(r"^docker push (\S+)$", page, re.MULTILINE))
+    pods = [pod for name in names for document in documents(repository, name) for pod in templates(document)]
+    assert len(pods) == 2
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        assert {source["secretRef"]["name"] for source in container["envFrom"]} <= made
+        assert {volume["name"] for volume in pod["spec"]["volumes"]} == {
+            mount["name"] for mount in container["volumeMounts"]
+        }
+        claims = [volume["persistentVolumeClaim"] for volume in pod["spec"]["volumes"] if "emptyDir" not in volume]
+        assert {claim["claimName"] for claim in claims} == volumes
+        assert container["image"] in images
+
+
+class Shell:
+    """A reader's shell on one machine: `dvc repro STAGE` runs the stage, and Ray takes little of the machine."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project, self.store = project, folder / "store"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = str(probe.getsockname()[1])
+        self._temporary = tempfile.mkdtemp(prefix="ray-")  # a short name: sockets lie below
+        little = "--min-worker-port=0 --max-worker-port=0 --object-store-memory=104857600 --disable-usage-stats"
+        little += " --include-log-monitor=false"
+        head = f"--temp-dir={self._temporary} --include-dashboard=false --no-monitor"
+        programs = {
+            "dvc": f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
+            "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
+            f'case "$*" in *--head*) set -- "$@" {head};; esac\n'
+            'case "$*" in *--num-cpus*) ;; *) set -- "$@" --num-cpus=1;; esac\n'
+            f'for each in 1 2 3 4 5; do {shlex.quote(RAY)} "$@" {little} && exit; done; exit 1',
+            "scontrol": "echo 127.0.0.1; echo other",
+            "srun": 'while [ "$1" != ray ] && [ "$1" != dvc ]; do shift; done; exec "$@"',
+        }
+        for name, text in programs.items():
+            path = folder / "bin" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "DVC_STAGE"))}
+        self.environment = kept | {
+            "HOME": str(folder),
+            "PATH": f"{folder / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(project.repository),
+            "RAY_worker_niceness": "0",
+            "SIGHTWORD_DEVICE": "cpu",
+            "SIGHTWORD_STORE": str(self.store),
+            "SIGHTWORD_THREADS": "1",
+        }
+        self._begun: list[subprocess.Popen[bytes]] = []
+
+    def start(self, text: str, **variables: str) -> subprocess.Popen[bytes]:
+        """Type commands in a session of their own; names and ports are those of this machine."""
+        text = re.sub(r"(?<!\$)\bhead:", "127.0.0.1:", text).replace("6379", self.port)
+        with (self.store.parent / "said").open("ab") as said:
+            begun = subprocess.Popen(
+                ["bash", "-e", "-c", text], cwd=self.project.folder, env=self.environment | variables,
+                stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+        self._begun.append(begun)
+        return begun
+
+    def run(self, text: str, **variables: str) -> None:
+        assert self.start(text, **variables).wait(timeout=300) == 0, self.said()
+
+    def said(self) -> str:
+        return (self.store.parent / "said").read_text()
+
+    def end(self) -> None:
+        for begun in self._begun:
+            kill(begun)
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def project(repository, tmp_path_factory) -> Project:
+    made = Project(tmp_path_factory.mktemp("cluster") / "project", repository, PICTURES)
+    made.run("resize", store=made.folder)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(project, tmp_path_factory) -> bytes:
+    """What one machine computes."""
+    project.run("features", store=tmp_path_factory.mktemp("stores") / "local")
+    return project.taken()
+
+
+@pytest.fixture
+def shell(project, tmp_path) -> Iterator[Shell]:
+    made = Shell(project, tmp_path)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def typed(repository: Path, heading: str) -> list[str]:
+    """The blocks below a heading of the page."""
+    page = repository / "docs/lab.md"
+    lines = page.read_text().splitlines()
+    first = lines.index(heading)
+    last = next((row for row in range(first + 1, len(lines)) if re.match("#{2,3} ", lines[row])), len(lines))
+    return [one.text for one in blocks(page) if first < one.line <= last]
+
+
+@pytest.mark.full
+def test_by_hand(repository, project, expected, shell) -> None:
+    _, token, head, other, run, _ = typed(repository, "### By hand")
+    for step in (token, head, other, run.replace("/shared/store", str(shell.store))):
+        shell.run(step)
+    assert project.taken() == expected
+    assert "features: asked Ray for workers with 1 CPUs" in shell.said()
+    assert f"{PICTURES} computed" in shell.said()
+
+
+@pytest.mark.full
+def test_parts_of_kubernetes_and_slurm(repository, project, expected, shell) -> None:
+    (job,) = documents(repository, "parts")
+    count = job["spec"]["completions"]
+    assert f"/{count}" in command(job)
+    running = []
+    copies = f"{fork_server.programs()}{os.pathsep}{shell.environment['PATH']}"
+    for index in range(count):
+        running.append(shell.start(command(job), JOB_COMPLETION_INDEX=str(index), PATH=copies))
+        if index % 2:
+            assert [one.wait(timeout=300) for one in running] == [0] * len(running), shell.said()
+    (batch,) = typed(repository, "### Slurm without Ray")
+    (array,) = re.findall(r"--array=1-(\d+) .*--wrap '(.*)'", batch)
+    assert array == (str(count), f"python -m stages features --part $SLURM_ARRAY_TASK_ID/{count}")
+    (last,) = re.findall(r"--dependency=afterok:\$array .*--wrap '(.*)'", batch)
+    shell.run(last)
+    assert project.taken() == expected
+    assert f"features: {PICTURES} pictures: {PICTURES} from store" in shell.said()

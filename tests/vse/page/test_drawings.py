@@ -1,0 +1,138 @@
+"""Drawings: fixed bytes, no clashes between them, fit for light and dark pages; marks at snapshots."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from finished_run import change
+from PIL import Image
+
+from sightword.report import drawing
+from sightword.report.inputs import RunFiles, read_run
+from sightword.vse.page import drawings
+from sightword.vse.page.drawings import Marks, snapshots
+
+
+def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:
+    x = np.arange(1, points + 1, dtype=float)
+    return drawings.curve(name, x.tolist(), (1 / x).tolist(), "loss", title, Marks()).in_page()
+
+
+def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> None:
+    before = drawn()
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "else"}):
+        assert drawn() == before
+
+
+def test_files_have_the_same_bytes_and_need_no_page() -> None:
+    def saved() -> tuple[str, bytes]:
+        one = drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2]))
+        return one.svg(), one.png()
+
+    before = saved()
+    with mpl.rc_context({"font.size": 30, "savefig.dpi": 10, "svg.hashsalt": "else"}):
+        assert saved() == before
+    svg, png = before
+    assert "fill: #ffffff" in svg[: svg.index("axes_1")]  # white paper below the axes
+    assert "date" not in svg
+    assert "currentColor" not in svg
+    assert "var(" not in svg
+    assert drawing.INK not in svg
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.width == pytest.approx(drawing.WIDTH * drawing.DOTS, abs=2)
+        assert not picture.info.keys() - {"dpi", "transparency"}
+
+
+def test_snapshots_are_ticks_and_the_chosen_ones_dashed_lines() -> None:
+    def dashes(marks: Marks) -> int:
+        return (
+            drawings.epoch_curves("r", [1, 2, 3], {"R": [1, 2, 3]}, ylabel="y", title="t", marks=marks)
+            .svg()
+            .count("stroke-dasharray")
+        )
+
+    assert dashes(Marks(chosen=[2, 3])) == 2 + dashes(Marks())
+    assert dashes(Marks(kept=[1, 2, 3])) == dashes(Marks())
+
+
+def test_two_drawings_share_no_id() -> None:
+    def ids(text: str) -> set[str]:
+        return {element.get("id", "") for element in ET.fromstring(text).iter()} - {""}
+
+    assert ids(drawn("one"))
+    assert not ids(drawn("one")) & ids(drawn("two"))
+
+
+def test_ink_is_the_pages_own() -> None:
+    text = drawn()
+    assert "currentColor" in text
+    assert drawing.INK not in text
+    assert "var(--plot-blue, #0072b2)" in text
+    assert "#000000" not in text
+    assert "metadata" not in text
+    assert "Matplotlib" not in text
+
+
+def test_titles_are_escaped() -> None:
+    title = 'a "<&>" b'
+    assert ET.fromstring(drawn(title=title)).get("aria-label") == title
+
+
+def test_a_long_curve_stays_small_and_true() -> None:
+    assert len(drawn(points=100_000)) < 40_000
+    x = np.arange(10_000, dtype=float)
+    y = np.random.default_rng(0).normal(size=10_000)
+    middle_x, middle, low, high = drawing.segments(x, y)
+    assert len(middle) == drawing.POINTS
+    assert middle.mean() == pytest.approx(y.mean(), abs=1e-3)
+    assert low.min() == y.min()
+    assert high.max() == y.max()
+    assert np.all(np.diff(middle_x) > 0)
+
+
+@pytest.mark.parametrize("values", [[88.0, 88.2], [0.0, 0.0], [float("nan"), 5.0]])
+def test_the_highest_marker_is_inside_and_the_axis_starts_at_zero(values: list[float]) -> None:
+    (axes,) = drawings.epoch_curves("r", [1, 2], {"R@10": values}, ylabel="percent", title="t").figure.axes
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert high > 1.05 * np.nanmax(values)
+
+
+def test_only_gaps_give_an_empty_drawing() -> None:
+    gaps = [float("nan")] * 2
+    assert "<svg" in drawings.epoch_curves("r", [1, 2], {"R@10": gaps}, ylabel="percent", title="t").in_page()
+    assert "<svg" in drawings.curve("loss", [1, 2], gaps, "loss", "t", Marks()).in_page()
+
+
+def test_nine_lines_over_epochs_look_different_and_gaps_are_left_out() -> None:
+    series = {f"task{number}": [number + 0.0, float("nan"), -3.0] for number in range(drawing.LINES)}
+    text = drawings.epoch_curves("tasks", [1, 2, 3], series, ylabel="100 r", title="t").in_page()
+    assert all(label in text for label in series)
+    styles = set()
+    for path in ET.fromstring(text).iter("{http://www.w3.org/2000/svg}path"):
+        style = path.get("style", "")
+        if "stroke: var(--plot" in style and "fill: none" in style:
+            styles.add(style)
+    assert len(styles) == drawing.LINES
+    assert "nan" not in text.lower()
+    assert "−" in text  # the axis goes below 0 where a value does
+
+
+def test_snapshots_are_marked_in_steps_and_epochs(run_folder: RunFiles) -> None:
+    marks = snapshots(read_run(run_folder))
+    assert marks == Marks([4.0, 8.0], [8.0, 4.0])
+    assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
+    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
+    assert snapshots(read_run(run_folder)).kept == ()
+
+
+def test_every_kept_epoch_is_marked_and_the_untrained_encoders_too(run_folder: RunFiles) -> None:
+    change(run_folder.metrics / "train.json", snapshots=9)
+    run = read_run(run_folder)
+    run = replace(run, description={**run.description, "training": {**run.training, "snapshots": "epoch"}})
+    assert snapshots(run).kept == list(range(9))
