@@ -32,8 +32,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sightword.io.arrow import leave_pandas
-from sightword.storage.kinds import KindIdentity
+from sightword.io.files import leave_pandas
+from sightword.storage.store import KindIdentity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 WIDTH, PICTURES, QUERIES, TOP = 64, 1000, 16, 10

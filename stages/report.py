@@ -1,5 +1,5 @@
-"""Reads all metrics and curves, the best answers to each query, the score of each sentence pair, the features, the
-resized pictures and the encoder; writes one page, its drawings as files, and ``metrics/summary.json``.
+"""Reads all metrics and curves, the best answers to each query, the score of each sentence pair, the resized pictures
+and the encoder; writes one page, its drawings as files, and ``metrics/summary.json``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ def work(settings: ReportSettings) -> None:
         dropped=Path("data/corpus/dropped.parquet"),
         captions=Path("data/captions/captions.parquet"),
         resized=Path("data/resized"),
-        features=Path("data/features/features.h5"),
         top=Path("data/retrieval/top.parquet"),
         pairs=Path("data/semantics"),
         metrics=Path("metrics"),

@@ -1,7 +1,6 @@
-"""Recall@k and ranks: reads the encoder, the features and the captions of a split, the pictures' order in the corpus,
-and the attributes that the sample's pictures show; writes ``metrics/retrieval.json``, ``plots/retrieval/``, the best
-candidates of each query to ``data/retrieval/top.parquet``, and the pairs of a short and a long caption to
-``data/retrieval/lengths.parquet``.
+"""Recall@k and ranks: reads the encoder, the features and the captions of a split, and the pictures' order in the
+corpus; writes ``metrics/retrieval.json``, ``plots/retrieval/``, and the best candidates of each query to
+``data/retrieval/top.parquet``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ ENCODER = Path("models/encoder")
 FEATURES = Path("data/features/features.h5")
 CAPTIONS = Path("data/captions/captions.parquet")
 IMAGES = Path("data/corpus/images.parquet")
-DRAWN = Path("data/corpus/drawn.parquet")
 METRICS = Path("metrics/retrieval.json")
 PLOTS = Path("plots/retrieval")
 LISTS = Path("data/retrieval")
@@ -45,7 +43,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     from sightword.evaluation.retrieval.tables import rank_rows, recall_rows
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
-    from sightword.io.files import atomic_folder, read_table, write_json, write_table, write_tsv
+    from sightword.io.files import atomic_folder, write_json, write_table, write_tsv
     from sightword.settings import SEALED
     from sightword.statistics.inference import rounded
 
@@ -60,10 +58,6 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     rows = list(zip(named.image_ids, named.texts, strict=True))
     del features, captions, named  # gigabytes of a large corpus
     folds = choose_folds(settings, split.image_ids, IMAGES)
-    drawn = None
-    if DRAWN.exists():
-        known = read_table(DRAWN, ["image_id", "attribute"], todo="Make it anew with the stage corpus.")
-        drawn = list(zip(known["image_id"].to_pylist(), known["attribute"].to_pylist(), strict=True))
     encoder = SentenceEncoder.load(ENCODER, device=device)
     if not encoder.features_width:
         sentences = encoder.encode(split.texts, batch_size=settings.batch_size, max_length=LONGEST)
@@ -73,11 +67,10 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
             enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
         _skip(settings, across)
         return
-    found = measure(encoder, split, settings, folds=folds, bank=asking, drawn=drawn, device=device)
+    found = measure(encoder, split, settings, folds=folds, bank=asking, device=device)
     enter(scored(settings.split, PICTURES, rows, hash_of(ENCODER)))
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", found.top)
-        write_table(folder / "lengths.parquet", found.lengths)
     with atomic_folder(PLOTS) as folder:
         write_tsv(folder / "recall.tsv", ("k", "caption_to_image", "image_to_caption"), recall_rows(found.ranks))
         write_tsv(folder / "ranks.tsv", ("rank", "caption_to_image", "image_to_caption"), rank_rows(found.ranks))
@@ -96,14 +89,12 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
 
 def _skip(settings: RetrievalSettings, across: dict[str, Any]) -> None:
     """Write empty tables, the recall across languages and the reason, for an encoder without a side of pictures."""
-    from sightword.evaluation.retrieval.lengths import SCHEMA
     from sightword.evaluation.retrieval.tables import TOP_SCHEMA
     from sightword.io.files import atomic_folder, write_json, write_table, write_tsv
     from sightword.statistics.inference import rounded
 
     with atomic_folder(LISTS) as folder:
         write_table(folder / "top.parquet", TOP_SCHEMA.empty_table())
-        write_table(folder / "lengths.parquet", SCHEMA.empty_table())
     with atomic_folder(PLOTS) as folder:
         for name, first in (("recall", "k"), ("ranks", "rank")):
             write_tsv(folder / f"{name}.tsv", (first, "caption_to_image", "image_to_caption"), [])

@@ -20,13 +20,8 @@ USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     "train.margin": ("train.loss", ("hinge", "hardest")),
     "train.warm_up": ("train.loss", ("hardest",)),
     "train.temperature": ("train.loss", ("infonce",)),
-    "train.second_weight": ("train.second_caption", (True,)),
     "train.rate_min": ("train.schedule", ("cyclic", "cosine", "range")),
-    "train.rate_warm_up": ("train.schedule", ("cosine",)),
-    "train.step_epochs": ("train.schedule", ("step",)),
     "train.step_factor": ("train.schedule", ("step",)),
-    "train.average_decay": ("train.average", ("ema",)),
-    "train.average_start": ("train.average", ("ema", "swa")),
 }
 
 
@@ -36,9 +31,7 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
     if "train" in values and "select" in values:
         joined = values["select"]["beside"] or values["select"]["lexical"]
         train, members = values["train"], values["select"]["members"]
-        every = train["snapshots"] == "epoch" and values["select"]["candidates"] == "all"
-        kept = train["epochs"] if every else train["epochs"] // train["cycle"]
-        causes = "train.epochs, train.cycle, train.snapshots, select.candidates"
+        kept, causes = train["epochs"] // train["cycle"], "train.epochs, train.cycle"
         if train["cell"] == "tfidf":
             kept, causes = 1, "train.cell: tfidf"
         if members > kept:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightword.vse.training.settings import TrainSettings
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sightword.encoder.parts import Part
     from sightword.features.tables.pairs import Pairs
     from sightword.training.checkpoint import Progress
+    from sightword.vse.training.task import CaptionTask
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,24 @@ CHECKPOINT = True
 CAPTIONS = "data/captions/captions.parquet"
 VOCABULARY = "data/captions/vocabulary.json"
 CURVES = "plots/train"
+SNAPSHOTS = "models/snapshots"
+METRICS = "metrics/train.json"
+
+
+class _Inputs(NamedTuple):
+    """What a training reads."""
+
+    training: Pairs
+    dev: Pairs
+    beside: Pairs | None
+    """Captions without pictures, where the training takes any."""
+    vocabulary: Vocabulary
+    start: Part | None
+    features: dict[str, Any]
+    """The attributes of the features."""
+    rejected: int
+    """The number of rejected pictures."""
+    captions_sha256: str
 
 
 def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] | None:
@@ -38,13 +57,10 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.compute import devices
     from sightword.encoder.start import report_unknown
     from sightword.features.tables.origin import describe
-    from sightword.io.files import atomic_folder, write_json
-    from sightword.messages import plural
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.engine import events_folder
-    from sightword.vse.training.curves import write_curves
-    from sightword.vse.training.snapshots import Snapshots, copy_snapshots, keep
-    from sightword.vse.training.task import check_sizes, train
+    from sightword.vse.training.snapshots import copy_snapshots, keep
+    from sightword.vse.training.task import check_sizes, train, write_curves
 
     here = machine.current()
     if settings.cell == "tfidf":
@@ -52,101 +68,109 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
         return None
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
-    training, dev, vocabulary, start, origin, rejected, captions = _read(settings)
-    beside = _beside(settings, start)
+    data = _read(settings)
+    training, dev, beside, start = data.training, data.dev, data.beside, data.start
     if start is not None:
         report_unknown(str(settings.start), start, [*training.ids, *(beside.ids if beside else ())])
     check_sizes(settings, training, beside)
     device = devices.use(here, deterministic=settings.deterministic)
     log.info(
         "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s",
-        *(len(training.image_ids), len(training.texts), len(vocabulary), training.features.shape[1]),
-        *(describe(origin), f", from the encoder {settings.start}" if start else ""),
+        *(len(training.image_ids), len(training.texts), len(data.vocabulary), training.features.shape[1]),
+        *(describe(data.features), f", from the encoder {settings.start}" if start else ""),
         devices.describe(device),
     )
-    parameters = settings.noted()
-    with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=parameters) as checkpoint:
 
-        def show(progress: Progress) -> None:
-            try:  # file by file: whoever reads the folder always finds it
-                write_curves(Path(CURVES), progress)
-            except OSError as error:  # no reason to stop: the curves are written again at the end
-                log.warning("train: the curves cannot be written now (%s)", error)
+    def show(progress: Progress) -> None:
+        try:  # file by file: whoever reads the folder always finds it
+            write_curves(Path(CURVES), progress)
+        except OSError as error:  # no reason to stop: the curves are written again at the end
+            log.warning("train: the curves cannot be written now (%s)", error)
 
+    about = settings.noted()
+    with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=about) as checkpoint:
         run = train(
-            settings, training, dev, tokens=len(vocabulary), device=device, start=start, beside=beside,
+            settings, training, dev, tokens=len(data.vocabulary), device=device, start=start, beside=beside,
             keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
         )  # fmt: skip
-        recall = run.recall
-        with atomic_folder("models/snapshots") as folder:
-            epochs = copy_snapshots(checkpoint.folder, folder, settings.epochs)
-            Snapshots(
-                folder, {epoch: recall[epoch] for epoch in epochs}, parameters, origin,
-                training.features.shape[1], captions, vocabulary,
-            ).write_index()  # fmt: skip
-        with atomic_folder(CURVES) as folder:
-            write_curves(folder, run.progress)
-        last = recall[settings.epochs]
-        write_json(
-            "metrics/train.json",
-            {
-                "pictures": len(training.image_ids),
-                "rejected_pictures": rejected,
-                "captions": len(training.texts),
-                **({"captions_beside": len(beside.ids)} if beside else {}),
-                "features": describe(origin),
-                "device": device.type,
-                "parameters": sum(weights.numel() for weights in run.encoders.parameters()),
-                "epochs": settings.epochs,
-                "snapshots": len(epochs),
-                "loss": round(run.progress.last("loss", "loss"), 6),
-                "dev_r10_caption_to_image": last["caption_to_image"]["r10"],
-                "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
-            },
-        )
-        done = plural(settings.epochs, "epoch"), plural(len(epochs), "snapshot")
-        log.info("train: %s, %s in models/snapshots", *done)
+        _write(settings, data, run, partial(copy_snapshots, checkpoint.folder, epochs=settings.epochs))
         return checkpoint.finished()
+
+
+def _write(settings: TrainSettings, data: _Inputs, run: CaptionTask, copied: Callable[[Path], list[int]]) -> None:
+    """Write the snapshots, the curves and the numbers of a run."""
+    from sightword.features.tables.origin import describe
+    from sightword.io.files import atomic_folder, write_json
+    from sightword.messages import plural
+    from sightword.vse.training.snapshots import Snapshots
+    from sightword.vse.training.task import write_curves
+
+    recall, training = run.recall, data.training
+    with atomic_folder(SNAPSHOTS) as folder:
+        epochs = copied(folder)
+        Snapshots(
+            folder, {epoch: recall[epoch] for epoch in epochs}, settings.noted(), data.features,
+            training.features.shape[1], data.captions_sha256, data.vocabulary,
+        ).write_index()  # fmt: skip
+    with atomic_folder(CURVES) as folder:
+        write_curves(folder, run.progress)
+    last = recall[settings.epochs]
+    numbers = {
+        "pictures": len(training.image_ids),
+        "rejected_pictures": data.rejected,
+        "captions": len(training.texts),
+        **({"captions_beside": len(data.beside.ids)} if data.beside else {}),
+        "features": describe(data.features),
+        "device": run.device.type,
+        "parameters": sum(weights.numel() for weights in run.encoders.parameters()),
+        "epochs": settings.epochs,
+        "snapshots": len(epochs),
+        "loss": round(run.progress.last("loss", "loss"), 6),
+        "dev_r10_caption_to_image": last["caption_to_image"]["r10"],
+        "dev_r10_image_to_caption": last["image_to_caption"]["r10"],
+    }
+    write_json(METRICS, numbers)
+    done = plural(settings.epochs, "epoch"), plural(len(epochs), "snapshot")
+    log.info("train: %s, %s in models/snapshots", *done)
 
 
 def _count(settings: TrainSettings) -> None:
     """Write the one snapshot of ``cell: tfidf``: the training captions are counted, and no picture is seen."""
     from sightword.io.files import atomic_folder, write_json
     from sightword.model.saved import write_tensors
-    from sightword.vse.training.curves import write_empty
-    from sightword.vse.training.lexical import count, shape_of
+    from sightword.training.checkpoint import Progress
     from sightword.vse.training.snapshots import Snapshots, file_name
+    from sightword.vse.training.task import write_curves
+    from sightword.vse.training.tfidf import count, shape_of
 
-    training, _, vocabulary, _, _, rejected, captions = _read(settings)
-    encoders = count(shape_of(settings, vocabulary), training.ids, vocabulary, progress=True)
-    parameters = settings.noted()
-    with atomic_folder("models/snapshots") as folder:
+    data = _read(settings)
+    encoders = count(shape_of(settings, data.vocabulary), data.training.ids, data.vocabulary, progress=True)
+    with atomic_folder(SNAPSHOTS) as folder:
         write_tensors(folder / file_name(0), encoders.state_dict())
-        Snapshots(folder, {0: {}}, parameters, {}, 0, captions, vocabulary).write_index()
+        Snapshots(folder, {0: {}}, settings.noted(), {}, 0, data.captions_sha256, data.vocabulary).write_index()
     with atomic_folder(CURVES) as folder:
-        write_empty(folder)
+        write_curves(folder, Progress())
     numbers = {
-        "pictures": len(training.image_ids),
-        "rejected_pictures": rejected,
-        "captions": len(training.texts),
+        "pictures": len(data.training.image_ids),
+        "rejected_pictures": data.rejected,
+        "captions": len(data.training.texts),
         "parameters": sum(weights.numel() for weights in encoders.parameters()),
         "snapshots": 1,
     }
-    write_json("metrics/train.json", numbers)
-    log.info("train: counted the n-grams of %d captions, 1 snapshot in models/snapshots", len(training.texts))
+    write_json(METRICS, numbers)
+    log.info("train: counted the n-grams of %d captions, 1 snapshot in models/snapshots", len(data.training.texts))
 
 
-def _read(
-    settings: TrainSettings,
-) -> tuple[Pairs, Pairs, Vocabulary, Part | None, dict[str, Any], int, str]:
-    """Return both splits, vocabulary, start, attributes of the features, rejected pictures, hash of the captions."""
+def _read(settings: TrainSettings) -> _Inputs:
+    """Read both splits, the vocabulary, and the encoder to start from, whose vocabulary then counts."""
     from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import FOLDER, Vocabulary
     from sightword.encoder.start import read_start
-    from sightword.features.tables.pairs import pair, report_uncaptioned
+    from sightword.features.tables.pairs import pair, report_uncaptioned, without_pictures
     from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file
+    from sightword.settings import BESIDE
 
     features, captions = read_features("data/features/features.h5"), read_captions(CAPTIONS)
     FOLDER.read(Path(VOCABULARY).parent)
@@ -158,18 +182,10 @@ def _read(
         start = read_start(settings.encoders, settings.start, like=(settings.shape, vocabulary.unit))
         vocabulary = start.vocabulary
         captions = with_ids(captions, vocabulary)
+    beside = None
+    if settings.beside_batch and settings.cell != "tfidf":
+        others = read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE)
+        beside = without_pictures(with_ids(others, vocabulary) if start else others)
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
-    return training, dev, vocabulary, start, features.attributes, len(features.rejected), sha256_file(CAPTIONS)
-
-
-def _beside(settings: TrainSettings, start: Part | None) -> Pairs | None:
-    """Return the captions without pictures, where the training takes any, with the ids of the start's vocabulary."""
-    from sightword.captions.encoding import with_ids
-    from sightword.captions.table import read_captions
-    from sightword.features.tables.pairs import without_pictures
-    from sightword.settings import BESIDE
-
-    if not settings.beside_batch:
-        return None
-    captions = read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE)
-    return without_pictures(with_ids(captions, start.vocabulary) if start else captions)
+    found = features.attributes, len(features.rejected), sha256_file(CAPTIONS)
+    return _Inputs(training, dev, beside, vocabulary, start, *found)

@@ -55,7 +55,7 @@ def assert_the_run_can_be_answered_for(checkout):
         assert stage["run"]["stage"] == stage["name"]
         assert stage["run"]["packages"]["torch"]
         assert len(list((checkout.folder / "runs").glob(f"{stage['entry']}.*.json"))) == 1
-        assert stage["record"]["verdict"] == "run recorded in"
+        assert stage["record"]["verdict"] == "run recorded"
     features = next(stage for stage in found["stages"] if stage["name"] == "features")
     assert features["run"]["notes"]["weights"] == features["weights"]["weights"] == "sample_shufflenet.safetensors"
     assert "data/retrieval: the same bytes" in checkout.run("sightword", "audit", "--verify", "retrieval").stdout

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from sightword.io.files import write_tsv
 from sightword.training.checkpoint import Progress
 from sightword.vse.selection.epochs import Measured, rows
-from sightword.vse.training.curves import write_curves
+from sightword.vse.training.task import write_curves
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
 TASKS = ["STSSample", "SICKRelatedness"]
@@ -90,15 +90,3 @@ def test_plots_of_dvc_yaml_are_drawn_by_dvc(project):
     assert content["encoding"]["y"]["sort"] is None  # Vega would sort 17-32 before 2
     for plot in plots.values():
         assert "<DVC_METRIC" not in str(plot[0].get("content"))  # every blank of a template is filled
-
-
-@pytest.mark.slow
-def test_folder_of_dvclive_is_read_by_dvc(project):
-    folder = "plots/train/dvclive"
-    series = dvc(project, "plots", "show", "-x", "step", f"{folder}/plots/metrics")["data"]
-    assert len(series) == 8
-    loss = values(series[f"{folder}/plots/metrics/train/loss.tsv"])
-    assert [(point["step"], point["loss"]) for point in loss] == [("1", "3"), ("2", "2")]
-    summary = dvc(project, "metrics", "show", f"{folder}/metrics.json")[""]["data"][f"{folder}/metrics.json"]["data"]
-    assert summary["step"] == 2
-    assert summary["dev"]["image_to_caption"]["r5"] == 5.5

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.cli.command import columns
-from pipeline.lineage.facts import listed
+from pipeline.lineage.evidence import RUNS
+from pipeline.lineage.facts import FIRST, listed
 from pipeline.lineage.repository import git
 from pipeline.pipelines import Pipeline
 from sightword.errors import LineageError, SightwordError
@@ -61,9 +62,10 @@ def _trained_on(project: Path) -> str:
 
 def _uncommitted(pipeline: Pipeline) -> list[str]:
     """Return the lines on records of the run that git does not have; none where git has all, or cannot be asked."""
-    ignore = [pipeline.ignore] if pipeline.folder else []  # the first run removes the file
+    paths = [pipeline.lock, "metrics", f"{RUNS}/{pipeline.folder or FIRST}"]
+    paths += [pipeline.ignore] if pipeline.folder else []  # the first run removes the file
     try:
-        listed = git(pipeline.project, "status", "--porcelain", "--no-renames", "--", pipeline.lock, "metrics", *ignore)
+        listed = git(pipeline.project, "status", "--porcelain", "--no-renames", "--", *paths)
     except LineageError:
         return []
     state = {line[3:]: line[:2] for line in listed.splitlines()}

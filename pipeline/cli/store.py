@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sightword.storage.store import Store
 
 STORE = """\
-Look after the store of computed features: stats, verify, compact, prune.
+Look after the store of computed features: stats, verify, prune.
 
 The store remembers each feature that was ever computed, for all projects and
 machines that share it, and the embeddings of `sightword search`;
@@ -28,14 +28,6 @@ Read every feature of the store and compare its checksum.
 
 Exits with 1 when something is damaged. Runs leave damaged features out and
 compute them again; prune takes them away."""
-
-COMPACT = """\
-Make features in object storage quick to find.
-
-A store at an address such as s3://bucket/prefix has manifests, which say where
-each feature is. Compact replaces the manifests of many runs by one, makes lost
-ones again, and drops what is gone. Others may use the store meanwhile. A store
-in a folder needs no manifests: nothing happens."""
 
 PRUNE = """\
 Remove unwanted features from the store, and put the rest in order.
@@ -54,7 +46,6 @@ def add(commands: Commands) -> None:
     for name, description, run in (
         ("stats", STATS, _stats),
         ("verify", VERIFY, _verify),
-        ("compact", COMPACT, _compact),
         ("prune", PRUNE, _prune),
     ):
         action = add_command(actions, name, description, run)
@@ -94,21 +85,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     return 1 if damaged else 0
 
 
-def _compact(arguments: argparse.Namespace) -> int:
-    from sightword.storage import maintenance
-
-    store = _open_store(arguments)
-    replaced = maintenance.compact(store, dry_run=arguments.dry_run)
-    print(f"{store.place}: {'would replace' if arguments.dry_run else 'replaced'} {replaced} manifests")
-    return 0
-
-
 def _prune(arguments: argparse.Namespace) -> int:
     from sightword.storage import maintenance
 
-    store = _open_store(arguments)
     if arguments.unused is not None and arguments.unused < 0:
         arguments.parser.error("--unused DAYS cannot be below 0")
+    store = _open_store(arguments)
     dry, unused = arguments.dry_run, arguments.unused
     done = maintenance.prune(store, remove=arguments.remove, unused_days=unused, dry_run=dry, others=arguments.others)
     remove, merge = ("would remove", "would merge") if dry else ("removed", "merged")
@@ -125,7 +107,7 @@ def _open_store(arguments: argparse.Namespace) -> Store:
     from sightword.storage.store import Store
 
     store = Store(arguments.store or machine.current().store)
-    if not store.place.exists():
+    if not store.place.kinds():
         todo = "The stage features makes it at its first run."
         raise StoreError("there is no store here", where=store.place, todo=todo)
     return store

@@ -67,7 +67,7 @@ def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:
     for pipeline in every:
         if pipeline.hidden and pipeline.has_run:
             what = f"{pipeline.ignore} hides from DVC a pipeline that has run: {pipeline.lock} is there"
-            commit = f"`git add -A {pipeline.folder} metrics && git commit`"
+            commit = f"`git add -A {pipeline.folder} metrics runs && git commit`"
             yield problem(what, f"`{pipeline.command}` brings back all that it made; then {commit}.")
         elif pipeline.folder and not pipeline.hidden and not pipeline.has_run:
             what = f"{pipeline.dvc_yaml} has no dvc.lock: `dvc checkout` and `dvc pull` fail for its outputs"

@@ -19,10 +19,10 @@ def check_store(_context: Context) -> Iterator[Finding]:
     if not machine.is_address(store):
         yield good(f"the store is the folder {store}")
         return
-    from sightword.storage.objects import ObjectPlace
+    from sightword.storage.store import Store
 
     try:
-        ObjectPlace(store).try_out()
+        Store(store).place.try_out()
     except (SetupError, StoreError) as error:
         yield failure(error, "Correct SIGHTWORD_STORE.")
     else:

@@ -19,7 +19,7 @@ from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 from sightword.machine import is_address
 from sightword.messages import plural, quote
-from sightword.places import reading
+from sightword.places import place as places
 from sightword.places.place import Place
 
 SALT = "sightword drawn split 1\n"
@@ -138,7 +138,7 @@ def _size(place: Place) -> object:
         whole = place.part and place.part.offset is None
         return place.part.version if place.part and whole else None
     try:
-        return reading.size(place)
+        return places.size(place)
     except OSError:
         return None  # the stage resize says why it cannot be read
 
@@ -148,6 +148,6 @@ def _content(place: Place) -> bytes:
     if is_address(place.path):
         return hashlib.sha256(str(place.part and place.part.version).encode()).digest()[:DIGEST]
     try:
-        return hashlib.sha256(reading.read(place, LARGEST)).digest()[:DIGEST]
+        return hashlib.sha256(places.read(place, LARGEST)).digest()[:DIGEST]
     except OSError:
         return bytes(DIGEST)

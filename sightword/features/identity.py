@@ -16,7 +16,7 @@ from sightword.images.settings import Size
 from sightword.io.files import canonical_json
 from sightword.io.modules import hash_sources
 from sightword.messages import quote
-from sightword.storage.kinds import KindIdentity
+from sightword.storage.store import KindIdentity
 
 CODE = (
     "compute/devices.py",

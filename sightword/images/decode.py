@@ -20,7 +20,8 @@ from sightword.images.completeness import decoded_jpeg, missing_in_jpeg, missing
 from sightword.images.libtiff import collect_errors
 from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
 from sightword.io.files import Pathish
-from sightword.places import reading as places
+from sightword.io.opening import foreign
+from sightword.places import place as places
 from sightword.places.place import Place
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
@@ -148,7 +149,8 @@ def _unopened(data: bytes, formats: list[str]) -> RejectError:
             if name == "TIFF" and isinstance(error.__cause__, KeyError | IndexError):
                 return RejectError("unsupported_mode", f"its kind of samples is not read: {describe_tiff(data)}")
             return _undecoded(error)
-    return RejectError("not_a_picture", "it begins like no known format")
+    kind = foreign(data[:512])
+    return RejectError("not_a_picture", f"it is {kind[0]}. {kind[1]}" if kind else "it begins like no known format")
 
 
 def _undecoded(error: Exception) -> RejectError:

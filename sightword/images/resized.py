@@ -159,13 +159,14 @@ def write_resized(
 def copied_rows(
     sources: list[Source], folder: Path, settings: ResizeSettings, *, progress: bool = False
 ) -> Iterator[list[Source]]:
-    """Yield sources of which those that are rows of Parquet files lie in one file of the folder, until the end.
+    """Yield sources; rows of Parquet files and members of tars in a bucket lie in one file of the folder until the end.
 
-    A Parquet file gives many rows at once, and pictures are resized in another order than that of the rows; so the
-    rows are copied in their own order first. A row that cannot be read stays where it is.
+    A Parquet file gives many rows at once, and a bucket many members, but pictures are resized in another order; so
+    they are copied in their own order first. A row or member that cannot be read stays where it is.
     """
-    parts = [(source.path or "", source.part.row if source.part else None) for source in sources]
-    rows = sorted((path, row, number) for number, (path, row) in enumerate(parts) if row is not None)
+    parts = [(source.path or "", source.part or Part()) for source in sources]
+    places = [(path, part.offset if part.row is None and is_address(path) else part.row) for path, part in parts]
+    rows = sorted((path, place, number) for number, (path, place) in enumerate(places) if place is not None)
     if not rows:
         yield sources
         return

@@ -10,7 +10,9 @@ import errno
 import gzip
 import io
 import os
+import re
 import stat
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +30,40 @@ LONGEST = 1_000_000
 SMALL, RATIO = 64_000_000, 100
 """A ``.gz`` may unpack to so many bytes, or to so many times its own size; text seldom shrinks to a tenth."""
 
+LONGEST_NAME = 255
+"""The most bytes of each part of a file's name."""
+
 _Path = str | os.PathLike[str]
+
+_POINTER = b"version https://git-lfs"
+_FORMATS = (
+    (rb"\s*<(!doctype )?html", "a web page", "Fetch the file again: its server sent a page in its place."),
+    (rb"....ftyp(hei[cmsx]|hev[cx]|mif1|msf1)", "HEIC", "Convert it to JPEG."),
+    (rb"\xff\x0a|....JXL \r\n", "JPEG XL", "Convert it to JPEG."),
+    (rb"8BPS", "a document of Photoshop", "Convert it to JPEG."),
+    (rb"\s*(<\?xml|<!--).{0,400}?<svg|\s*<svg", "SVG, a drawing without pixels", "Convert it to PNG."),
+)
+"""Kinds of files that no reader takes, by their first bytes, with the remedy."""
+
+
+def foreign(head: bytes) -> tuple[str, str] | None:
+    """Return what a file is by its first 512 bytes, and the remedy, if it is of a kind that no reader takes."""
+    if head.startswith(_POINTER):
+        return "a pointer of Git LFS", "Run `git lfs pull`."
+    kinds = (kind for pattern, *kind in _FORMATS if re.match(pattern, head[:512], re.DOTALL | re.IGNORECASE))
+    return next(((what, todo) for what, todo in kinds), None)
+
+
+def is_inside(name: str) -> bool:
+    """Return whether a name that a file holds is the name of a file below a folder, before any system is asked.
+
+    The name is relative, without ``..``, empty parts and control characters, and no part is too long.
+    """
+    parts = name.split("/")
+    if re.match("[A-Za-z]:", name) or re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):
+        return False
+    short = len(name) <= 1000 and all(len(part.encode()) <= LONGEST_NAME for part in parts)
+    return short and not {"", ".", ".."} & {*parts}
 
 
 @contextlib.contextmanager
@@ -46,12 +81,19 @@ def reading(path: _Path, error: type[SightwordError] = FileFormatError, *, todo:
 
 
 def require_regular(path: _Path) -> None:
-    """Raise OSError for a pipe, a socket or a device, which would wait when opened, and for a missing file."""
-    mode = Path(path).stat().st_mode
+    """Raise OSError for a pipe, a socket or a device, which would wait when opened, for a pointer of Git LFS, and for a
+    missing file.
+    """
+    state = Path(path).stat()
+    mode = state.st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is a pipe or a device, not a regular file", os.fspath(path))
+    if state.st_size < 1024:  # as pointers are
+        with open(path, "rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise OSError(errno.EINVAL, "it is a pointer of Git LFS: run `git lfs pull`", os.fspath(path))
 
 
 @contextlib.contextmanager
@@ -73,6 +115,9 @@ def opened(
         require_regular(path)
         with open(path, "rb") as file:
             if not os.fspath(path).lower().endswith(".gz"):
+                if kind := foreign(file.read(512)):
+                    raise error(f"is {kind[0]}", where=path, todo=kind[1])
+                file.seek(0)
                 yield file
                 return
             limit = max(SMALL, RATIO * os.fstat(file.fileno()).st_size)
@@ -127,9 +172,12 @@ def raw_lines(
             ends in CR.
     """
     with opened(path, error, todo=todo) as file:
-        number = 0
+        number, packed = 0, os.fspath(path).lower().endswith(".gz")
+        most = max(SMALL // 64, Path(path).stat().st_size) if packed else sys.maxsize
         while line := file.readline(longest + 2):
             number += 1
+            if number > most:
+                raise error(f"unpacks to more than {most:,} lines", where=path, todo=todo)
             if number == 1:
                 if line.startswith((b"\xff\xfe", b"\xfe\xff")):
                     raise error("is UTF-16", where=path, todo="Save the file as UTF-8.")

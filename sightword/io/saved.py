@@ -20,13 +20,12 @@ from sightword.errors import EncoderError, FileFormatError, SightwordError
 from sightword.io.files import atomic_file, read_json, read_text, sha256_file, write_json, write_text
 from sightword.io.json_records import TYPES
 from sightword.io.mapping import mapping
+from sightword.io.opening import LONGEST_NAME, is_inside
 from sightword.messages import first_line, quote, short
 
 SUMS = "SHA256SUMS"
 TENSORS = ".safetensors"
 _SHA256 = "[0-9a-f]" * 64
-LONGEST = 255
-"""The most bytes of a file's name."""
 
 Kind = TypeVar("Kind")
 
@@ -175,8 +174,8 @@ def inside(folder: Path, name: str) -> Path:
     Raises:
         FileFormatError: the name leads out of the folder, or no file can have it.
     """
-    if not name.isprintable() or len(name.encode()) > LONGEST or {"", ".", ".."} & {*name.split("/")}:
-        expected = f"files of the folder, in names of at most {LONGEST} bytes"
+    if not is_inside(name):
+        expected = f"files of the folder, in names of at most {LONGEST_NAME} bytes"
         raise FileFormatError(f"lists {quote(name)}", where=folder / SUMS, expected=expected)
     return folder / name
 

@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyErr
 from sightword import __version__
 from sightword.errors import DownloadError
 from sightword.io.files import FULL, sha256_file, write_text
-from sightword.io.http_answers import reason, retry_after, validator
 from sightword.io.opening import require_regular
+from sightword.messages import first_line
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ LOCAL_CHUNK = 1 << 20
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 LONGEST_WAIT = 60.0
 """Seconds before another attempt at most; a server that asks for more is not asked again."""
+OLD = 60.0
+"""Seconds since the last change after which a date identifies a file."""
 MAKE_ROOM = "Make room and run the command again: the bytes downloaded so far are kept."
 
 
@@ -132,18 +135,18 @@ class Resuming:
             timeout = (min(20.0, self.patience.timeout), self.patience.timeout)
             response = requests.get(url, stream=True, headers=headers, timeout=timeout)
         except requests.exceptions.SSLError as error:
-            raise UnreachableError(f"the secure connection fails ({reason(error)})", where=url) from None
+            raise UnreachableError(f"the secure connection fails ({_reason(error)})", where=url) from None
         except (requests.ConnectionError, requests.Timeout) as error:
             cause = getattr(error.args[0], "reason", None) if error.args else None
             reached = not isinstance(cause, NewConnectionError | ConnectTimeoutError | ProxyError)
-            raise _CutError(f"no connection ({reason(error)})", weight=2, reached=reached) from None
+            raise _CutError(f"no connection ({_reason(error)})", weight=2, reached=reached) from None
         except (requests.RequestException, ValueError) as error:  # ValueError: urllib3 of some addresses
-            raise UnreachableError(reason(error), where=url) from None
+            raise UnreachableError(_reason(error), where=url) from None
         with response:
             start, total = self._agree(url, response, have)
             if start == total:
                 return
-            identity = (self._noted(url) if start else None) or validator(response.headers)  # a part may have none
+            identity = (self._noted(url) if start else None) or _validator(response.headers)  # a part may have none
             with writing(self._notes):
                 write_text(self._notes, json.dumps({"url": url, "validator": identity, "total": total}))
             self.resumed |= start > 0
@@ -167,7 +170,7 @@ class Resuming:
                 self.discard()
                 raise _CutError("the received part does not fit the file; starting over")
         elif status in TEMPORARY:
-            wait = retry_after(headers.get("Retry-After", ""))
+            wait = _retry_after(headers.get("Retry-After", ""))
             if wait is not None and wait > LONGEST_WAIT:
                 raise UnreachableError(f"{answer} and asks for {wait:,.0f} seconds of patience", where=url)
             raise _CutError(answer, wait)
@@ -236,6 +239,40 @@ class Resuming:
         except (OSError, ValueError):
             return {}
         return notes if isinstance(notes, dict) else {}
+
+
+def _validator(headers: Mapping[str, str]) -> str | None:
+    """Return the header that identifies a file to the byte; None without one (RFC 9110, section 13.1.5).
+
+    That is a strong ETag; without an ETag, Last-Modified of a file that was older than a minute when it was sent: a
+    file may change twice within a second, and clocks differ (RFC 9110, section 8.8.2.2).
+    """
+    tag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    if tag is not None:
+        return tag if tag.startswith('"') else None
+    try:
+        age = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified or "")
+    except (TypeError, ValueError):  # no date, a wrong one, or one without and one with a time zone
+        return None
+    return modified if age.total_seconds() >= OLD else None
+
+
+def _retry_after(value: str) -> float | None:
+    """Return the seconds that a server asks to wait, from a number or a date (RFC 9110, section 10.2.3)."""
+    if value.isdecimal():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _reason(error: Exception) -> str:
+    """Return the innermost cause of an error of the network."""
+    text = str(error)
+    found = re.findall(r"\[Errno -?\d+\] ([^'\")\\]+)|(timed out)|(certificate verify failed)", text)
+    return next(filter(None, found[-1])) if found else first_line(error)[:200]
 
 
 def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) -> None:
@@ -313,5 +350,5 @@ def _received(response: requests.Response) -> Iterator[bytes]:
         yield from response.iter_content(CHUNK)
     except requests.RequestException as error:
         # The received bytes are kept: their number shows whether some are missing.
-        why = "" if "IncompleteRead" in str(error) else f" ({reason(error)})"
+        why = "" if "IncompleteRead" in str(error) else f" ({_reason(error)})"
         raise _CutError(f"the connection was cut{why}") from None

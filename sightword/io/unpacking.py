@@ -12,7 +12,6 @@ import gzip
 import lzma
 import os
 import posixpath
-import re
 import stat
 import struct
 import tarfile
@@ -24,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from sightword.errors import DownloadError
+from sightword.io.opening import is_inside
 from sightword.io.transfer import need_room, writing
 from sightword.messages import first_line, quote
 
@@ -36,10 +36,10 @@ CHUNK = 1 << 20
 _LONGEST_LINK = 4096
 
 # Errors of zipfile and tarfile on damaged files and other formats. RuntimeError: encrypted, or (NotImplementedError)
-# compressed in an unknown way; OSError: gzip's and bz2's, since errors of writing are converted before.
+# compressed in an unknown way; RecursionError; OSError: gzip's and bz2's, since errors of writing are converted before.
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
-    *(ValueError, RuntimeError, OverflowError, LookupError),
+    *(ValueError, RuntimeError, OverflowError, LookupError, MemoryError),
 )
 
 Member = tuple[tarfile.TarInfo, Callable[[], IO[bytes] | None]]
@@ -131,10 +131,13 @@ def _too_large(archive: Path, limit: int) -> DownloadError:
 def _plain_name(name: str, where: str) -> str:
     """Return the normalised name, or refuse it."""
     plain = name.replace("\\", "/")
-    if not name or re.search(r"[\x00-\x1f\x7f]", name):
-        raise DownloadError("has no name, or a control character in it", where=where)
-    if re.match(r"/|[A-Za-z]:", plain) or ".." in plain.split("/"):
-        raise DownloadError("would leave the folder", where=where, expected="a relative name without '..'")
+    if (
+        plain.startswith("/")
+        or ".." in plain.split("/")
+        or not is_inside(posixpath.normpath(plain).lstrip("./") or ".")
+    ):
+        expected = "a relative name without '..', control characters and parts of more than 255 bytes"
+        raise DownloadError("would leave the folder, or is no name", where=where, expected=expected)
     return posixpath.normpath(name)
 
 

@@ -74,7 +74,7 @@ class NgramShape:
 
 @dataclass(frozen=True)
 class TfidfShape(NgramShape):
-    """Hashed n-grams of tokens, weighted by their frequency; :mod:`sightword.model.tfidf` explains the fields."""
+    """Hashed n-grams of tokens, weighted by their frequency; :mod:`sightword.model.ngrams` explains the fields."""
 
     frame: int = 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,15 +16,14 @@ from sightword.io.files import Pathish, atomic_file
 from sightword.io.mapping import mapping
 from sightword.io.tables import Table, whole
 from sightword.messages import quote
-from sightword.places.answers import PICTURES, without_credentials
-from sightword.places.place import Part, Place
-from sightword.places.reading import requests_at, split
-from sightword.places.requests import WEB, Listed, Requests
+from sightword.places.place import Part, Place, requests_at, split
+from sightword.places.requests import PICTURES, WEB, Listed, Requests, without_credentials
 
 COLUMNS = ("name", "address", "size", "version")
 _TODO = "Write it with `sightword list ADDRESS --to FILE.csv`."
 _TABLE = Table(COLUMNS, CorpusError, empty=("version",), separator=",", todo=_TODO)
 _MOST_NUMBERS = 1_000_000
+_RANGE = re.compile(r"\{(\d{1,18})\.\.(\d{1,18})\}")
 _ADDRESS = re.compile(r"(s3|gs|az)://[^/@]+(/.*)?|https?://[^/@?]+/[^?]+")
 """Nothing secret: neither a password before the host, nor the signature of a web address after a question mark."""
 
@@ -78,16 +80,11 @@ def read_listing(path: Pathish) -> dict[str, Place]:
 def _below(address: str) -> Iterator[tuple[str, Listed]]:
     above, name = split(address)
     if above.startswith(tuple(f"{protocol}://" for protocol in WEB)):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             yield "", requests_at(above).info(name)
-        except FileNotFoundError:
-            return
         return
-    try:
-        found = Requests(address.rstrip("/"), PICTURES).tree()
-    except FileNotFoundError:
-        return
-    yield from ((name, listed) for name, listed in found.items() if listed.size or not name.endswith("/"))
+    found = Requests(address.rstrip("/"), PICTURES).tree()
+    yield from ((name, listed) for name, listed in found.items() if listed.size)  # a console's folder has no bytes
 
 
 def _check(address: str, where: str | None) -> None:
@@ -101,16 +98,17 @@ def _joined(address: str, name: str) -> str:
     return f"{address.rstrip('/')}/{name}" if name else address
 
 
-def _numbered(address: str) -> list[str]:
-    """Return the addresses that ``{000..099}`` stands for."""
-    found = re.search(r"\{(\d+)\.\.(\d+)\}", address)
-    if not found:
-        return [address]
-    first, last = int(found[1]), int(found[2])
-    if not first <= last < first + _MOST_NUMBERS:
-        raise CorpusError(f"{quote(found[0])} is no range of numbers", where=address, expected="such as {000..099}")
-    names = (f"{number:0{len(found[1])}d}" for number in range(first, last + 1))
-    return [one for name in names for one in _numbered(address[: found.start()] + name + address[found.end() :])]
+def _numbered(address: str) -> Iterator[str]:
+    """Yield the addresses that ranges such as ``{000..099}`` stand for, at most a million of all ranges together."""
+    parts = _RANGE.split(address)
+    ranges = [range(int(first), int(last) + 1) for first, last in zip(parts[1::3], parts[2::3], strict=True)]
+    count = math.prod(map(len, ranges))
+    if not 0 < count <= _MOST_NUMBERS:
+        what = f"its ranges of numbers stand for {count:,} addresses"
+        raise CorpusError(what, where=address, expected=f"1 to {_MOST_NUMBERS:,}, such as {{000..099}}")
+    for numbers in itertools.product(*ranges):
+        texts = (f"{number:0{len(first)}d}" for number, first in zip(numbers, parts[1::3], strict=True))
+        yield "".join(itertools.chain(*zip(parts[::3], [*texts, ""], strict=True)))
 
 
 def _cell(text: str) -> str:

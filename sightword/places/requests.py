@@ -1,67 +1,65 @@
-"""Requests to object storage through fsspec: tried again within bounds, with errors that a user can act on."""
+"""Objects of buckets and files of web servers, by obstore: one client of S3, Google, Azure and HTTP.
+
+Failed requests are repeated with growing pauses. Messages never contain credentials: only the service's code, and a
+text without the secrets of addresses and variables.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import importlib
-import itertools
-import logging
+import io
 import os
-import random
-import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import re
+import urllib.parse
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, TypeVar, cast
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
-from sightword.errors import SetupError, SightwordError
-from sightword.machine import split_address
-from sightword.messages import install_extra
-from sightword.places.answers import STORE, OtherAnswerError, Use, check_answers, code, failed, is_final, refused, told
+from sightword.errors import PictureError, SetupError, SightwordError, StoreError
+from sightword.machine import CREDENTIALS, split_address
+from sightword.messages import install_extra, short
 
-log = logging.getLogger(__name__)
-
-FIRST_PATIENCE, PATIENCE = 15.0, 60.0
-"""Seconds for which a request is tried again: before the store has ever answered, and later."""
-TRIES = 3
-"""The least number of tries."""
-LONGEST_PAUSE = 5.0
-"""Seconds between two tries, at most."""
+TRIES, PATIENCE = 10, 60.0
+"""The most repetitions of a request, and the seconds for them."""
 CONNECT_SECONDS, READ_SECONDS = 5.0, 20.0
 """Seconds for a connection, and between two pieces of an answer."""
-
-Result = TypeVar("Result")
-
-_CHANCE = random.SystemRandom()  # the module's own generator may be seeded for a stage's results
-
 WEB = ("https", "http")
 """Protocols whose servers list nothing."""
 
-_INSTALL = {
-    "s3": ("s3fs", install_extra("s3")),
-    "gs": ("gcsfs", "Install it: pip install gcsfs."),
-    "az": ("adlfs", "Install it: pip install adlfs."),
-    **dict.fromkeys(WEB, ("aiohttp", "Install it: pip install aiohttp.")),
-}
-_ERRORS = {
-    "s3": ("botocore.exceptions:BotoCoreError", "botocore.parsers:ResponseParserError", "aiohttp:ClientError"),
-    "gs": ("gcsfs.retry:HttpError", "google.auth.exceptions:GoogleAuthError", "aiohttp:ClientError"),
-    "az": ("azure.core.exceptions:AzureError", "aiohttp:ClientError"),
-    **dict.fromkeys(WEB, ("aiohttp:ClientError",)),
-}
-"""Errors that are not OSErrors."""
+Result = TypeVar("Result")
+
+_UNKNOWN_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidClientTokenId")
+_CLOCK = ("RequestTimeTooSkewed", "RequestExpired")
+_SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
+
+
+class Use(NamedTuple):
+    """What objects are used for, in the words of messages."""
+
+    name: str
+    setting: str
+    """The setting with the address."""
+    error: type[SightwordError]
+    remedy: str
+    """What to do after a failure in the middle."""
+
+
+STORE = Use("the store", "SIGHTWORD_STORE", StoreError, "Stored features stay, and the next run continues with them.")
+PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers.")
 
 
 @dataclass(frozen=True)
 class Listed:
-    """An object in a listing."""
+    """A file in a listing."""
 
     size: int
-    changed: float | None
+    changed: float
     """Time of the last change, in seconds since 1970."""
     version: str = ""
-    """The server's name of these bytes: the ETag, without its quotes, or the time of the last change."""
+    """The server's name of these bytes: the ETag without its quotes, else the time of the last change."""
 
 
 class ChangedError(Exception):
@@ -71,8 +69,7 @@ class ChangedError(Exception):
 class Requests:
     """Requests below one address, such as ``s3://bucket/prefix``; the first one connects.
 
-    Every method raises the error of ``use``, with what was wrong and what to do, and SetupError if the package for the
-    protocol is not installed.
+    Every method raises the error of ``use``, with what was wrong and what to do, and SetupError without obstore.
 
     Args:
         address: a bucket with or without a prefix; for pictures also ``https://host``.
@@ -83,260 +80,241 @@ class Requests:
     """
 
     def __init__(self, address: str, use: Use = STORE) -> None:
-        if use is not STORE and address.startswith(tuple(f"{protocol}://" for protocol in WEB)):
-            self._protocol, self._path = address.partition(":")[0], address.rstrip("/")
-            self.address = self._path
-        else:
-            self._protocol, self._path = split_address(address)
-            self.address = f"{self._protocol}://{self._path}"
-        self._use = use
-        self._lock = threading.Lock()
-        self._system: Any = None
-        self._errors: tuple[type[Exception], ...] = (OSError, ValueError)
-        self._answered = False
+        self._web = use is not STORE and address.startswith(tuple(f"{protocol}://" for protocol in WEB))
+        self._protocol, path = address.rstrip("/").split("://", 1) if self._web else split_address(address)
+        self.address, self._use = f"{self._protocol}://{path}", use
 
-    def listing(self, below: str) -> dict[str, Listed]:
-        """Return the objects of a folder by name, without those of folders within."""
-        folder = self._full(below)
-        found = self._ask("read", lambda system: system.find(folder, detail=True))
-        names = ((path.removeprefix(f"{folder}/"), facts) for path, facts in found.items())
-        return {name: _listed(facts) for name, facts in names if "/" not in name}
+    def tree(self, below: str = "") -> dict[str, Listed]:
+        """Return all objects of a folder, by their names below the folder."""
+        found: dict[str, Listed] = {}
+        last = None
 
-    def tree(self) -> dict[str, Listed]:
-        """Return all objects below the address, by their names below the address."""
-        found = self._ask("read", lambda system: system.find(self._path, detail=True))
-        return {path.removeprefix(self._path).lstrip("/"): _listed(facts) for path, facts in found.items()}
+        def ask() -> None:
+            nonlocal last
+            for part in self._store.list(below or None, offset=last):
+                for facts in part:
+                    last = facts["path"]
+                    found[last.removeprefix(below).lstrip("/")] = _listed(facts)
+
+        self._list(ask)
+        return found
 
     def folders(self, below: str) -> list[str]:
         """Return the names of the folders in a folder."""
-        folder = self._full(below)
-        try:
-            found = self._ask("read", lambda system: system.ls(folder, detail=True))
-        except FileNotFoundError:
-            return []
-        return sorted(facts["name"].rpartition("/")[2] for facts in found if facts["type"] == "directory")
+        found = self._list(lambda: self._store.list_with_delimiter(below)["common_prefixes"])
+        return sorted(name.rpartition("/")[2] for name in found)
+
+    def _list(self, ask: Callable[[], Result]) -> Result:
+        """Return a listing; an answer that breaks off, which obstore does not repeat, is asked for again."""
+        failures = 0
+        while True:
+            try:
+                with self._asked("read"):
+                    return ask()
+            except SightwordError as error:
+                failures += 1
+                if "response body" not in error.what or failures > TRIES:
+                    raise
 
     def info(self, name: str) -> Listed:
-        """Return the size and time of an object; FileNotFoundError without it."""
-        path = self._full(name)
-        if self._protocol in WEB:
-            return self._ask("read", lambda system: _sync(system, _web_info, path))
-        return _listed(self._ask("read", lambda system: system.info(path)))
+        """Return the size and version of an object; FileNotFoundError without the object.
+
+        A request for the first byte tells the size of the whole, also where a server has no answer to HEAD.
+        """
+        with self._asked("read"):
+            return _listed(self._get(name, range=(0, 1)).meta)
 
     def get(self, name: str) -> bytes:
-        """Return the bytes of an object; FileNotFoundError without it."""
-        return bytes(self._ask("read", lambda system: system.cat_file(self._full(name))))
+        """Return the bytes of an object; FileNotFoundError without the object."""
+        with self._asked("read"):
+            return bytes(self._get(name).bytes())
 
-    def get_range(self, name: str, start: int, end: int, version: str) -> bytes:
-        """Return the bytes of an object from ``start`` to before ``end``.
+    def get_range(self, name: str, start: int, end: int, version: str, *, most: int = 0) -> bytes:
+        """Return the bytes of an object from ``start`` to before ``end``, and up to ``most`` further bytes if present.
 
         Raises:
             FileNotFoundError: there is no such object.
             ChangedError: the object has another version, or fewer bytes.
         """
-        return self._ask("read", lambda system: self._range(system, self._full(name), start, end, version))
-
-    def _range(self, system: Any, path: str, start: int, end: int, version: str) -> bytes:
         if start == end:
             return b""
-        span, found = f"bytes={start}-{end - 1}", ""
         try:
-            if self._protocol == "s3":
-                data, found = _sync(system, _s3_range, path, span)
-            elif self._protocol in WEB:
-                data, found = _sync(system, _web_range, path, span)
-            else:
-                found, data = _listed(system.info(path)).version, bytes(system.cat_file(path, start, end))
-        except self._errors as error:
-            if code(error) == "InvalidRange" or getattr(error, "status", 0) == 416:
+            with self._asked("read"):
+                answer = self._get(name, range=(start, end + most))
+                if version and (now := _listed(answer.meta).version) and now != version:
+                    raise ChangedError
+                data = bytes(answer.bytes())
+        except SightwordError as error:
+            if "416" in error.what:
                 raise ChangedError from None
             raise
-        if version and found and found != version:
-            raise ChangedError
-        if len(data) > end - start:
-            raise OtherAnswerError("the server sends the whole file in place of a range")
         if len(data) < end - start:
-            raise OSError(errno.EIO, f"{len(data)} bytes of {end - start} came")
+            raise ChangedError
         return data
+
+    def open(self, name: str, listed: Listed) -> BinaryIO:
+        """Return an object as a file that is read range by range."""
+        return cast("BinaryIO", io.BufferedReader(_ObjectFile(self, name, listed), 1 << 16))
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, whole or not at all, in one request."""
-        self._ask("written", lambda system: system.pipe_file(self._full(name), data))
+        with self._asked("written"):
+            self._store.put(name, data, use_multipart=False)
 
     def put_and_compare(self, name: str, data: bytes) -> None:
-        """Write an object and read it again; StoreError if other bytes come back."""
+        """Write an object and read it again; an error if other bytes come back."""
         self.put(name, data)
         try:
-            found = f"{len(kept)} other bytes" if (kept := self.get(name)) != data else None
+            came = f"{len(kept)} other bytes" if (kept := self.get(name)) != data else None
         except FileNotFoundError:
-            found = "nothing"
-        if found:
-            what = f"the server does not keep what is written: {found} came back for {len(data)} bytes"
-            raise self._use.error(what, where=f"{self.address}/{name}", todo=self._use.check)
+            came = "nothing"
+        if came:
+            what = f"the server does not keep what is written: {came} came back for {len(data)} bytes"
+            raise self._use.error(what, where=f"{self.address}/{name}", todo=f"Check {self._settings}.")
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is still there."""
+        with self._asked("changed"), contextlib.suppress(FileNotFoundError):
+            self._store.delete(name)
+
+    def _get(self, name: str, **options: Any) -> Any:
+        return self._store.get(urllib.parse.unquote(name) if self._web else name, options=options)
+
+    @property
+    def _settings(self) -> str:
+        return f"the address ({self._use.setting}, AWS_ENDPOINT_URL), AWS_DEFAULT_REGION and the network"
+
+    @cached_property
+    def _store(self) -> Any:
+        import obstore.store
+
+        connect: Any = obstore.store.from_url
+        client = {
+            "allow_http": True,
+            "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+            "read_timeout": timedelta(seconds=READ_SECONDS),
+        }
+        pauses = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
+        retry = {"max_retries": TRIES, "retry_timeout": timedelta(seconds=PATIENCE), "backoff": pauses}
+        more = {"disable_bulk_delete": True} | self._profile() if self._protocol == "s3" else {}
+        with self._asked("read"):
+            return connect(self.address, client_options=client, retry_config=retry, **more)
+
+    def _profile(self) -> dict[str, Any]:
+        """Return the region and the credentials of a profile, a role or the variables, as botocore finds them."""
+        if "AWS_ACCESS_KEY_ID" in os.environ or os.environ.get("AWS_SKIP_SIGNATURE"):
+            return {}
         try:
-            self._ask("changed", lambda system: system.rm_file(self._full(name)))
-        except FileNotFoundError:
-            log.debug("%s/%s: is gone already", self.address, name)
+            import botocore.exceptions
+            import botocore.session
+        except ModuleNotFoundError:
+            return {}
+        session = botocore.session.get_session()
+        try:
+            keys, region = session.get_credentials(), session.get_config_variable("region")
+        except botocore.exceptions.BotoCoreError:
+            keys = region = None
+        if keys is None:
+            todo = f"Set {CREDENTIALS['s3']}; AWS_SKIP_SIGNATURE=true for a public bucket."
+            raise self._use.error(f"there are no credentials for {self._use.name}", where=self.address, todo=todo)
 
-    def _full(self, below: str) -> str:
-        return f"{self._path}/{below}"
+        def provide() -> dict[str, Any]:
+            now = keys.get_frozen_credentials()  # renewed by botocore
+            until = datetime.now(UTC) + timedelta(minutes=5)
+            return {
+                "access_key_id": now.access_key, "secret_access_key": now.secret_key, "token": now.token,
+                "expires_at": until,
+            }  # fmt: skip
 
-    def _ask(self, done: str, ask: Callable[[Any], Result]) -> Result:
-        """Return the answer to a request, which is tried again for a while if the server is slow or away."""
-        system = self._connect()
-        began = time.monotonic()
-        for tried, pause in enumerate(_pauses(), start=1):
-            try:
-                if self._protocol == "s3":
-                    check_answers(system.s3)
-                answer = ask(system)
-            except FileNotFoundError as error:
-                if code(error) == "NoSuchBucket" or self._lacks_bucket(system):
-                    raise self._no_bucket() from None
+        return {"credential_provider": provide, **({"region": region} if region else {})}
+
+    @contextlib.contextmanager
+    def _asked(self, done: str) -> Iterator[None]:
+        """Turn errors of obstore into messages."""
+        try:
+            from obstore.exceptions import BaseError, NotSupportedError
+        except ModuleNotFoundError:
+            what = f"obstore is not installed, without which nothing at {self._protocol}:// can be read"
+            raise SetupError(what, todo=install_extra("s3")) from None
+        try:
+            yield
+        except NotSupportedError:
+            what = "the server sends the whole file in place of a range"
+            raise self._use.error(what, where=self.address, todo=f"Check {self._settings}.") from None
+        except (BaseError, FileNotFoundError, ValueError) as error:
+            text = str(error)
+            code = "".join(re.findall(r"<Code>([^<]*)</Code>", text)[:1])
+            if code == "NoSuchBucket":
+                what = f"there is no bucket {self.address.split('/')[2]}"
+                todo = f"Make the bucket, or correct {self._use.setting}."
+                raise self._use.error(what, where=self.address, todo=todo) from None
+            if isinstance(error, FileNotFoundError):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
-            except PermissionError as error:
-                raise refused(self._use, self.address, done, error) from None
-            except self._errors as error:
-                patience = PATIENCE if self._answered else FIRST_PATIENCE
-                if is_final(error) or (tried >= TRIES and time.monotonic() + pause > began + patience):
-                    seconds = time.monotonic() - began
-                    raise failed(self._use, self.address, done, error, seconds, answered=self._answered) from None
-                log.debug("%s: %s; the next try is in %.1f s", self.address, told(error), pause)
-                time.sleep(pause)
-            else:
-                self._answered = True
-                return answer
-        raise AssertionError("the pauses never end")
+            raise self._error(done, code, text) from None
 
-    def _connect(self) -> Any:
-        """Return fsspec's file system."""
-        with self._lock:
-            if self._system is None:
-                package, todo = _INSTALL[self._protocol]
-                try:
-                    importlib.import_module(package)
-                    import fsspec
-                except ModuleNotFoundError as error:
-                    what = f"{error.name} is not installed, without which nothing at {self._protocol}:// can be read"
-                    raise SetupError(what, todo=todo) from None
-                for library in ("botocore", "aiobotocore"):  # at DEBUG they log signed requests
-                    logging.getLogger(library).setLevel(logging.WARNING)
-                self._errors = (OSError, ValueError, *_loaded(self._protocol))
-                try:
-                    self._system = fsspec.filesystem(
-                        self._protocol, use_listings_cache=False, **_options(self._protocol)
-                    )
-                except self._errors as error:
-                    raise failed(self._use, self.address, "read", error) from None
-                if self._protocol == "s3":
-                    self._system.retries = 1
-            return self._system
-
-    def _lacks_bucket(self, system: Any) -> bool:
-        """Return whether the server says that the bucket is not there."""
-        if self._protocol in WEB:
-            return False
-        try:
-            system.ls(self._path.partition("/")[0], detail=False)
-        except FileNotFoundError:
-            return True
-        except self._errors as error:
-            log.debug("%s: %s", self.address, told(error))
-        return False
-
-    def _no_bucket(self) -> SightwordError:
-        todo = f"Make the bucket, or correct {self._use.setting}."
-        return self._use.error(f"there is no bucket {self._path.partition('/')[0]}", where=self.address, todo=todo)
+    def _error(self, done: str, code: str, text: str) -> SightwordError:
+        keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
+        status = "".join(re.findall(r"status code: (\d+)", text)[:1])
+        if code in _UNKNOWN_KEYS:
+            what, todo = f"the server does not accept the credentials ({code})", f"Check {keys}."
+        elif code in _CLOCK:
+            what = f"this machine's clock is wrong ({code}): it says {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+            todo = "Set the clock (`timedatectl set-ntp true`)."
+        elif status in ("401", "403"):
+            what = f"{self._use.name} may not be {done} with these credentials ({code or 'access denied'})"
+            todo = f"Ask for the permission, or give other credentials: {keys}."
+        else:
+            what = f"{self._use.name} cannot be {done} ({_said(code, text)})"
+            todo = f"Check {self._settings}. {self._use.remedy}"
+        return self._use.error(what, where=self.address, todo=todo)
 
 
-def _pauses() -> Iterator[float]:
-    """Yield seconds between tries, longer each time, and not the same in all processes."""
-    for times in itertools.count():
-        yield min(0.1 * 1.7**times, LONGEST_PAUSE) * _CHANCE.uniform(0.7, 1.3)
+class _ObjectFile(io.RawIOBase):
+    """An object as a file that is read range by range."""
+
+    def __init__(self, requests: Requests, name: str, listed: Listed) -> None:
+        self._requests, self._name, self._listed, self._at = requests, name, listed, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._listed.size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        end = max(min(self._at + len(buffer), self._listed.size), self._at)
+        data = self._requests.get_range(self._name, self._at, end, self._listed.version)
+        buffer[: len(data)] = data
+        self._at = end
+        return len(data)
 
 
-def _sync(system: Any, ask: Callable[..., Awaitable[Result]], *arguments: str) -> Result:
-    """Return the answer of a coroutine, which runs in the thread of fsspec."""
-    from fsspec.asyn import sync
-
-    return cast("Result", sync(system.loop, ask, system, *arguments))
-
-
-async def _s3_range(system: Any, path: str, span: str) -> tuple[bytes, str]:
-    """Return a range of an object, and the object's version."""
-    bucket, key, _ = system.split_path(path)
-    answer = await system._call_s3("get_object", Bucket=bucket, Key=key, Range=span)
-    try:
-        return await answer["Body"].read(), _unquoted(answer.get("ETag", ""))
-    finally:
-        answer["Body"].close()
+def without_credentials(text: str) -> str:
+    """Return a text without the credentials in addresses and in this process's variables."""
+    text = re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
+    text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1", text)
+    for name, value in os.environ.items():
+        if len(value) > 3 and _SECRET.search(name):
+            text = text.replace(value, "***")
+    return text
 
 
-async def _web_info(system: Any, path: str) -> Listed:
-    """Return the size and version of a file of a web server; to fsspec's own method any failure is a missing file."""
-    session = await system.set_session()
-    headers = {"Accept-Encoding": "identity"}
-    async with session.head(system.encode_url(path), headers=headers, allow_redirects=True) as answer:
-        if answer.status == 404:
-            raise FileNotFoundError(path)
-        answer.raise_for_status()
-        if "Content-Length" not in answer.headers:
-            raise OtherAnswerError("the server does not tell the size of the file")
-        return Listed(int(answer.headers["Content-Length"]), None, _version(answer.headers))
+def _said(code: str, text: str) -> str:
+    """Return the service's code and message, else the first line of an error; without credentials."""
+    message = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
+    said = f"{code}: {message[1] if message else ''}" if code else text.partition("\n")[0].rpartition(" - ")[2]
+    return short(without_credentials(said), 200).rstrip(".: ")
 
 
-async def _web_range(system: Any, path: str, span: str) -> tuple[bytes, str]:
-    """Return a range of a file of a web server, and the file's version."""
-    session = await system.set_session()
-    headers = {"Range": span, "Accept-Encoding": "identity"}
-    async with session.get(system.encode_url(path), headers=headers) as answer:
-        if answer.status == 404:
-            raise FileNotFoundError(path)
-        answer.raise_for_status()
-        if answer.status != 206:
-            raise OtherAnswerError("the server sends the whole file in place of a range")
-        return await answer.read(), _version(answer.headers)
-
-
-def _options(protocol: str) -> dict[str, Any]:
-    if protocol in WEB:
-        aiohttp = importlib.import_module("aiohttp")
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
-        return {"client_kwargs": {"timeout": timeout}}
-    if protocol != "s3":
-        return {}
-    times = {"connect_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS}
-    # One request a call: s3fs would ask for the size before each read, and try in two layers of its own.
-    once = {"retries": {"total_max_attempts": 1}}
-    # The names of objects are checksums: a damaged object is no error of the server.
-    unchecked = {"response_checksum_validation": "when_required"}
-    return {"max_concurrency": 1, "config_kwargs": {**times, **once, **unchecked}}
-
-
-def _loaded(protocol: str) -> Iterator[type[Exception]]:
-    for name in _ERRORS[protocol]:
-        module, _, kind = name.partition(":")
-        yield getattr(importlib.import_module(module), kind)
-
-
-def _listed(facts: dict[str, Any]) -> Listed:
-    """Return the size and time of an object: each protocol names them in its own way."""
-    names = ("LastModified", "mtime", "updated", "last_modified")
-    changed = next((facts[name] for name in names if facts.get(name)), None)
-    if isinstance(changed, str):
-        changed = datetime.fromisoformat(changed)
-    seconds = changed.timestamp() if isinstance(changed, datetime) else None
-    return Listed(int(facts["size"] or 0), seconds, _version(facts))
-
-
-def _version(facts: Mapping[str, Any]) -> str:
-    """Return an object's version, in the words of any protocol."""
-    names = ("ETag", "etag", "generation", "Last-Modified")
-    return _unquoted(str(next((facts[name] for name in names if facts.get(name)), "")))
-
-
-def _unquoted(version: str) -> str:
-    return version.removeprefix("W/").strip('"')
+def _listed(facts: Any) -> Listed:
+    changed = facts["last_modified"]
+    tag = (facts["e_tag"] or "").removeprefix("W/").strip('"')
+    seconds = changed.timestamp()  # 0 from a web server that does not tell
+    return Listed(facts["size"], seconds, tag or (changed.astimezone(UTC).isoformat() if seconds else ""))

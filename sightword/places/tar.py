@@ -5,24 +5,24 @@ Nothing is written, so a member's name leads nowhere; a name that leaves the fol
 
 from __future__ import annotations
 
-import io
 import os
-import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 from sightword.errors import CorpusError
-from sightword.io.opening import opened
+from sightword.io.opening import is_inside, opened
 from sightword.machine import is_address
-from sightword.places.place import Part, Place
-from sightword.places.reading import read_object, size
+from sightword.places.place import Place, open_object
+from sightword.places.requests import ChangedError
 
 LONGEST_TEXT = 1_000_000
 """The most bytes of a text."""
-AT_ONCE = 1 << 22
-"""Bytes of a range that is read from an object. The pictures between two texts are passed over if they are larger."""
+_TAIL = 1 << 20
+"""The most zeros that writers of tars leave behind the end."""
+_DAMAGED = (tarfile.TarError, ValueError, EOFError, RecursionError, MemoryError)
+"""Errors of tarfile on damaged headers; it calls itself for each long name in a row."""
 _PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"(\xb5": "zstd"}
 _ENDS_EARLY = "ends early, at byte {}: members after it are missing"
 
@@ -63,15 +63,19 @@ def members(place: Place, is_text: Callable[[str], bool]) -> Members:
     """
     if not is_address(place.path):
         with opened(place.path, CorpusError) as file:
-            return _read(file, os.fstat(file.fileno()).st_size, place.path, is_text)
-    with io.BufferedReader(_Object(place), AT_ONCE) as stream:
-        try:
-            return _read(cast("BinaryIO", stream), size(place), place.path, is_text)
-        except FileNotFoundError:
-            raise CorpusError("does not exist", where=place.path, todo="Run `sightword list` again.") from None
+            return _read(file, place.path, is_text)
+    try:
+        with open_object(place) as stream:
+            return _read(stream, place.path, is_text)
+    except FileNotFoundError:
+        raise CorpusError("does not exist", where=place.path, todo="Run `sightword list` again.") from None
+    except ChangedError:
+        raise CorpusError("changed since it was listed", where=place.path, todo="Run `sightword list` again.") from None
 
 
-def _read(file: BinaryIO, total: int, where: str, is_text: Callable[[str], bool]) -> Members:
+def _read(file: BinaryIO, where: str, is_text: Callable[[str], bool]) -> Members:
+    total = file.seek(0, os.SEEK_END)
+    file.seek(0)
     head = file.read(2)
     if packed := _PACKED.get(head):
         todo = "Unpack it to a plain .tar: pictures are compressed already, and a packed file has no places to read at."
@@ -80,7 +84,7 @@ def _read(file: BinaryIO, total: int, where: str, is_text: Callable[[str], bool]
     file.seek(0)
     try:
         archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the file is the caller's
-    except (tarfile.TarError, ValueError, EOFError):
+    except _DAMAGED:
         raise CorpusError("is no tar, or an empty file", where=where, expected="a plain .tar") from None
     archive.offset = 0
     while found.damage is None:
@@ -88,6 +92,8 @@ def _read(file: BinaryIO, total: int, where: str, is_text: Callable[[str], bool]
         file.seek(start)
         block = file.read(tarfile.BLOCKSIZE)
         if block.count(0) == tarfile.BLOCKSIZE:
+            if file.read(_TAIL).strip(b"\0") or total - start > _TAIL:
+                found.damage = f"has bytes behind its end, at byte {start}: members there are missing"
             break
         if len(block) < tarfile.BLOCKSIZE:
             found.damage = _ENDS_EARLY.format(total)
@@ -95,7 +101,7 @@ def _read(file: BinaryIO, total: int, where: str, is_text: Callable[[str], bool]
         file.seek(start)
         try:
             member: tarfile.TarInfo | None = tarfile.TarInfo.fromtarfile(archive)
-        except (tarfile.TarError, ValueError, EOFError):
+        except _DAMAGED:
             member = None
         if member is None or member.size < 0:  # a size below 0 would lead back to this member for ever
             found.damage = f"is damaged at byte {start}: members after it are missing"
@@ -117,10 +123,8 @@ def _add(member: tarfile.TarInfo, file: BinaryIO, total: int, is_text: Callable[
         fault = found.damage = _ENDS_EARLY.format(total)
     elif not member.isreg() or member.issparse():
         fault = "is a link" if member.islnk() or member.issym() else "is no plain file"
-    elif name.startswith("/") or re.match("[A-Za-z]:", name) or {"", ".", ".."} & {*name.split("/")}:
-        fault = "the name leaves the folder or is not plain"
-    elif re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):
-        fault = "the name has a control character, or is not UTF-8"
+    elif not is_inside(name):
+        fault = "the name leaves the folder, is too long, or has a control character"
     elif is_text(name) and member.size > LONGEST_TEXT:
         fault = f"a text of {member.size} bytes"
     if fault:
@@ -130,31 +134,3 @@ def _add(member: tarfile.TarInfo, file: BinaryIO, total: int, is_text: Callable[
     if is_text(name):
         file.seek(member.offset_data)
         found.texts[name] = file.read(member.size)
-
-
-class _Object(io.RawIOBase):
-    """An object as a file that is read range by range."""
-
-    def __init__(self, place: Place) -> None:
-        self._place, self._at, self._size = place, 0, size(place)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any, /) -> int:
-        end = max(min(self._at + len(buffer), self._size), self._at)
-        version = (self._place.part or Part()).version or ""
-        data = read_object(self._place.path, self._at, end, version) if end > self._at else b""
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)

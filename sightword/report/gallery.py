@@ -177,15 +177,6 @@ def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     return uris
 
 
-def some_texts(captions: Captions, shown: Gallery, number: int) -> list[str]:
-    """Return captions for the attention section: gallery queries, evenly over their outcomes, then others by a hash."""
-    asked = list(dict.fromkeys(query.asked.text for query in shown.captions))
-    if len(asked) >= number:
-        return evenly(asked, number)
-    others = [captions.texts[query] for query in sorted(captions.texts, key=by_hash)]
-    return list(dict.fromkeys([*asked, *others]))[:number]
-
-
 def evenly(items: Sequence[Item], number: int) -> list[Item]:
     """Return at most ``number`` items, evenly over their order: of queries, over their outcomes."""
     return [items[place * len(items) // number] for place in range(number)] if len(items) > number else list(items)

@@ -27,8 +27,6 @@ class RunFiles:
     dropped: Path
     captions: Path
     resized: Path
-    features: Path
-    """Read for order-embeddings only."""
     top: Path
     """The best answers to each query."""
     pairs: Path

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from sightword.errors import StoreError
 from sightword.io.files import Pathish, sha256_file
 from sightword.io.saved import SUMS
-from sightword.storage.kinds import KindIdentity
-from sightword.storage.store import Store, Writer
+from sightword.storage.store import KindIdentity, Store, Writer
 
 log = logging.getLogger(__name__)
 

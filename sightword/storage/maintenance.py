@@ -5,26 +5,24 @@ In a store of several users, each maintains their own files.
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from sightword.errors import StoreError
 from sightword.io.files import canonical_json
-from sightword.storage.kinds import KindFiles, kind_name
-from sightword.storage.segments import Array, StoredFile, name_of, read_segment
-from sightword.storage.store import Store
+from sightword.places.requests import Listed
+from sightword.storage.place import DAY, IDENTITY
+from sightword.storage.store import SEGMENT_NAME, Array, Store, kind_name, segments, write
 
 log = logging.getLogger(__name__)
 
-DAY = 24 * 3600.0
-LEFTOVER_AGE = DAY
-"""Seconds after which a temporary file counts as left by a killed process."""
+LEFTOVER = re.compile(r"\.([0-9a-f]{32}\.parquet|identity\.json|probe)\..*\.tmp")
+"""Temporary files of processes; a day old, they count as left by a killed process."""
 MERGED_BYTES = 1 << 25
 """Size of merged segments."""
 
@@ -34,7 +32,7 @@ class Kind:
     """The features of one kind in a store."""
 
     name: str
-    identity: dict[str, Any]
+    identity: dict[str, Any] = field(default_factory=dict)
     """Empty if ``identity.json`` cannot be read or belongs to another kind."""
     segments: int = 0
     features: int = 0
@@ -45,66 +43,75 @@ class Kind:
     """Descriptions of the damage."""
 
 
-def kinds(store: Store, prefix: str = "") -> list[KindFiles]:
-    """Return the kinds whose names begin with ``prefix``, most recently used first.
+@dataclass
+class Pruning:
+    """What :func:`prune` did, or would do."""
+
+    kinds: int = 0
+    """Kinds removed entirely."""
+    segments: int = 0
+    """Segments that were merged, or damaged."""
+    leftovers: int = 0
+    """Temporary files of killed processes."""
+    bytes: int = 0
+    """Bytes freed."""
+    others: int = 0
+    """Files of other users, which stay."""
+
+
+def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kind]:
+    """Read every feature of the kinds whose names begin with ``prefix``, compare the checksums, and yield the counts of
+    each kind, most recently used first.
+
+    Without ``read`` only the keys are read, and no checksums are compared.
 
     Raises:
         StoreError: the store cannot be read, or no kind has this prefix.
     """
-    found = [kind for kind in store.place.kinds() if kind.name.startswith(prefix)]
-    if prefix and not found:
-        what = f"no kind of feature begins with {prefix}"
-        raise StoreError(what, where=store.place, todo="`sightword store stats` shows them.")
-    return sorted(found, key=lambda kind: (-kind.used(), kind.name))
-
-
-def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kind]:
-    """Read every feature of a store, compare its checksum, and yield the counts of each kind.
-
-    Without ``read``, features are counted and not read where the store knows them, in object storage.
-    """
-    for files in kinds(store, prefix):
-        kind = Kind(files.name, {}, used=files.used())
+    place, listings = store.place, list[tuple[Kind, dict[str, Listed]]]()
+    for name in _kinds(store, prefix):
+        kind, files = Kind(name), dict[str, Listed]()
         try:
-            kind.identity = _identity(files)
+            kind.identity = _identity(store, name)
         except ValueError as error:
-            kind.damaged.append(f"{files.identity}: {error}")
+            kind.damaged.append(f"{place.where(f'{name}/{IDENTITY}')}: {error}")
         try:
-            segments = files.segments()
-            known = files.count(kind.damaged)
+            files = place.files(name)
         except StoreError as error:  # of another user, closed to this user
             kind.damaged.append(str(error))
-            segments, known = [], None
-        if read or known is None:
-            known = _count(files, segments, kind.damaged)
-        kind.segments, kind.features, kind.bytes = len(segments), known, sum(segment.size() for segment in segments)
+        kind.used = place.used(name, files)
+        listings.append((kind, files))
+    for kind, files in sorted(listings, key=lambda pair: (-pair[0].used, pair[0].name)):
+        keys: set[bytes] = set()
+        for segment in segments(place, kind.name, files, keys_only=not read):
+            keys.update(segment.keys)
+            if segment.why:
+                where = place.where(f"{kind.name}/{segment.name}")
+                kind.damaged.append(f"{where}: all or some features ({segment.why})")
+        sizes = [listed.size for name, listed in files.items() if SEGMENT_NAME.fullmatch(name)]
+        kind.segments, kind.bytes, kind.features = len(sizes), sum(sizes), len(keys)
         yield kind
 
 
-def _identity(files: KindFiles) -> dict[str, Any]:
+def _kinds(store: Store, prefix: str) -> list[str]:
+    names = [name for name in store.place.kinds() if name.startswith(prefix)]
+    if prefix and not names:
+        what = f"no kind of feature begins with {prefix}"
+        raise StoreError(what, where=store.place, todo="`sightword store stats` shows them.")
+    return names
+
+
+def _identity(store: Store, name: str) -> dict[str, Any]:
     """Return what describes a kind; ValueError if that cannot be read or belongs to another kind."""
     try:
-        identity = json.loads(files.identity.read())
+        identity = json.loads(store.place.read(f"{name}/{IDENTITY}"))
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror or error})") from None
     except (ValueError, RecursionError):
         raise ValueError("is not valid JSON") from None
-    if not isinstance(identity, dict) or kind_name(canonical_json(identity)) != files.name:
+    if not isinstance(identity, dict) or kind_name(canonical_json(identity)) != name:
         raise ValueError("it is not what the folder's name says")
     return identity
-
-
-def _count(files: KindFiles, segments: Sequence[StoredFile], damaged: list[str]) -> int:
-    """Read all features of a kind, and return their number."""
-
-    def complain(segment: StoredFile, lost: int, why: str) -> None:
-        damaged.append(f"{segment}: {f'{lost} features' if lost else 'all or some features'} ({why})")
-
-    keys: set[bytes] = set()
-    for segment in files.ahead(segments):
-        for found, _ in read_segment(segment, None, None, complain):
-            keys.update(found)
-    return len(keys)
 
 
 def prune(
@@ -130,126 +137,84 @@ def prune(
     Raises:
         StoreError: the store cannot be changed, or ``remove`` fits no kind or several.
     """
-    pruning = Pruning(dry_run, others)
-    now = time.time()
+    done, now = Pruning(), time.time()
     oldest = float("-inf") if unused_days is None else now - unused_days * DAY
-    unwanted = [kind.name for kind in kinds(store, remove)] if remove else []
+    unwanted = _kinds(store, remove) if remove else []
     if len(unwanted) > 1:
         names = ", ".join(name[:12] for name in unwanted[:5])
         raise StoreError(f"{len(unwanted)} kinds begin with {remove}: {names}", expected="more of the one name")
     try:
-        for kind in kinds(store):
-            if kind.is_closed():
-                pruning.others += 1
-            elif kind.name in unwanted or kind.used() < oldest:
-                pruning.remove_kind(kind)
+        for name in store.place.kinds():
+            if store.place.is_closed(name):
+                done.others += 1
+                continue
+            kind = _Pruned(store, name, done, dry_run=dry_run, others=others)
+            if name in unwanted or store.place.used(name, kind.files) < oldest:
+                kind.remove_all()
             else:
-                old = [
-                    file
-                    for file in kind.leftovers()
-                    if (now if (changed := file.changed()) is None else changed) < now - LEFTOVER_AGE
-                ]
-                pruning.leftovers += pruning.remove(old)
-                pruning.merge(kind)
-                kind.compact(dry_run=dry_run)
+                old = [file for file, one in kind.files.items() if LEFTOVER.fullmatch(file) and one.changed < now - DAY]
+                done.leftovers += kind.remove(kind.owned(old))
+                kind.merge()
     except OSError as error:
         where = error.filename or store.place
         raise StoreError(f"cannot be changed ({error.strerror or error})", where=where) from None
-    return pruning
+    return done
 
 
-def compact(store: Store, *, dry_run: bool = False) -> int:
-    """Make features quick to find in object storage, and return how many manifests were replaced; 0 for a folder.
+class _Pruned:
+    """The steps of :func:`prune` in one kind."""
 
-    Raises:
-        StoreError: the store cannot be read or changed.
-    """
-    return sum(kind.compact(dry_run=dry_run) for kind in kinds(store))
+    def __init__(self, store: Store, kind: str, done: Pruning, *, dry_run: bool, others: bool) -> None:
+        self._place, self._kind, self._done, self._dry_run, self._others = store.place, kind, done, dry_run, others
+        self.files = store.place.files(kind)
 
+    def owned(self, names: Collection[str]) -> list[str]:
+        """Return the user's own files, and count the others."""
+        own = [name for name in names if self._place.owns(f"{self._kind}/{name}", others=self._others)]
+        self._done.others += len(names) - len(own)
+        return own
 
-@dataclass
-class Pruning:
-    """The steps of :func:`prune`, with their counts."""
-
-    _dry_run: bool = False
-    _others: bool = False
-    kinds: int = 0
-    """Kinds removed entirely."""
-    segments: int = 0
-    """Segments that were merged, or damaged."""
-    leftovers: int = 0
-    """Temporary files of killed processes."""
-    bytes: int = 0
-    """Bytes freed."""
-    others: int = 0
-    """Files of other users, which stay."""
-
-    def remove(self, files: Iterable[StoredFile]) -> int:
-        """Remove the user's own files, and return their number."""
-        own = self._owned(files)
-        for file in own:
-            self.bytes += file.size()
+    def remove(self, names: Collection[str]) -> int:
+        """Remove files, and return their number."""
+        for name in names:
+            self._done.bytes += self.files[name].size if name in self.files else 0
             if not self._dry_run:
-                file.remove()
-        return len(own)
+                self._place.remove(f"{self._kind}/{name}")
+        return len(names)
 
-    def remove_kind(self, kind: KindFiles) -> None:
-        """Remove a kind's own files; its name stays with files of others, its folder with any file."""
-        files = list(kind.files())
-        self.kinds += self.remove(files) == len(files) and self.remove([kind.identity]) == 1
+    def remove_all(self) -> None:
+        """Remove the user's own files; the description stays with files of others, the folder with any file."""
+        names = [name for name in self.files if SEGMENT_NAME.fullmatch(name) or LEFTOVER.fullmatch(name)]
+        self._done.kinds += self.remove(self.owned(names)) == len(names) and self.remove(self.owned([IDENTITY])) == 1
 
-    def merge(self, kind: KindFiles) -> None:
-        """Replace small and damaged segments by large ones, which are in place before the old ones go."""
-        own = self._owned(kind.segments())
-        states = {segment.name: _state(segment) for segment in kind.ahead(own)}
-        old = [segment for segment in own if states[segment.name] != "keep"]
-        if not old or [states[segment.name] for segment in old] == ["small"]:
+    def merge(self) -> None:
+        """Replace small and damaged segments by large ones, which are in place before the old ones go.
+
+        A segment that the file system withholds, or that does not fit in memory, may be whole, and stays.
+        """
+        own = {name: self.files[name] for name in self.owned([n for n in self.files if SEGMENT_NAME.fullmatch(n)])}
+        old, damaged = dict[str, Listed](), 0
+        for segment in segments(self._place, self._kind, own):
+            if segment.state == "withheld":
+                log.warning("%s: left as it is (%s)", self._place.where(f"{self._kind}/{segment.name}"), segment.why)
+            small = segment.state == "whole" and own[segment.name].size < MERGED_BYTES // 2
+            damaged += segment.state == "damaged"
+            if small or segment.state == "damaged":
+                old[segment.name] = own[segment.name]
+        if len(old) < 2 and not damaged:
             return
-        self.segments += len(old)
+        self._done.segments += len(old)
         if self._dry_run:
             return
-        written: list[StoredFile] = []
+        written: list[str] = []
         waiting: dict[bytes, Array] = {}
-        size = 0
-        for segment in kind.ahead(old):
-            lost = partial(log.debug, "%s: %d features are lost (%s)")
-            for keys, values in read_segment(segment, None, None, lost):
-                fresh = {key: value for key, value in zip(keys, values, strict=True) if key not in waiting}
-                waiting.update(fresh)
-                size += sum(value.nbytes for value in fresh.values())
-            if waiting and (size >= MERGED_BYTES or segment.name == old[-1].name):
-                written.append(kind.write(waiting))
-                waiting, size = {}, 0
-        kind.finish()
+        for number, segment in enumerate(segments(self._place, self._kind, old), start=1):
+            for key, value in zip(segment.keys, segment.values, strict=True):
+                waiting.setdefault(key, value)
+            if waiting and (number == len(old) or sum(value.nbytes for value in waiting.values()) >= MERGED_BYTES):
+                written.append(write(self._place, self._kind, waiting))
+                waiting = {}
+        made = self._place.files(self._kind)
         # A merged segment may have the name, and so the bytes, of an old one.
-        names = {segment.name for segment in old}
-        self.bytes -= sum(segment.size() for segment in written if segment.name not in names)
-        kept = {segment.name for segment in written}
-        self.remove(segment for segment in old if segment.name not in kept)
-
-    def _owned(self, files: Iterable[StoredFile]) -> list[StoredFile]:
-        """Return the user's own files, and count the others."""
-        found = [(file, file.owns(others=self._others)) for file in files]
-        self.others += sum(not own for _, own in found)
-        return [file for file, own in found if own]
-
-
-def _state(segment: StoredFile) -> str:
-    """Return ``damaged``, ``small`` (and sound), or ``keep``.
-
-    A segment that the file system withholds, or that does not fit in memory, may be sound, and is kept.
-    """
-    try:
-        if name_of(segment.read()) != segment.name:
-            return "damaged"
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EINVAL):  # a circular link, a pipe
-            return "damaged"
-        if error.errno != errno.ENOENT:
-            log.warning("%s: left as it is (%s)", segment, error.strerror)
-        return "keep"
-    complaints: list[str] = []
-    if segment.size() < MERGED_BYTES // 2:
-        list(read_segment(segment, None, None, lambda _segment, _lost, why: complaints.append(why)))
-        return "keep" if complaints else "small"
-    return "keep"
+        self._done.bytes -= sum(made[name].size for name in written if name not in old and name in made)
+        self.remove([name for name in old if name not in written])

@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -155,14 +154,6 @@ def test_name_that_is_no_path_and_no_revision_is_refused(project, name, message,
         code = wrong_arguments.code
     assert code in (1, 2)
     assert message in capsys.readouterr().err
-
-
-def test_the_command_ends_with_its_code(project):
-    command = ["sightword", "compare", "good", "HEAD~9"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=project.environment)
-    assert done.returncode == 1
-    assert "HEAD~9: no commit, branch or experiment has this name" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_an_experiment_whose_name_another_has_is_told(project, capsys):

@@ -22,7 +22,7 @@ from sightword.errors import CorpusError, FileFormatError
 from sightword.evaluation.retrieval.folds import drawn_splits
 from sightword.images.resized import corpus_sources
 from sightword.places.place import Place
-from sightword.places.reading import read as read_place
+from sightword.places.place import read as read_place
 
 SPLITS = {"train": ["a.jpg", "b.jpg"], "validation": ["c.jpg"], "test": ["d.jpg"]}
 PICTURE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

@@ -20,8 +20,7 @@ from sightword.errors import CorpusError
 from sightword.images.resized import Source, corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.io.files import write_table
-from sightword.places.place import Place
-from sightword.places.reading import read
+from sightword.places.place import Place, read
 from sightword.places.tar import members
 
 LIMIT = 1 << 20
@@ -117,12 +116,12 @@ def test_members_that_cannot_be_used_are_dropped_with_the_reason(tmp_path) -> No
     assert bytes_of(corpus) == {"s/good": picture(0)}
     found = dropped(corpus)
     assert {item: why.partition(": ")[2] for item, why in found.items() if why.startswith("damaged")} == {
-        "s//etc/absolute.png": "the name leaves the folder or is not plain",
-        "s/../up.png": "the name leaves the folder or is not plain",
+        "s//etc/absolute.png": "the name leaves the folder, is too long, or has a control character",
+        "s/../up.png": "the name leaves the folder, is too long, or has a control character",
         "s/link.png": "is a link",
         "s/hard.png": "is a link",
         "s/pipe.png": "is no plain file",
-        "s/tab\t.png": "the name has a control character, or is not UTF-8",
+        "s/tab\t.png": "the name leaves the folder, is too long, or has a control character",
         "s/two": "the key has two pictures",
         "s/twice.png": "the name stands twice in the tar",
         "s/bad.txt": "'utf-8' codec can't decode byte 0xe9 in position 3: unexpected end of data",
@@ -170,7 +169,8 @@ def test_a_member_with_a_negative_size_ends_the_tar(tmp_path) -> None:
     ("name", "data", "message"),
     [
         ("s.tar", gzip.compress(bytes(999), mtime=0), r"s.tar: is packed with gzip; expected a plain tar\. Unpack it"),
-        ("s.tar", b"<html>" * 200, "s.tar: is no tar, or an empty file"),
+        ("s.tar", b"<html>" * 200, "s.tar: is a web page. Fetch the file again"),
+        ("s.tar", b"no tar" * 200, "s.tar: is no tar, or an empty file"),
         ("s.tar", b"", "s.tar: is no tar, or an empty file"),
         ("s.zip", b"PK", "holds no .tar"),
     ],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from silent_pipes import silent_pipe
 
 from sightword.errors import DownloadError
-from sightword.io import http_answers, transfer
+from sightword.io import transfer
 from sightword.io.transfer import Patience, Resuming, UnreachableError
 
 BODY = random.Random(0).randbytes(200_000)
@@ -126,7 +126,7 @@ CHANGED, A_MINUTE_LATER, A_DAY_LATER = (
     ],
 )  # fmt: skip
 def test_only_what_tells_files_apart_to_the_byte_is_a_validator(headers, expected):
-    assert http_answers.validator(headers) == expected
+    assert transfer._validator(headers) == expected
 
 
 def test_a_weak_tag_is_never_sent_and_nothing_is_gone_on_with(site, part, patience):

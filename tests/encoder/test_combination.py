@@ -18,7 +18,6 @@ from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.encoding import embed
-from sightword.vse.page.attention import attend
 
 FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
 
@@ -91,17 +90,6 @@ def test_an_ensemble_can_be_joined_and_taken_out_again(tmp_path):
     assert again.parts[0].notes == own.notes
     assert np.array_equal(again.parts[0].encode(TEXTS), own.encode(TEXTS))
     assert joined(*(one for one in again.parts)).width == again.width
-
-
-def test_attention_is_that_of_all_networks():
-    gru, sharp = summed(GRU, members=2, seed=1), summed(GRU, seed=3)
-    with torch.no_grad():
-        for weights in sharp.parts[0].captions.pooling.parameters():
-            weights.mul_(30)
-    text = "two big dogs run in the snow ."
-    found = [attend(each, [text])[0] for each in (gru, sharp, joined(gru, sharp))]
-    assert found[2] not in found[:2]
-    assert attend(three(), [text]) is None
 
 
 def test_each_space_is_its_map_of_the_combined_vector():

@@ -33,7 +33,7 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     clone.run("git", "add", "-A")
     clone.run("git", "commit", "-qm", "hypernyms")
     audited = json.loads(clone.run("sightword", "audit", "metrics/hypernyms/summary.json:accuracy", "--json").stdout)
-    assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"run recorded in"}
+    assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"run recorded"}
     verified = clone.run("sightword", "audit", "--verify", "hypernyms/dvc.yaml:taxonomy").stdout
     assert "data/hypernyms/taxonomy: the same bytes" in verified
     assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout

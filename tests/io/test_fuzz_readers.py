@@ -149,7 +149,6 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
         },
         lambda folder: source(folder, "snli", part="test"),
     ),
-    "snli.txt": ({"snli_1.0_test.txt": SNLI}, lambda folder: source(folder, "snli", part="test")),
     "snli.senteval": (
         {
             "s1.test": table([pair[:1] for pair in PAIRS]),
@@ -162,7 +161,6 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
         {"a.csv": 'premise,hypothesis,label\n"A dog, here","It ""runs""",neutral\nA,B,entailment\n'},
         lambda folder: source(folder, "table", "a.csv"),
     ),
-    "sick": ({"SICK_train.txt": SICK_ROWS}, lambda folder: source(folder, "sick", part="train")),
     "sts": (
         {
             f"{STS}.input.a.txt": table([pair[:2] for pair in PAIRS]),

@@ -62,7 +62,7 @@ def test_one_recipe_replaces_another(project: Path) -> None:
 
 
 def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
-    (project / "params.yaml").write_text(whole(project).replace("gallery: 12", "gallery: 7"))
+    (project / "params.yaml").write_text(whole(project).replace("gallery: 10", "gallery: 7"))
     with pytest.raises(ParamsError, match="would be lost"):
         write(project)
     git(project, "init")
@@ -78,7 +78,7 @@ def test_edits_after_the_commit_are_kept(project: Path) -> None:
     git(project, "init")
     git(project, "add", "params.yaml")
     git(project, "commit", "-m", "my settings")
-    (project / "params.yaml").write_text(whole(project).replace("gallery: 12", "gallery: 7"))
+    (project / "params.yaml").write_text(whole(project).replace("gallery: 10", "gallery: 7"))
     with pytest.raises(ParamsError, match="gallery: 7"):
         write(project)
 

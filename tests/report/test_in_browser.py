@@ -46,7 +46,7 @@ def test_no_complaints_no_overflow_and_all_pictures(browser: Browser, address: s
     assert browser.run("document.images.length") > 100
     assert browser.run("[...document.images].every(image => image.naturalWidth > 0)")
     assert browser.overflow() == 0
-    assert browser.run("document.querySelectorAll('.plot svg').length") == 10
+    assert browser.run("document.querySelectorAll('.plot svg').length") == 9
     assert browser.run(
         "[...document.querySelectorAll('.plot svg')].every(one => one.getBoundingClientRect().height > 50)"
     )

@@ -59,7 +59,7 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(places: RunFiles, folder: Path) -> str:
-    page.write(places, ReportSettings(gallery=0, attention=0), folder / "index.html")
+    page.write(places, ReportSettings(gallery=0), folder / "index.html")
     return (folder / "index.html").read_text("utf-8")
 
 

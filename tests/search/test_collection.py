@@ -25,7 +25,7 @@ from sightword.features.tables.origin import parts_of
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images import resized
-from sightword.search import collection, picture_files
+from sightword.search import picture_files
 from sightword.search.collection import JoinedFolder, PictureFolder
 from sightword.search.networks import NamedNetwork, UploadedPictures, difference
 from sightword.search.picture_files import list_pictures
@@ -272,24 +272,6 @@ def test_a_reading_that_is_stopped_keeps_what_it_read_and_the_next_one_computes_
     assert len(computed) == 27 - len(first)
     assert len(again.image_ids) == 27
     assert np.array_equal(again.features, read(world, folder, tmp_path / "other").features)
-
-
-def test_a_stop_computes_no_picture_that_was_decoded_ahead(world, folder, tmp_path, monkeypatch):
-    for number in range(8, 30):
-        shutil.copy(world.files / f"scene-{number:03d}.png", folder)
-    place, stop, computed, real = opened_for(world, folder, tmp_path), threading.Event(), [], Extractor.run
-    decoded = [resized.resize_file(source, place._resizing) for source in place.sources]
-
-    def ahead(function, sources, **options):
-        assert len([*sources]) > 20
-        yield from decoded[:-1]
-        stop.set()
-        yield decoded[-1]
-
-    monkeypatch.setattr(collection, "ordered_map", ahead)
-    monkeypatch.setattr(Extractor, "run", lambda self, seen: (computed.append(one) or one for one in real(self, seen)))
-    place.read(lambda piece: None, stop=stop)
-    assert not computed
 
 
 def test_a_reading_after_an_error_goes_on_where_it_ended(world, folder, tmp_path):

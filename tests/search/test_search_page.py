@@ -158,41 +158,6 @@ def test_a_dropped_picture_finds_captions_and_what_is_none_is_told(browser, addr
 
 @pytest.mark.full
 @pytest.mark.system
-def test_back_closes_a_picture_and_leaves_what_was_found(browser, address):
-    shut = "!document.getElementById('sheet').open && !location.search.includes('picture')"
-    browser.open(address)
-    browser.type("a red circle")
-    browser.until(f"{READY} && {ASKED} === 'a red circle'")
-    browser.run("document.querySelector('.tile').mark = 1")
-    length = browser.run("history.length")
-    for close in ("history.back()", None, "document.getElementById('close').click()"):
-        browser.click(".tile")
-        browser.until(FOUND)
-        browser.press("ArrowRight")
-        browser.until("document.getElementById('sheet').open && location.search.includes('picture')")
-        browser.run(close) if close else browser.press("Escape")
-        browser.until(shut)
-        assert browser.run(f"{FOCUS}.className") == "tile"
-        assert browser.run("document.querySelector('.tile').mark") == 1  # nothing was searched again
-        assert browser.run("history.length") == length + 1
-    browser.run("history.forward()")
-    browser.until(f"document.getElementById('sheet').open && {FOUND}")
-    browser.run("history.back()")
-    browser.until(shut)
-    assert browser.run(ASKED) == "a red circle"
-    browser.click(".tile")
-    browser.until(FOUND)
-    browser.click("#found button")
-    browser.until(f"{shut} && {READY}")
-    browser.run("history.go(-1)")
-    browser.until(f"document.getElementById('sheet').open && {FOUND}")
-    assert browser.run("document.getElementById('query').value") == "a red circle"
-    assert browser.run("history.length") == length + 2  # Forward still leads to the caption
-    assert not browser.errors
-
-
-@pytest.mark.full
-@pytest.mark.system
 def test_a_folder_fills_the_page_while_it_is_read(browser, world):
     with served(world, "--collection", "files") as address:
         browser.open(address + "?q=a+red+circle")

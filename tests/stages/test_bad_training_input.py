@@ -18,7 +18,7 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, EncoderError, FeaturesError, FileFormatError, SetupError, TrainingError
 from sightword.io.files import write_table
 from sightword.vse.selection.settings import SelectSettings
-from sightword.vse.training import curves
+from sightword.vse.training import task
 from sightword.vse.training.settings import TrainSettings
 from stages import select, train
 
@@ -117,7 +117,7 @@ def test_curves_that_cannot_be_written_do_not_stop_training(project, monkeypatch
     def fail(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(curves, "write_tsv", fail)
+    monkeypatch.setattr(task, "write_tsv", fail)
     with pytest.raises(OSError, match="No space"):  # at the end they are outputs
         train.work(SETTINGS.model_copy(update={"seed": 1}))
     assert caplog.messages.count("train: the curves cannot be written now ([Errno 28] No space left on device)") == 3

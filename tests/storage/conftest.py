@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import s3_front
-import s3fs
 import servers
 
 from sightword.places import requests
@@ -34,8 +33,7 @@ def client(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("SIGHTWORD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(requests, "PATIENCE", 1.5)
-    monkeypatch.setattr(requests, "FIRST_PATIENCE", 0.5)
+    monkeypatch.setattr(requests, "TRIES", 2)
 
 
 @pytest.fixture(scope="session")
@@ -51,14 +49,6 @@ def front(one_front, client, monkeypatch) -> s3_front.Front:
     one_front.fault = lambda _method, _path: ""
     one_front.clear()
     return one_front
-
-
-@pytest.fixture
-def new_clients() -> Iterator[Callable[[], None]]:
-    """Forget clients, which keep the variables of their first request, before the test, after it, and when called."""
-    s3fs.S3FileSystem.clear_instance_cache()
-    yield s3fs.S3FileSystem.clear_instance_cache
-    s3fs.S3FileSystem.clear_instance_cache()
 
 
 @pytest.fixture

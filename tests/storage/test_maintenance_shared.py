@@ -9,12 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from filled_store import damage, fill, identity, read, same
+from kept_features import as_bytes, damage, fill, folder_of, identity, read, segment_files
 
 from pipeline import cli
 from sightword.storage import maintenance
-from sightword.storage.folder import entries
-from sightword.storage.segments import SEGMENT_NAME
 from sightword.storage.store import Store
 
 
@@ -25,7 +23,7 @@ def store(tmp_path) -> Store:
 
 def test_files_of_others_are_left_alone(store) -> None:
     fill(store, identity(), range(20), segments=3)
-    kind = store.place.folder / "features" / identity().name
+    kind = folder_of(store)
     features = store.place.folder / "features"
     others = [features / "train/part-0.parquet", features / "lost+found/x", kind / "mine.parquet",
               kind / ".profile", kind / ".snapshot/1"]  # fmt: skip
@@ -37,7 +35,7 @@ def test_files_of_others_are_left_alone(store) -> None:
     maintenance.prune(store)
     maintenance.prune(store, unused_days=-1)
     assert all(path.read_bytes() == b"mine" for path in others)
-    assert entries(kind, SEGMENT_NAME) == []
+    assert segment_files(store) == []
 
 
 def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypatch) -> None:
@@ -52,7 +50,7 @@ def test_a_segment_that_the_file_system_keeps_back_is_left_alone(store, monkeypa
 
     monkeypatch.setattr(Path, "read_bytes", refused)
     assert maintenance.prune(store).segments == 0
-    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 2
+    assert len(segment_files(store)) == 2
 
 
 def become(monkeypatch) -> None:
@@ -62,8 +60,11 @@ def become(monkeypatch) -> None:
 
 def test_what_others_made_is_left_to_them(store, monkeypatch) -> None:
     features = fill(store, identity(), range(60), segments=12)
-    damage(store, identity(), 7)
-    folder = store.place.folder / "features" / identity().name
+    damage(
+        segment_files(store)[0],
+        next(v for v in features.values() if v.tobytes() in segment_files(store)[0].read_bytes()),
+    )
+    folder = folder_of(store)
     leftover = folder / f".{'b' * 32}.parquet.y.tmp"
     leftover.write_bytes(b"half")
     os.utime(leftover, (0, 0))
@@ -75,13 +76,12 @@ def test_what_others_made_is_left_to_them(store, monkeypatch) -> None:
         assert (done.kinds, done.segments, done.leftovers, done.bytes) == (0, 0, 0, 0)
         assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before
     monkeypatch.undo()
-    del features[identity().key(f"{7:064x}")]
-    assert same(read(store, identity(), list(features)), features)
+    assert len(read(store, features)) == 55
 
 
 def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -> None:
     features = fill(store, identity(), range(20), segments=2)
-    theirs = entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)
+    theirs = segment_files(store)
     features |= fill(store, identity(), range(20, 40), segments=4)
     real = Path.lstat
 
@@ -94,17 +94,17 @@ def test_one_prunes_what_is_ones_own_beside_what_is_others(store, monkeypatch) -
     monkeypatch.setattr(Path, "lstat", lstat)
     done = maintenance.prune(store)
     assert (done.segments, done.others) == (4, 2)
-    assert len(entries(store.place.folder / "features" / identity().name, SEGMENT_NAME)) == 3
-    assert same(read(store, identity(), list(features)), features)
+    assert len(segment_files(store)) == 3
+    assert read(store, features) == as_bytes(features)
     done = maintenance.prune(store, remove=identity().name)
     assert (done.kinds, done.others) == (0, 2)
-    assert entries(store.place.folder / "features" / identity().name, SEGMENT_NAME) == theirs
+    assert segment_files(store) == theirs
     assert next(maintenance.survey(store)).damaged == []  # its name stays
 
 
 def test_others_files_go_on_request_but_where_the_sticky_bit_is(store, monkeypatch) -> None:
     fill(store, identity(), range(60), segments=12)
-    folder = store.place.folder / "features" / identity().name
+    folder = folder_of(store)
     become(monkeypatch)
     folder.chmod(0o1755)
     assert maintenance.prune(store, others=True).others == 12
@@ -117,7 +117,7 @@ def test_others_files_go_on_request_but_where_the_sticky_bit_is(store, monkeypat
 
 def test_a_kind_that_is_closed_to_this_user(store, monkeypatch) -> None:
     features = fill(store, identity(), range(3))
-    closed = store.place.folder / "features" / identity("vgg19").name
+    closed = folder_of(store, identity("vgg19"))
     fill(store, identity("vgg19"), range(3))
     become(monkeypatch)
     real = type(closed).iterdir

@@ -18,7 +18,7 @@ from kept_features import KIND, as_bytes, read, some, write
 from s3_front import first_tries
 
 from sightword import machine
-from sightword.errors import SetupError, SightwordError, StoreError
+from sightword.errors import SightwordError, StoreError
 from sightword.messages import install_extra
 from sightword.places import requests
 from sightword.storage import maintenance
@@ -68,9 +68,9 @@ def test_a_request_that_fails_once_is_tried_again(s3_store, address, front, at_o
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("fault", "why"), [("slow", "SlowDown"), ("drop", "Connection was closed"), ("hang", "Read timeout")]
+    ("fault", "why"), [("slow", "SlowDown"), ("drop", "error sending request"), ("hang", "error sending request")]
 )
-def test_a_server_that_stays_bad_is_told_after_a_while(new_clients, s3_store, front, fault, why, monkeypatch) -> None:
+def test_a_server_that_stays_bad_is_told_after_a_while(s3_store, front, fault, why, monkeypatch) -> None:
     monkeypatch.setattr(requests, "READ_SECONDS", 0.4)
     features = some(range(4))
     front.fault = lambda _method, _path: fault
@@ -83,11 +83,10 @@ def test_a_server_that_stays_bad_is_told_after_a_while(new_clients, s3_store, fr
 
 
 @pytest.mark.full
-def test_an_address_at_which_nobody_listens(new_clients, client, address, monkeypatch) -> None:
-    for who, why in (("", "Could not connect"), ("me:thesecretofatest@", "credentials encoded in URL")):
+def test_an_address_at_which_nobody_listens(client, address, monkeypatch) -> None:
+    for who in ("", "me:thesecretofatest@"):
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{who}127.0.0.1:{servers.free_port()}")
-        assert why in refused(read, Store(address), some(range(2)))
-        new_clients()
+        assert "the store cannot be read (" in refused(read, Store(address), some(range(2)))
 
 
 @pytest.mark.full
@@ -107,9 +106,9 @@ def test_a_cut_upload_is_never_read(s3_store, address, front, at_once, caplog) -
 
 
 @pytest.mark.full
-def test_a_server_that_goes_and_comes_back(new_clients, s3_server, client, address, monkeypatch, at_once) -> None:
+def test_a_server_that_goes_and_comes_back(s3_server, client, address, monkeypatch, at_once) -> None:
     """Within the patience: nobody notices."""
-    monkeypatch.setattr(requests, "PATIENCE", 20.0)
+    monkeypatch.setattr(requests, "TRIES", 10)
     relay = servers.Relay(int(s3_server.endpoint.rpartition(":")[2]))
     relay.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{relay.port}")
@@ -172,16 +171,13 @@ def test_a_bucket_that_is_not_there(front) -> None:
 
 
 def test_the_package_for_s3_is_not_installed(monkeypatch, address) -> None:
-    monkeypatch.setitem(sys.modules, "s3fs", None)
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     message = refused(read, Store(address), some([1]))
-    assert message == (f"s3fs is not installed, without which nothing at s3:// can be read. {install_extra('s3')}")
-    with pytest.raises(SetupError, match=r"gcsfs is not installed.*pip install gcsfs"):
-        monkeypatch.setitem(sys.modules, "gcsfs", None)
-        read(Store("gs://lab/store"), some([1]))
+    assert message == f"obstore is not installed, without which nothing at s3:// can be read. {install_extra('s3')}"
 
 
 @pytest.mark.full
-def test_no_credentials(new_clients, front, address, monkeypatch) -> None:
+def test_no_credentials(front, address, monkeypatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
     for work in (read, write):
@@ -190,7 +186,7 @@ def test_no_credentials(new_clients, front, address, monkeypatch) -> None:
 
 
 @pytest.fixture
-def people(new_clients, s3_server, front, address, monkeypatch):
+def people(s3_server, front, address, monkeypatch):
     """Makes this process a user of a bucket that holds features and checks who asks."""
     features = some(range(4))
     write(Store(address), features)
@@ -204,7 +200,6 @@ def people(new_clients, s3_server, front, address, monkeypatch):
     s3_server.check_credentials(True)
 
     def become(own: str | None, secret: str | None) -> None:
-        new_clients()
         monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", own or key["AccessKeyId"])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret or key["SecretAccessKey"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -31,7 +29,7 @@ PAGES = {
 
 
 @pytest.fixture
-def server(new_clients, front, monkeypatch) -> s3_front.Front:
+def server(front, monkeypatch) -> s3_front.Front:
     monkeypatch.setenv("SIGHTWORD_STORE", "s3://lab/store")
     return front
 
@@ -66,33 +64,17 @@ def problem(folder: Path) -> str:
     "page", [page if page == "well-formed" else pytest.param(page, marks=pytest.mark.full) for page in PAGES]
 )
 def test_a_page_is_no_store(server, tmp_path, capsys, page) -> None:
-    """Neither to a reader nor to a writer, the doctor, or the command that counts."""
+    """Neither to a writer, before anything is computed, nor to the doctor or the command that counts."""
     body, kind = PAGES[page]
     always(server, 200, body, Content_Type=kind)
     store = Store("s3://lab/store")
-    for work in (lambda: read(store, some([1])), lambda: write(store, some([1]))):
+    for work in (lambda: write(store, some([1])),):
         message = refused(work)
         assert message.startswith("s3://lab/store: the store cannot be ")
         assert "Check the address (SIGHTWORD_STORE, AWS_ENDPOINT_URL)" in message
-        assert len(message) < 300
-    assert "the store cannot be read" in problem(tmp_path)
+        assert len(message) < 400
+    assert "the store cannot be" in problem(tmp_path)
     assert cli.main(["store", "stats"]) == 1
-    assert "the store cannot be read" in capsys.readouterr().err
-
-
-def test_a_page_is_named_with_its_type(server) -> None:
-    always(server, 200, PAGES["well-formed"][0], Content_Type="text/html")
-    assert "(the answer is text/html, not S3's listing" in refused(read, Store("s3://lab/store"), some([1]))
-
-
-def test_writes_that_a_page_answers_are_errors_after_a_listing(server) -> None:
-    page = (200, {"Content-Type": "text/html"}, b"<html/>")
-    server.fault = lambda method, *_: (200, {}, listing()) if method == "GET" else page
-    store = Store("s3://lab/store")
-    assert read(store, some([1])) == {}
-    message = refused(write, store, some([1]))
-    assert "cannot be written (the answer is text/html, not S3's confirmation of a write)" in message
-    assert "Check the address" in message
 
 
 @pytest.mark.parametrize("kept", [b"", b"other bytes", None])
@@ -115,27 +97,14 @@ def test_a_server_that_does_not_keep_the_probe_is_told(server, tmp_path, kept) -
 
 
 @pytest.mark.parametrize("code", ["RequestTimeTooSkewed", "RequestExpired"])
-def test_a_wrong_clock_is_told_with_both_times(server, code) -> None:
-    there = format_datetime(datetime.now(UTC) + timedelta(hours=3), usegmt=True)
-    always(server, 403, error_of(code, "The difference is too large."), Date=there)
+def test_a_wrong_clock_is_told(server, code) -> None:
+    always(server, 403, error_of(code, "The difference is too large."))
     store = Store("s3://lab/store")
     for work in (lambda: read(store, some([1])), lambda: write(store, some([1]))):
         message = refused(work)
         assert message.startswith(f"s3://lab/store: this machine's clock is wrong ({code}): it says ")
-        assert f"the server's {there}. Set the clock" in message
+        assert "UTC. Set the clock" in message
         assert "credentials" not in message
-
-
-@pytest.mark.parametrize("status", [301, pytest.param(302, marks=pytest.mark.full), 307, 308])
-def test_a_redirect_to_a_page_is_no_store(server, status) -> None:
-    to_page = (status, {"Location": "/log-in?token=thesecretofatest"}, b"")
-    page = (200, {"Content-Type": "text/html"}, b"<html><body>Please log in</body></html>")
-    server.fault = lambda _method, path: page if path.startswith("/log-in") else to_page
-    store = Store("s3://lab/store")
-    for work in (lambda: read(store, some([1])), lambda: write(store, some([1]))):
-        message = refused(work)
-        assert "the answer is text/html, not S3's" in message
-        assert "thesecretofatest" not in message
 
 
 @pytest.mark.parametrize("status", [301, 307])
@@ -145,33 +114,6 @@ def test_a_redirect_to_nowhere_ends(server, status) -> None:
     store = Store("s3://lab/store")
     for work in (lambda: read(store, some([1])), lambda: write(store, some([1]))):
         message = refused(work)
-        assert "(the answer is a redirect that names neither region nor place" in message
-        assert "Check the address" in message
+        assert "incorrectly configured region" in message
+        assert "AWS_DEFAULT_REGION" in message
     assert server.requests.total() <= 6
-
-
-REGIONS = {
-    "a header": (301, "PermanentRedirect", "Use the endpoint.", {"x-amz-bucket-region": "eu-west-1"}),
-    "a message": (400, "AuthorizationHeaderMalformed", "the region 'a' is wrong; expecting 'eu-west-1'", {}),
-    "another message": (400, "AuthorizationHeaderMalformed", "the region is wrong", {}),
-}
-
-
-@pytest.mark.parametrize("case", REGIONS)
-def test_a_bucket_of_another_region_is_told(server, case) -> None:
-    status, code, text, headers = REGIONS[case]
-    server.fault = lambda *_: (status, headers, error_of(code, text))
-    store = Store("s3://lab/store")
-    known = case in ("a header", "a message")
-    for work in (lambda: read(store, some([1])), lambda: write(store, some([1]))):
-        message = refused(work)
-        where = "the region eu-west-1" if known else "another region"
-        assert message.startswith(f"s3://lab/store: the bucket is in {where} ({code}). Set AWS_DEFAULT_REGION")
-        assert ("AWS_DEFAULT_REGION=eu-west-1;" in message) is known
-
-
-def test_an_authorization_that_is_malformed_otherwise_is_not_called_a_region(server) -> None:
-    always(server, 400, error_of("AuthorizationHeaderMalformed", "a non-empty access key must be provided"))
-    message = refused(read, Store("s3://lab/store"), some([1]))
-    assert "AuthorizationHeaderMalformed: a non-empty access key" in message
-    assert "region" not in message

@@ -11,6 +11,7 @@ from pipeline import cli
 from sightword.errors import StoreError
 from sightword.storage import maintenance
 from sightword.storage import store as module
+from sightword.storage.place import IDENTITY
 from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
@@ -28,10 +29,14 @@ def again(store: Store) -> Store:
     return Store(str(store.place))
 
 
+def segments_of(store: Store) -> list[str]:
+    return [name for name in store.place.files(KIND.name) if module.SEGMENT_NAME.fullmatch(name)]
+
+
 def test_nothing_is_in_a_store_that_is_not_there(store) -> None:
     assert read(store, some(range(3))) == {}
     assert read(store, []) == {}
-    assert not store.place.exists()
+    assert store.place.kinds() == []
     assert list(maintenance.survey(store)) == []
 
 
@@ -40,7 +45,7 @@ def test_what_was_written_is_read(store) -> None:
     keys = list(features)
     for first, last in ((0, 6), (3, 9), (3, 12), (5, 6)):
         write(store, {key: features[key] for key in keys[first:last]})
-    assert len(store.place.kind(KIND.name).segments()) == 4
+    assert len(segments_of(store)) == 4
     assert read(again(store), keys) == as_bytes(features)
     assert read(store, keys[4:6]) == as_bytes({key: features[key] for key in keys[4:6]})
     assert read(store, [*keys[:2], *some([99])]) == as_bytes({key: features[key] for key in keys[:2]})
@@ -56,7 +61,7 @@ def test_kinds_never_mix(store) -> None:
     pictures = [f"{number:064x}" for number in range(8)]
     assert not {KIND.key(each) for each in pictures} & {OTHER.key(each) for each in pictures}
     for kind in (KIND, OTHER):
-        assert store.place.kind(kind.name).identity.read().decode() == kind.as_json() + "\n"
+        assert store.place.read(f"{kind.name}/{IDENTITY}").decode() == kind.as_json() + "\n"
     assert {kind.identity["backbone"]: kind.features for kind in maintenance.survey(store)} == {
         "resnet152": 4,
         "vgg19": 4,
@@ -76,15 +81,15 @@ def test_nothing_is_lost_when_the_work_breaks_off(store, reason) -> None:
 def test_small_segments_become_one(store, at_once) -> None:
     features = some(range(30))
     write(store, features)
-    assert len(store.place.kind(KIND.name).segments()) == 30
+    assert len(segments_of(store)) == 30
     done = maintenance.prune(store, dry_run=True)
     assert done.segments == 30
     done = maintenance.prune(again(store))
     assert (done.segments, done.bytes > 0) == (30, True)
-    [segment] = store.place.kind(KIND.name).segments()
+    [segment] = segments_of(store)
     assert read(again(store), features) == as_bytes(features)
     assert maintenance.prune(store) == maintenance.Pruning()
-    assert store.place.kind(KIND.name).segments()[0].name == segment.name
+    assert segments_of(store) == [segment]
 
 
 def test_kinds_are_removed(store) -> None:
@@ -133,9 +138,6 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
     assert "resnet152 avgpool, weights 000000000000, fp32, cpu, code 111111111111" in shown
     assert "30 features in 2 segments" in shown
     assert "30 features are sound, 0 places are damaged" in run("verify", "--store", str(store.place))[1]
-    assert "would replace" in run("compact", "--dry-run")[1]
-    code, shown = run("compact")
-    assert (code, "replaced" in shown) == (0, True)
     assert "merged 2 segments" in run("prune")[1]
     assert run("verify")[0] == 0
     assert "removed 1 kinds" in run("prune", "--remove", KIND.name[:4])[1]

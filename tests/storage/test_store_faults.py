@@ -24,8 +24,7 @@ from sightword.errors import StoreError
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.storage import store as module
-from sightword.storage.kinds import IDENTITY
-from sightword.storage.segments import SUFFIX
+from sightword.storage.place import IDENTITY
 from sightword.storage.store import Store
 
 DIMENSION = 3000
@@ -117,7 +116,7 @@ def check(folder: Path, told: list[int], caplog, *, clean: bool) -> None:
     names = [path.name for path in folder.rglob("*") if path.is_file()]
     assert not [name for name in names if name.startswith(".")] or not clean
     visible = {name for name in names if not name.startswith(".")}
-    assert all(name == IDENTITY or name.endswith(SUFFIX) for name in visible)
+    assert all(name == IDENTITY or module.SEGMENT_NAME.fullmatch(name) for name in visible)
     if IDENTITY in visible:
         assert (folder / "features" / KIND.name / IDENTITY).read_text() == KIND.as_json() + "\n"
     check_features(folder, told)

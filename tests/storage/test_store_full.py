@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept_features import folder_of
 from small_disk import run_on_a_disk
 
 from sightword.errors import StoreError
 from sightword.features.identity import Identity, Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.storage import store as module
-from sightword.storage.kinds import IDENTITY
-from sightword.storage.segments import Array
+from sightword.storage.place import IDENTITY
 from sightword.storage.store import Store
 
 DIMENSION = 2048
@@ -33,7 +33,7 @@ def identity() -> Identity:
 KIND = identity()
 
 
-def feature(number: int) -> tuple[bytes, Array]:
+def feature(number: int) -> tuple[bytes, module.Array]:
     value = np.random.default_rng(number).standard_normal(DIMENSION).astype(np.float32)
     return KIND.key(f"{number:064x}"), value
 
@@ -75,7 +75,7 @@ def fill(disk: Path) -> None:
     assert kept >= set(range(20))
     assert 60 < len(kept) < COUNT  # it was filled
     assert not list(store.place.folder.rglob(".*"))
-    assert (store.place.folder / "features" / KIND.name / IDENTITY).read_text() == KIND.as_json() + "\n"
+    assert (folder_of(store, KIND) / IDENTITY).read_text() == KIND.as_json() + "\n"
 
     filler.unlink()
     write(store, set(range(COUNT)) - kept)

@@ -8,11 +8,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from kept_features import KIND, as_bytes, damage, read, some, write
+from kept_features import as_bytes, damage, folder_of, read, segment_files, some, write
 
-from sightword.storage.folder import entries
-from sightword.storage.kinds import IDENTITY
-from sightword.storage.segments import SEGMENT_NAME
+from sightword.storage.place import IDENTITY
 from sightword.storage.store import Store
 
 
@@ -27,7 +25,7 @@ def mode(path: Path) -> int:
 
 def test_what_is_stored_is_read_only(store) -> None:
     write(store, some(range(3)))
-    [path] = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)
+    [path] = segment_files(store)
     assert mode(path) & 0o222 == 0
     assert mode(path) & 0o400
 
@@ -43,11 +41,11 @@ def test_in_a_setgid_folder_all_is_the_groups_whatever_the_mask(tmp_path, mask) 
         write(store, some(range(3)))
     finally:
         os.umask(before)
-    folder = store.place.folder / "features" / KIND.name
+    folder = folder_of(store)
     for made in (store.place.folder, store.place.folder / "features", folder):
         assert mode(made) & 0o7770 == 0o3770
     assert mode(folder / IDENTITY) & 0o660 == 0o660
-    [path] = entries(folder, SEGMENT_NAME)
+    [path] = segment_files(store)
     assert mode(path) & 0o770 == 0o440
     assert {made.stat().st_gid for made in (folder, path)} == {lab.stat().st_gid}
     assert sorted(made.name for made in folder.iterdir()) == sorted([path.name, IDENTITY])
@@ -68,22 +66,22 @@ def deny(monkeypatch, keeps) -> None:
 def test_segment_name_taken_by_damaged_file_of_another_is_changed(store, monkeypatch, caplog) -> None:
     features = some(range(5))
     write(store, features)
-    [theirs] = entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)
+    [theirs] = segment_files(store)
     damage(theirs, features[next(iter(features))])
     spoilt = theirs.read_bytes()
     deny(monkeypatch, lambda path: path == theirs)
     write(store, features)
     assert theirs.read_bytes() == spoilt
-    assert len(entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)) == 2
+    assert len(segment_files(store)) == 2
     assert read(store, features) == as_bytes(features)
     write(store, features)  # the same again is the same file
-    assert len(entries(store.place.folder / "features" / KIND.name, SEGMENT_NAME)) == 2
+    assert len(segment_files(store)) == 2
 
 
 def test_a_spoilt_name_of_a_kind_that_is_anothers_stops_nobody(store, monkeypatch) -> None:
     features = some(range(5))
     write(store, features)
-    theirs = store.place.folder / "features" / KIND.name / IDENTITY
+    theirs = folder_of(store) / IDENTITY
     theirs.write_text("spoilt")
     deny(monkeypatch, lambda path: path == theirs)
     write(store, some(range(5, 9)))
@@ -97,8 +95,7 @@ def test_a_segment_that_may_not_be_read_is_told_as_that(store, monkeypatch, capl
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("sightword.storage.segments.pq.ParquetFile", refuse)
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("sightword.storage.store.pq.read_table", refuse)
     assert read(store, some(range(3))) == {}
     [message] = caplog.messages
     assert "Permission denied" in message

@@ -82,7 +82,6 @@ def write_run(folder: Path, *, pictures: int = 40, with_shards: bool = True) -> 
         dropped=folder / "data/corpus/dropped.parquet",
         captions=folder / "data/captions/captions.parquet",
         resized=folder / "data/resized",
-        features=folder / "data/features/features.h5",
         top=folder / "data/retrieval/top.parquet",
         pairs=folder / "data/semantics",
         metrics=folder / "metrics",
@@ -271,23 +270,6 @@ def write_semantics(folder: Path) -> None:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-
-
-def write_lengths(folder: Path) -> dict[str, Any]:
-    """Pairs of a short and a long caption, in the table and in the metrics; return the metrics' entry."""
-    rows = [("test", f"scene-{row:03d}.png", 0, 1, 3, 8 - row, 1 + row, 2, 10 * row + 4) for row in range(7)]
-    names = ["split", "image_id", "shorter", "longer", "words_shorter", "words_longer"]
-    table(folder / "data/retrieval/lengths.parquet", [*names, "rank_shorter", "rank_longer", "rank_of_longer"], rows)
-    entry = {
-        "pairs": 7,
-        "pictures": 7,
-        "shorter": {"words": 3.0, "mean_rank": 4.0, "median_rank": 4.0},
-        "longer": {"words": 5.0, "mean_rank": 2.0, "median_rank": 2.0},
-        "longer_for_shorter": {"mean_rank": 34.0, "median_rank": 34.5},
-    }
-    path = folder / "metrics/retrieval.json"
-    path.write_text(json.dumps({"test": {**json.loads(path.read_text())["test"], "lengths": entry}}))
-    return entry
 
 
 def table(path: Path, names: list[str], rows: list[tuple[object, ...]]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 PACKAGES = ("sightword", "pipeline", "stages")
 IDLE = (
     *("sightword/__init__.py", "sightword/errors.py", "stages/__init__.py"),
-    *("sightword/messages.py", "sightword/io/transfer.py", "sightword/io/http_answers.py"),
+    *("sightword/messages.py", "sightword/io/transfer.py"),
     "sightword/encoder/pretrained.py",
 )
 """Files that a stage loads and that cannot change an output: names loaded later, errors and their texts, a check of the

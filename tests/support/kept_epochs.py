@@ -15,8 +15,7 @@ from sightword.io.files import atomic_folder, sha256_file
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import Snapshots, file_name
-from sightword.vse.training.validation import validate
+from sightword.vse.training.snapshots import Snapshots, file_name, validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=2)
 EPOCHS = [2, 4]

@@ -10,21 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
 from sightword.captions.units import split
 from sightword.evaluation.retrieval.ranks import rank_best
 
-SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("split", "image_id")]
-    + [(name, pa.int32()) for name in ("shorter", "longer", "words_shorter", "words_longer")]
-    + [(name, pa.int32()) for name in ("rank_shorter", "rank_longer", "rank_of_longer")]
-)
-"""The columns of ``data/retrieval/lengths.parquet``: ``shorter`` and ``longer`` are the captions' numbers,
-``rank_shorter`` and ``rank_longer`` the ranks of the picture for them, ``rank_of_longer`` that of the longer caption
-for the shorter one."""
 NO_PAIRS = "no picture has two captions of different lengths"
 
 
@@ -58,68 +49,49 @@ def length_pairs(
     return shorter, longer
 
 
-def lengths_table(
+def lengths_entry(
     sentences: NDArray[np.generic],
     ranks: NDArray[np.int64],
     similarity: str,
     *,
     most: int,
-    split: str,
     texts: Sequence[str],
-    image_ids: Sequence[str],
     image_of_caption: NDArray[np.int64],
-    caption_numbers: NDArray[np.int64],
     device: torch.device | None = None,
-) -> pa.Table:
-    """Return a table with :data:`SCHEMA`, a row for each of the ``most`` pairs (:func:`length_pairs`).
+) -> dict[str, Any] | None:
+    """Return the entry ``lengths`` of ``metrics/retrieval.json`` for the ``most`` pairs (:func:`length_pairs`).
 
     Args:
         sentences: (M, D) the captions' embeddings.
         ranks: (M,) the rank of the picture for each caption, among all pictures of the split.
         similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`. Among all other captions, those of the same
             picture included, the longer caption is on the side of the pictures.
-        most: the number of pairs; 0 gives an empty table.
-        split: the name of the split.
+        most: the number of pairs.
         texts: (M,) the captions.
-        image_ids: (N,) the pictures' ids.
         image_of_caption: (M,) the row of each caption's picture.
-        caption_numbers: (M,) each caption's number within its picture.
         device: the device that computes the scores.
-    """
-    lengths = np.array([words(text) for text in texts])
-    shorter, longer = length_pairs(lengths, image_of_caption, most)
-    rows = np.arange(len(shorter))
-    of_longer = rows
-    if len(rows):
-        of_longer = rank_best(
-            sentences[shorter], sentences, (rows, longer), similarity, left_out=(rows, shorter), device=device
-        )
-    columns = (
-        *([split] * len(rows), [image_ids[row] for row in image_of_caption[shorter]]),
-        *(caption_numbers[shorter], caption_numbers[longer], lengths[shorter], lengths[longer]),
-        *(ranks[shorter], ranks[longer], of_longer),
-    )
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.table(arrays, schema=SCHEMA)
-
-
-def lengths_entry(table: pa.Table) -> dict[str, Any]:
-    """Return the entry ``lengths`` of ``metrics/retrieval.json`` from a table with :data:`SCHEMA` and at least one row.
 
     Returns:
         ``pairs`` and ``pictures``, their numbers; ``shorter`` and ``longer``, each with the mean of ``words``, and
         ``mean_rank`` and ``median_rank`` of the picture for these captions; ``longer_for_shorter``, both ranks of the
-        longer caption for the shorter one, among all other captions.
+        longer caption for the shorter one, among all other captions. None without pairs.
     """
-    column = {name: table[name].to_numpy() for name in table.column_names[2:]}
+    lengths = np.array([words(text) for text in texts])
+    shorter, longer = length_pairs(lengths, image_of_caption, most)
+    rows = np.arange(len(shorter))
+    if not len(rows):
+        return None
+    of_longer = rank_best(
+        sentences[shorter], sentences, (rows, longer), similarity, left_out=(rows, shorter), device=device
+    )
 
-    def both(name: str) -> dict[str, float]:
-        return {"mean_rank": float(column[name].mean()), "median_rank": float(np.median(column[name]))}
+    def both(ranks: NDArray[np.int64]) -> dict[str, float]:
+        return {"mean_rank": float(ranks.mean()), "median_rank": float(np.median(ranks))}
 
     return {
-        "pairs": len(table),
-        "pictures": len(set(table["image_id"].to_pylist())),
-        "shorter": {"words": float(column["words_shorter"].mean()), **both("rank_shorter")},
-        "longer": {"words": float(column["words_longer"].mean()), **both("rank_longer")},
-        "longer_for_shorter": both("rank_of_longer"),
+        "pairs": len(rows),
+        "pictures": len(np.unique(image_of_caption[shorter])),
+        "shorter": {"words": float(lengths[shorter].mean()), **both(ranks[shorter])},
+        "longer": {"words": float(lengths[longer].mean()), **both(ranks[longer])},
+        "longer_for_shorter": both(of_longer),
     }

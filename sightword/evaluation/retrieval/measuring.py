@@ -1,9 +1,8 @@
-"""All numbers of a run: the entry of each protocol, the best candidates, pairs of a short and a long caption."""
+"""All numbers of a run: the entry of each protocol, and the best candidates."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 
 from sightword.encoder.arguments import LONGEST
 from sightword.errors import ScoringError
-from sightword.evaluation.retrieval.composition import composition_entry
 from sightword.evaluation.retrieval.folds import Folds
 from sightword.evaluation.retrieval.languages import languages_entries
-from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry, lengths_table
+from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry
 from sightword.evaluation.retrieval.protocols import entry, rank_folds
 from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.ranks import Ranks, rank
@@ -41,13 +39,12 @@ class Measured:
     """The numbers of a run."""
 
     metrics: dict[str, Any]
-    """By protocol and language, with ``lengths`` and ``composition`` where they are measured, and ``skipped``."""
+    """By protocol and language, with ``lengths`` where they are measured, and ``skipped``."""
     ranks: Ranks
     """Of the protocol ``full``."""
     full: dict[str, Any]
     """The entry of the protocol ``full``, whether it is asked for or not."""
     top: pa.Table
-    lengths: pa.Table
 
 
 def measure(
@@ -57,7 +54,6 @@ def measure(
     *,
     folds: tuple[Folds | None, str],
     bank: Bank | None,
-    drawn: Iterable[tuple[str, str]] | None,
     device: torch.device,
 ) -> Measured:
     """Score an encoder by retrieval on a split.
@@ -68,7 +64,6 @@ def measure(
         settings: of the stage.
         folds: from :func:`sightword.evaluation.retrieval.folds.choose_folds`.
         bank: the query bank; None if it is not asked for.
-        drawn: picture and attribute of known content; None for pictures of unknown content.
         device: the device that computes the scores.
 
     Raises:
@@ -103,24 +98,18 @@ def measure(
         elif chosen is not None:
             found[protocol] = entry(rank_folds(sentences, images, owners, chosen, similarity, device=device))
     found |= languages_entries(sentences, images, owners, split.languages, similarity, device=device)
-    about: dict[str, Any] = {
-        "split": settings.split,
-        "image_ids": split.image_ids,
-        "image_of_caption": owners,
-        "caption_numbers": split.numbers,
-    }
-    pairs = lengths_table(
-        *(sentences, ranks.caption_to_image, similarity),
-        **about, most=settings.length_pairs, texts=split.texts, device=device,
-    )  # fmt: skip
-    if len(pairs):
-        found["lengths"] = lengths_entry(pairs)
-    elif settings.length_pairs:
-        skipped["lengths"] = NO_PAIRS
-        log.warning("lengths left out: %s", NO_PAIRS)
-    composed = drawn and composition_entry(encoder.encode, images, drawn, split.image_ids, similarity, device=device)
-    if composed:
-        found["composition"] = composed
+    if settings.length_pairs:
+        lengths = lengths_entry(
+            *(sentences, ranks.caption_to_image, similarity),
+            most=settings.length_pairs, texts=split.texts, image_of_caption=owners, device=device,
+        )  # fmt: skip
+        if lengths:
+            found["lengths"] = lengths
+        else:
+            skipped["lengths"] = NO_PAIRS
+            log.warning("lengths left out: %s", NO_PAIRS)
     if skipped:
         found["skipped"] = skipped
-    return Measured(found, ranks, full, top_table(ranks, **about), pairs)
+    ids: dict[str, Any] = {"image_ids": split.image_ids, "image_of_caption": owners, "caption_numbers": split.numbers}
+    top = top_table(ranks, split=settings.split, **ids)
+    return Measured(found, ranks, full, top)

@@ -12,17 +12,12 @@ class ReportSettings(Settings):
 
     title: str = Field(default="Sightword", min_length=1, max_length=200)
     """The page's title."""
-    gallery: int = Field(default=12, ge=0, le=200)
+    gallery: int = Field(default=10, ge=0, le=200)
     """How many captions, and how many pictures, the gallery shows with their answers; 0 leaves it out."""
     thumbnail: int = Field(default=128, ge=16, le=1024)
     """Longest side of a small picture, in pixels; the pictures asked about are shown twice as large."""
     published: bool = True
     """Show published rows next to this run's."""
-    attention: int = Field(default=8, ge=0, le=100)
-    """Over how many captions the attention is shown, where the encoder has any; 0 leaves it out."""
-    regularities: int = Field(default=6, ge=0, le=100)
-    """For order-embeddings, the number of pairs of captions or pictures shown with their composition and abstraction
-    (Vendrov et al. 2016, Figure 4); 0 leaves them out."""
     points: int = Field(default=3000, ge=0, le=20_000)
     """How many sentence pairs the scatter plots draw at most; 0 leaves them out."""
     worst: int = Field(default=20, ge=0, le=500)

@@ -19,8 +19,7 @@ from sightword.features.tables.pairs import Pairs
 from sightword.vse.selection.criteria import Criterion, mean_r10
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.settings import SelectSettings
-from sightword.vse.training.snapshots import Snapshots
-from sightword.vse.training.validation import Recall, validate
+from sightword.vse.training.snapshots import Recall, Snapshots, validate
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +71,13 @@ def choose(
         TrainingError: there are fewer snapshots than members.
         EncoderError: an encoder does not fit beside the ensemble.
     """
-    cycle = snapshots.training["cycle"] if settings.candidates == "cycle" else 1
+    cycle = snapshots.training["cycle"]
     first = 1 if snapshots.features_width else 0
     epochs = [epoch for epoch in snapshots.epochs if epoch >= first and epoch % cycle == 0]
     if len(epochs) < settings.members:
         raise TrainingError(
             f"select.members = {settings.members} snapshots are wanted, there are {len(epochs)} to choose from",
-            todo="Train for more cycles (train.epochs, train.cycle), "
-            "or keep and compare every epoch (train.snapshots: epoch, select.candidates: all).",
+            todo="Train for more cycles (train.epochs, train.cycle).",
         )
     criterion = Criterion(settings.criterion, pairs)
     r10: dict[int, float] = {}

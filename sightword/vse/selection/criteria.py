@@ -12,7 +12,7 @@ from sightword.evaluation.semantics.encoding import embed
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.statistics.inference import pearson
 from sightword.vse.selection.settings import STSB_DEV
-from sightword.vse.training.validation import DEPTHS, DIRECTIONS
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS
 
 UNDEFINED = -100.0
 """The similarity score of an encoder that gives all pairs one cosine: the lowest one."""

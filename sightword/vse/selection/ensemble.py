@@ -12,8 +12,8 @@ from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.shape import TfidfShape
-from sightword.vse.training.lexical import count, framed
 from sightword.vse.training.snapshots import Snapshots
+from sightword.vse.training.tfidf import count, framed
 
 LONGEST_NGRAM, WEIGHTS = 4, 16_384
 """Tokens of the longest n-grams of a lexical part, and the number of their weights."""

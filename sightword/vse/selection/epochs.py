@@ -15,8 +15,7 @@ from sightword.evaluation.semantics.datasets import missing_file
 from sightword.evaluation.semantics.evaluation import judge
 from sightword.vse.selection.ensemble import ensemble
 from sightword.vse.selection.epochs_settings import EpochsSettings
-from sightword.vse.training.snapshots import Snapshots
-from sightword.vse.training.validation import DIRECTIONS
+from sightword.vse.training.snapshots import DIRECTIONS, Snapshots
 
 log = logging.getLogger(__name__)
 

@@ -24,10 +24,8 @@ class SelectSettings(Settings):
     scores on the dev part of STS Benchmark."""
     data: str = "data/raw/senteval"
     """The folder that holds SentEval's ``downstream/``; read with ``stsb_dev`` only."""
-    candidates: Literal["cycle", "all"] = "cycle"
-    """The snapshots to compare if every epoch was kept: those at the ends of cycles (the paper), or all."""
     members: int = Field(2, ge=1)
-    """Snapshots in the ensemble, the best ones (the paper: two)."""
+    """Snapshots in the ensemble, the best ones at the ends of cycles (the paper: two)."""
     renormalise: bool = False
     """Scale the sum of the members' embeddings to length 1, and compare captions with pictures by the cosine.
     ``false``, as in the released code, compares by the dot product; with one member, ``beside`` or ``lexical`` that is

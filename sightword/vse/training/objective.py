@@ -59,7 +59,7 @@ class Objective(nn.Module):
     ) -> torch.Tensor:
         """Return the loss of B pictures with one or two captions of each, a scalar.
 
-        The loss is the mean over the captions of their loss with the pictures. With two of each, the weighted loss of
+        The loss is the mean over the captions of their loss with the pictures. With two of each, the loss of
         one with the other is added; without pictures it is all, and the pictures have gradients of zero.
 
         Args:
@@ -75,13 +75,13 @@ class Objective(nn.Module):
         beside: torch.Tensor = self(scores(captions[0], captions[1], similarity), same, epoch=epoch)
         if self.settings.pictures == "none":
             return beside + 0 * images.sum()
-        return torch.stack(losses).mean() + self.settings.second_weight * beside
+        return torch.stack(losses).mean() + beside
 
     def beside(self, first: torch.Tensor, second: torch.Tensor, *, epoch: int) -> torch.Tensor:
-        """Return the weighted loss of captions without pictures, (B, D), with others of their groups, (B, D)."""
+        """Return the loss of captions without pictures, (B, D), with others of their groups, (B, D)."""
         same = torch.eye(len(first), dtype=torch.bool, device=first.device)
         loss: torch.Tensor = self(scores(first, second, self.settings.similarity), same, epoch=epoch)
-        return self.settings.beside_weight * loss
+        return loss
 
     def alike(self, pairs: int, *, epoch: int) -> float:
         """Return the loss of a batch of ``pairs`` by a model that gives all pairs one score, and so knows nothing.
@@ -89,11 +89,9 @@ class Objective(nn.Module):
         All pairs count as mismatches; the loss is a little smaller where pairs share a picture.
         """
         settings = self.settings
-        factor = 1 + settings.second_weight if settings.second_caption and settings.pictures != "none" else 1
+        objectives = 2 if settings.second_caption and settings.pictures != "none" else 1
         beside = settings.beside_batch
-        return factor * self._alike(pairs, epoch) + (
-            settings.beside_weight * self._alike(beside, epoch) if beside else 0
-        )
+        return objectives * self._alike(pairs, epoch) + (self._alike(beside, epoch) if beside else 0)
 
     def _alike(self, pairs: int, epoch: int) -> float:
         settings = self.settings

@@ -49,13 +49,9 @@ class TrainSettings(ModelSettings):
     second_caption: bool = False
     """With each caption of a batch comes another one of its picture, drawn anew in each epoch; both are paired with the
     picture, and with each other (Parekh et al. 2021)."""
-    second_weight: float = Field(1.0, ge=0)
-    """Weight of the objective of a caption with its second one, beside the mean objective of both with the picture."""
     beside_batch: int = Field(0, ge=0)
     """Captions without pictures (``corpus.beside``) that come with each batch, each of another group, and compared with
     another one of its group; 0: none."""
-    beside_weight: float = Field(1.0, ge=0)
-    """Weight of the objective of these captions, beside that of the batch."""
     typing_errors: float = Field(0.0, ge=0, lt=1)
     """Share of a caption's tokens at which training makes a typing error, other ones in each epoch: a token is left
     out, or changes places with the next one."""
@@ -63,17 +59,12 @@ class TrainSettings(ModelSettings):
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)
     """Share of the recurrent states, or of the mean of the n-grams, set to zero in training."""
-    weight_decay: float = Field(0.0, ge=0)
-    """Decoupled weight decay, a multiple of the learning rate (AdamW); 0 is plain Adam, as published."""
     batch: int = Field(32, ge=2)
     """Pairs in a minibatch, at most. No picture is twice in a batch: pass i of an epoch takes caption i of every
     picture."""
     last_batch: Literal["keep", "drop"] = "keep"
     """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
     order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size."""
-    shuffle: Literal["pass", "epoch"] = "pass"
-    """``epoch``: the pictures are shuffled once an epoch, and each of its passes has the same batches of pictures
-    (Merkx & Frank's released code); ``pass``: each pass is shuffled by itself."""
     bucket: int = Field(1, ge=1)
     """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
     epochs: int = Field(32, ge=1)
@@ -81,9 +72,9 @@ class TrainSettings(ModelSettings):
     captions_per_epoch: Literal["all", "one"] = "all"
     """``one``: an epoch takes one random caption of each picture (order-embeddings)."""
     schedule: Literal["cyclic", "step", "cosine", "range"] = "cyclic"
-    """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in steps (VSE++); rises to
-    ``rate_max`` and falls to ``rate_min`` along one ``cosine`` over the whole run (CLIP); or rises from ``rate_min`` to
-    ``rate_max`` by equal factors, the ``range`` test of Smith (2017)."""
+    """The learning rate goes up and down in cycles; is ``rate_max`` at first and falls in a ``step`` every 15 epochs
+    (VSE++); rises to ``rate_max`` in a tenth of the run and falls to ``rate_min`` along one ``cosine`` (CLIP); or rises
+    from ``rate_min`` to ``rate_max`` by equal factors, the ``range`` test of Smith (2017)."""
     cycle: int = Field(4, ge=1)
     """Epochs in a cycle of the learning rate; a snapshot is kept at each cycle's end. With another
     schedule the epochs from one snapshot to the next."""
@@ -93,10 +84,6 @@ class TrainSettings(ModelSettings):
     rate_max: float = Field(1e-3, gt=0)
     """Learning rate in the middle of a cycle (Flickr8k 1e-3, COCO 1e-4), before the first step, or last of a
     ``range``."""
-    rate_warm_up: float = Field(0.1, ge=0, lt=1)
-    """Share of the run in which the learning rate rises in proportion to ``rate_max``; for ``cosine`` only."""
-    step_epochs: int = Field(15, ge=1)
-    """Epochs from one step of the learning rate to the next (VSE++: 15); for ``step`` only."""
     step_factor: float = Field(0.1, gt=0, le=1)
     """Factor of the learning rate at each step (VSE++: 0.1); for ``step`` only."""
     clip_images: float | None = Field(0.0025, gt=0)
@@ -106,13 +93,6 @@ class TrainSettings(ModelSettings):
     clip_scope: Literal["side", "all", "tensor"] = "side"
     """Weights that share one norm: all of a ``side`` (Merkx & Frank), ``all`` of both sides (VSE++; both limits must be
     the same), or each ``tensor`` (order-embeddings)."""
-    average: Literal["none", "ema", "swa"] = "none"
-    """The weights to validate and keep: the current ones, their exponential average over all batches (``ema``), or
-    their mean over the ends of cycles (``swa``, Izmailov et al. 2018)."""
-    average_decay: float = Field(0.999, gt=0, lt=1)
-    """Decay of the exponential average at each batch; unused by the others."""
-    average_start: int = Field(0, ge=0)
-    """Epochs before averaging begins; until then the current weights are validated and kept."""
     snapshots: Literal["cycle", "epoch"] = "cycle"
     """Keep a snapshot at each cycle's end, or at every ``epoch``: of the untrained encoders too, as epoch 0 (Merkx &
     Frank 2019, Figure 4), which ``select`` never chooses."""
@@ -124,8 +104,6 @@ class TrainSettings(ModelSettings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        ends = self.epochs - self.epochs % self.cycle if self.average == "swa" else self.epochs
-        late = f"leaves none of the {self.epochs} epochs"
         clips = f"clip_images is {self.clip_images} and clip_captions {self.clip_captions}"
         faults = (
             (self.cell == "tfidf" and self.similarity != "cosine",
@@ -135,7 +113,7 @@ class TrainSettings(ModelSettings):
             (self.schedule != "step" and self.rate_min > self.rate_max,
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
             (self.loss == "hardest" and self.warm_up >= self.epochs,
-             f"warm_up ({self.warm_up}) {late} for the hardest mismatch"),
+             f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"),
             (self.second_caption and self.similarity != "cosine",
              f"second_caption compares captions, which similarity {self.similarity} does not"),
             (self.beside_batch == 1, "beside_batch must be 0 or at least 2: one caption has no others to differ from"),
@@ -145,12 +123,8 @@ class TrainSettings(ModelSettings):
              "beside_batch must be 0 with cell tfidf, which counts the captions of pictures alone"),
             (self.pictures == "none" and not self.second_caption,
              "pictures none compares captions with second captions only: second_caption must be true"),
-            (self.shuffle == "epoch" and self.bucket > 1,
-             f"shuffle epoch needs bucket 1 (it is {self.bucket}): sorted by length, passes differ"),
             (self.clip_scope == "all" and self.clip_images != self.clip_captions,
              f"clip_scope all has one limit for both sides, but {clips}"),
-            (self.average != "none" and self.average_start >= ends,
-             f"average_start ({self.average_start}) {late} to average"),
             (self.epochs % self.cycle and self.snapshots == "cycle",
              f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last snapshot would be missing"),
         )  # fmt: skip

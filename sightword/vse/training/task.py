@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
+from torch.nn.utils import clip_grad_norm_
 
 from sightword.compute.devices import move
-from sightword.compute.optimisers import Adam, AdamW
+from sightword.compute.optimisers import Adam
 from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
+from sightword.io.files import write_tsv
 from sightword.model.encoders import Encoders, initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
-from sightword.training.engine import Task, Tensors, run
-from sightword.vse.training.averaging import Averaging
-from sightword.vse.training.batches import batches, controlled
-from sightword.vse.training.beside import Beside
-from sightword.vse.training.clipping import clip
+from sightword.training.engine import Task, Tensors, run, write_table
+from sightword.vse.training.batches import Beside, Texts, batches, controlled
 from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.vse.training.objective import Objective
-from sightword.vse.training.schedule import learning_rate
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.texts import Texts
-from sightword.vse.training.validation import DIRECTIONS, Recall, validate
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, validate
 
 log = logging.getLogger(__name__)
 
 POINTS = 50
 """Points of an epoch in the curves of loss and learning rate."""
+WARM_UP = 0.1
+"""Share of a run with a cosine in which the learning rate rises."""
+STEP_EPOCHS = 15
+"""Epochs from one step of the learning rate to the next (VSE++)."""
+NAMES = [f"{direction}/r{k}" for direction in DIRECTIONS for k in DEPTHS]
+RECALL = ("epoch", *(name.replace("/", "_") for name in NAMES))
+"""The columns of ``recall.tsv``."""
 
 
 def train(
@@ -52,7 +58,7 @@ def train(
     """Train both encoders (Merkx & Frank 2019, section 3.3).
 
     Args:
-        settings: the parameters; with ``average``, the averaged weights are validated, kept and returned.
+        settings: the parameters.
         training: the split to learn from.
         dev: the split on which recall is measured; None measures nothing.
         tokens: number of ids, padding and unknown included; all ids of the captions are below it.
@@ -95,18 +101,6 @@ def check_sizes(settings: TrainSettings, training: Pairs, beside: Pairs | None =
         raise TrainingError(what, expected="a batch in which no group is twice", todo=todo)
 
 
-def build_optimiser(encoders: Encoders, objective: Objective, settings: TrainSettings) -> torch.optim.Optimizer:
-    """Return Adam; with weight decay AdamW, which spares biases and the objective's own parameters."""
-    if not settings.weight_decay:
-        return Adam([*encoders.parameters(), *objective.parameters()], lr=settings.rate_min, fused=True)
-    weights = list(encoders.parameters())
-    groups = [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [*(w for w in weights if w.ndim < 2), *objective.parameters()], "weight_decay": 0.0},
-    ]
-    return AdamW(groups, lr=settings.rate_min, fused=True)
-
-
 class CaptionTask(Task[TrainSettings]):
     """A training run of captions and pictures in progress: everything that changes during the run."""
 
@@ -137,15 +131,15 @@ class CaptionTask(Task[TrainSettings]):
             training, seed=settings.seed, second=settings.second_caption, typing_errors=settings.typing_errors
         )
         self.beside = Beside(beside, settings) if beside is not None and settings.beside_batch else None
-        self.averaging = Averaging(self.encoders, settings)
         self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings
         self.plan = self._plan(0)
         each = len(self.plan.order)
+        weights = [*self.encoders.parameters(), *self.objective.parameters()]
         super().__init__(
             settings, steps=settings.epochs * each, every=each, device=device,
             modules=nn.ModuleDict({"encoders": self.encoders, "objective": self.objective}),
-            optimiser=build_optimiser(self.encoders, self.objective, settings),
+            optimiser=Adam(weights, lr=settings.rate_min, fused=True),
         )  # fmt: skip
 
     def _plan(self, epoch: int) -> Plan:
@@ -153,7 +147,7 @@ class CaptionTask(Task[TrainSettings]):
         settings = self.settings
         order = batches(
             self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
-            captions=settings.captions_per_epoch, last_batch=settings.last_batch, shuffle=settings.shuffle,
+            captions=settings.captions_per_epoch, last_batch=settings.last_batch,
         )  # fmt: skip
         first = epoch * len(order)
         rates = [learning_rate(settings, first + step, len(order)) for step in range(len(order))]
@@ -170,12 +164,11 @@ class CaptionTask(Task[TrainSettings]):
         return found
 
     def state(self) -> dict[str, Tensors]:
-        """Return the averaged weights, and the losses of the epoch."""
-        return {"average": self.averaging.state(), "watch": self.watch.state()}
+        """Return the losses of the epoch."""
+        return {"watch": self.watch.state()}
 
     def restore(self, state: Tensors) -> None:
         """Restore the state that :meth:`state` returned."""
-        self.averaging.restore(part(state, "average."))
         self.watch.restore(part(state, "watch."))
 
     def step(self, number: int) -> dict[str, torch.Tensor]:
@@ -219,21 +212,20 @@ class CaptionTask(Task[TrainSettings]):
         if notes["stuck"] >= EPOCHS and settings.schedule != "range":  # its first rates are too low to learn
             raise stuck(epoch, rank)
         if settings.snapshots == "epoch" or (epoch and epoch % settings.cycle == 0):
-            self.keep(epoch, self.averaging.result)
+            self.keep(epoch, self.encoders)
 
     def _end_epoch(self) -> bool:
-        """Add an epoch's losses and rates to the curves, and its weights to the average; return if losses are flat."""
+        """Add an epoch's losses and rates to the curves; return if losses are flat."""
         now, plan, losses = self.progress, self.plan, self.watch.losses
         for block in np.array_split(np.arange(len(losses)), min(POINTS, len(losses))):
             last = int(block[-1])
             now.curve("loss", "loss").append((plan.first + last + 1, float(losses[block].mean())))
             now.curve("learning_rate", "learning_rate").append((plan.first + last + 1, plan.rates[last]))
-        self.averaging.after_epoch(plan.epoch + 1)
         return self.objective.flat(losses, np.array([len(rows) for rows in plan.order]), epoch=plan.epoch)
 
     def _measure(self, dev: Pairs) -> Recall:
         """Return recall on dev, and add it to the curves."""
-        recall = validate(self.averaging.result, dev, self.settings.similarity)
+        recall = validate(self.encoders, dev, self.settings.similarity)
         for direction, values in recall.items():
             for name, value in values.items():
                 self.progress.add("recall", f"{direction}/{name}", value)
@@ -278,7 +270,6 @@ class CaptionTask(Task[TrainSettings]):
         norms = clip(encoders, settings)
         optimiser.step()
         self.objective.limit()
-        self.averaging.after_batch(epoch)
         self.watch.add(loss.detach(), norms)
         return loss.detach()
 
@@ -289,3 +280,102 @@ def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
         log.warning("train: the features do not fit on the GPU beside the training: each batch's are copied there")
         return features
     return features.to(device)
+
+
+def learning_rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
+    """Return the learning rate of the batch after ``step`` batches of the run; an epoch has ``per_epoch`` batches.
+
+    ``schedule: step`` is that of VSE++ (Faghri et al. 2018, section 4.2): a constant, multiplied by a factor every
+    :data:`STEP_EPOCHS` epochs.
+    """
+    whole = settings.epochs * per_epoch
+    if settings.schedule == "range":
+        return range_rate(step, whole, settings.rate_min, settings.rate_max)
+    if settings.schedule == "cosine":
+        return cosine_rate(step, whole, WARM_UP, settings.rate_min, settings.rate_max)
+    if settings.schedule == "step":
+        return float(settings.rate_max * settings.step_factor ** (step // per_epoch // STEP_EPOCHS))
+    return cyclic_rate(step, settings.cycle * per_epoch, settings.rate_min, settings.rate_max)
+
+
+def cyclic_rate(step: int, cycle: int, lowest: float, highest: float) -> float:
+    """Return the cyclic learning rate of batch ``step``, as in the released code of Merkx & Frank (2019).
+
+    The rate rises from ``lowest`` to ``highest`` in half a cycle of ``cycle`` batches and falls back in the other half,
+    along a cosine. (The formula printed in Merkx & Frank 2019, section 3.3, has no minimum at a cycle's end.)
+    """
+    return (highest - lowest) * 0.5 * (1 + math.cos(math.pi * (1 + 2 * step / cycle))) + lowest
+
+
+def cosine_rate(step: int, steps: int, warm_up: float, lowest: float, highest: float) -> float:
+    """Return the learning rate of batch ``step`` of ``steps``, as CLIP's (Radford et al. 2021, section 2.5).
+
+    The rate rises in proportion to ``highest`` in the share ``warm_up`` of the run, and falls to ``lowest`` along half
+    a cosine.
+    """
+    rising = warm_up * steps
+    if step + 1 < rising:
+        return highest * (step + 1) / rising
+    done = (step - rising) / (steps - rising)
+    return lowest + (highest - lowest) * 0.5 * (1 + math.cos(math.pi * max(done, 0.0)))
+
+
+def range_rate(step: int, steps: int, lowest: float, highest: float) -> float:
+    """Return the learning rate of batch ``step`` of ``steps`` in a range test: from ``lowest`` to ``highest``.
+
+    Merkx & Frank (2019, section 3.3) describe the test of Smith (2017): the bounds of a cyclic rate are the lowest and
+    the highest rate at which the loss falls. Smith's rate rises by equal steps, this one by equal factors, so that each
+    power of ten has as many batches.
+    """
+    return float(lowest * (highest / lowest) ** (step / max(1, steps - 1)))
+
+
+def clip(encoders: Encoders, settings: TrainSettings) -> torch.Tensor:
+    """Clip the gradients of both sides in place.
+
+    A gradient g with the limit l becomes ``g * min(1, l / (|g| + 1e-6))``. ``clip_scope`` decides which weights share
+    one norm: all of a ``side`` (Merkx & Frank 2019, released code), ``all`` weights of both sides (VSE++, released
+    code), or each ``tensor`` (order-embeddings, released code). The parameters of the objective are never clipped.
+    Nothing waits for the device.
+
+    Args:
+        encoders: the network after the backward pass.
+        settings: scope and limits; without a limit nothing changes.
+
+    Returns:
+        float (2,): the norms of the picture side and of the caption side before clipping, in every scope.
+    """
+    images, captions = (
+        [weight for weight in side.parameters() if weight.grad is not None]
+        for side in (encoders.images, encoders.captions)
+    )
+    sides = ((images, settings.clip_images), (captions, settings.clip_captions))
+    if settings.clip_scope == "tensor":
+        parts = [torch.stack([_shorten([weight], limit) for weight in weights]) for weights, limit in sides]
+        return torch.stack([torch.linalg.vector_norm(norms) for norms in parts])
+    shared = settings.clip_scope == "all"
+    found = torch.stack([_shorten(weights, None if shared else limit) for weights, limit in sides])
+    if shared:
+        _shorten([*images, *captions], settings.clip_images)  # both limits are the same: the settings see to it
+    return found
+
+
+def _shorten(weights: Sequence[torch.nn.Parameter], limit: float | None) -> torch.Tensor:
+    """Clip the gradients of some weights together, and return their norm; None leaves them as they are."""
+    if limit is None and weights:
+        norms = torch._foreach_norm([one.grad for one in weights if one.grad is not None])
+        whole: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms))
+        return whole
+    return clip_grad_norm_(weights, math.inf if limit is None else limit)
+
+
+def write_curves(folder: Path, progress: Progress) -> None:
+    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder; without a row before a first epoch.
+
+    Recall has a row for epoch 0 too, the untrained encoders; the others begin with the first batch.
+    """
+    curves = progress.curves
+    recalls = [[value for _, value in curves.get("recall", {}).get(name, [])] for name in NAMES]
+    for name in ("loss", "learning_rate"):
+        write_table(folder / f"{name}.tsv", "step", curves.get(name, {name: []}))
+    write_tsv(folder / "recall.tsv", RECALL, zip(range(len(recalls[0])), *recalls, strict=True))

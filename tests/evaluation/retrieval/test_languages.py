@@ -7,7 +7,7 @@ import pytest
 
 from sightword.evaluation.retrieval.languages import languages_entries
 from sightword.evaluation.retrieval.protocols import score
-from sightword.vse.page.retrieval_table import across_languages, tables
+from sightword.vse.page.tables import across_languages, retrieval
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_captions_of_one_language_have_no_entries(several):
 
 def test_the_page_has_a_table_for_each_language_and_one_across(several):
     metrics = {"test": languages_entries(*several, "cosine")}
-    assert list(tables(metrics, {}, with_published=False)) == [
+    assert list(retrieval(metrics, {}, with_published=False)) == [
         ("test", "captions in de"),
         ("test", "captions in en"),
     ]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.evaluation.retrieval import ranks as ranks_module
-from sightword.evaluation.retrieval.lengths import length_pairs, lengths_entry, lengths_table, words
+from sightword.evaluation.retrieval.lengths import length_pairs, lengths_entry, words
 from sightword.evaluation.retrieval.ranks import rank, rank_best
 
 
@@ -74,57 +74,30 @@ def test_equal_differences_are_in_the_order_of_pictures_and_captions():
 
 
 @pytest.mark.parametrize("name", ["cosine", "order"])
-def test_the_table_has_the_ranks_of_loops(name):
+def test_mean_ranks_are_those_of_loops(name):
     draw = np.random.default_rng(1)
     images, sentences = draw.integers(0, 4, (12, 5)).astype(float), draw.integers(0, 4, (36, 5)).astype(float)
     owner = np.repeat(np.arange(12), 3)
     texts = [" ".join(["word"] * int(length)) for length in draw.integers(1, 9, 36)]
-    ids = [f"p{row}" for row in range(12)]
     ranks = rank(sentences, images, owner, name).caption_to_image
-    table = lengths_table(
-        *(sentences, ranks, name),
-        most=10, split="test", texts=texts, image_ids=ids, image_of_caption=owner, caption_numbers=np.arange(36) % 3,
-    )  # fmt: skip
-    rows = table.to_pylist()
-    assert len(rows) == 10
-    for row in rows:
-        picture = int(row["image_id"][1:])
-        short, long = 3 * picture + row["shorter"], 3 * picture + row["longer"]
-        assert (row["words_shorter"], row["words_longer"]) == (len(texts[short].split()), len(texts[long].split()))
-        assert row["rank_shorter"] == plain_rank(name, sentences[short], images, [picture])
-        assert row["rank_longer"] == plain_rank(name, sentences[long], images, [picture])
-        assert row["rank_of_longer"] == plain_rank(name, sentences[short], sentences, [long], [short])
-    entry = lengths_entry(table)
-    assert (entry["pairs"], entry["pictures"]) == (10, len({row["image_id"] for row in rows}))
-    for kind, column in (
-        ("shorter", "rank_shorter"),
-        ("longer", "rank_longer"),
-        ("longer_for_shorter", "rank_of_longer"),
-    ):
-        values = [row[column] for row in rows]
+    counts = np.array([len(text.split()) for text in texts])
+    shorter, longer = length_pairs(counts, owner, 10)
+    entry = lengths_entry(sentences, ranks, name, most=10, texts=texts, image_of_caption=owner)
+    assert (entry["pairs"], entry["pictures"]) == (10, len({*owner[shorter]}))
+    of = {
+        "shorter": [plain_rank(name, sentences[row], images, [owner[row]]) for row in shorter],
+        "longer": [plain_rank(name, sentences[row], images, [owner[row]]) for row in longer],
+        "longer_for_shorter": [
+            plain_rank(name, sentences[short], sentences, [long], [short])
+            for short, long in zip(shorter, longer, strict=True)
+        ],
+    }
+    for kind, values in of.items():
         assert entry[kind]["mean_rank"] == pytest.approx(sum(values) / 10)
         assert entry[kind]["median_rank"] == sum(sorted(values)[4:6]) / 2
-    assert entry["shorter"]["words"] == pytest.approx(np.mean([row["words_shorter"] for row in rows]))
-
-
-def test_an_order_finds_the_picture_and_the_longer_caption_where_a_short_one_leaves_things_out():
-    """Each word has a dimension; a picture has all words of its captions and further ones."""
-    draw = np.random.default_rng(2)
-    images = (draw.random((20, 16)) < 0.6).astype(float)
-    owner = np.repeat(np.arange(20), 2)
-    sentences = images[owner] * (draw.random((40, 16)) < np.tile([0.25, 0.9], 20)[:, None])
-    sentences[::2] *= sentences[1::2]  # the shorter caption's words are all in the longer one
-    texts = ["word " * int(row.sum()) for row in sentences]
-    about = {"split": "test", "texts": texts, "image_ids": [f"p{row}" for row in range(20)]}
-    about |= {"image_of_caption": owner, "caption_numbers": np.arange(40) % 2, "most": 20}
-    order = lengths_table(sentences, rank(sentences, images, owner, "order").caption_to_image, "order", **about)
-    for row in order.to_pylist():
-        picture = int(row["image_id"][1:])
-        short = sentences[2 * picture]
-        fitting = [one for one in range(20) if (images[one] >= short).all()]
-        assert row["rank_shorter"] == len(fitting)  # ties count against, and the own picture always fits
-        longer = [one for one in range(40) if one != 2 * picture and (sentences[one] >= short).all()]
-        assert row["rank_of_longer"] == len(longer)
+    assert entry["shorter"]["words"] == pytest.approx(counts[shorter].mean())
+    same = ["word"] * 36
+    assert lengths_entry(sentences, ranks, name, most=10, texts=same, image_of_caption=owner) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
-from sightword.vse.page import plots
+from sightword.vse.page import drawings
 from sightword.vse.page.sentence_pairs import PANELS, Bin, panels, read
 
 
@@ -56,7 +56,7 @@ def test_every_dot_is_visible_in_the_picture() -> None:
     """Few dots in a line along an axis: a drawing library may take such lines for nothing."""
     pairs = ScoredPairs([""] * 3, [""] * 3, np.array([0.0, 2.0, 4.0]), np.array([0.5, 0.1, 0.9]), None, None)
     found, _ = panels(PairTable({("A", "x"): pairs}), 10)
-    drawing = plots.scatter(found)
+    drawing = drawings.scatter(found)
     assert drawing.in_page().count("h.1") == 3
     pixels = np.asarray(Image.open(io.BytesIO(drawing.png())).convert("RGB")).astype(int)
     blue = pixels[:, :, 2] - pixels[:, :, 0] > 60
@@ -65,9 +65,9 @@ def test_every_dot_is_visible_in_the_picture() -> None:
 
 
 def test_a_mean_over_few_pairs_is_pale_and_every_bar_ends_inside() -> None:
-    few, many = plots.FEW - 1, plots.FEW
+    few, many = drawings.FEW - 1, drawings.FEW
     bins = [Bin("length", "5 to 10", many, 0.2), Bin("length", "20 to 30", few, 0.54)]
-    drawing = plots.breakdown(bins)
+    drawing = drawings.breakdown(bins)
     (axes,) = drawing.figure.axes
     assert [bar.get_alpha() for bar in axes.patches] == [1.0, 0.35]
     assert axes.get_xlim()[1] > 0.54

@@ -23,8 +23,7 @@ from sightword.vse.selection.criteria import UNDEFINED, mean_r10, similarity
 from sightword.vse.selection.ensemble import ensemble, lexical_part
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots
-from sightword.vse.training.validation import validate
+from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots, validate
 
 SETTINGS = TrainSettings(embedding=4, hidden=3, attention=4, epochs=4, cycle=1)
 TEXTS = [f"{first}{second}" for first in "abcdef" for second in "uvwxyz"]
@@ -63,11 +62,9 @@ def test_the_best_by_mean_recall_at_10_are_taken_the_best_first(snapshots, dev):
     assert mean_r10(best.ensemble) == pytest.approx(ordered[0])
 
 
-def test_of_all_epochs_those_at_the_ends_of_cycles_are_compared_unless_all_are_asked_for(snapshots, dev):
+def test_epochs_at_the_ends_of_cycles_are_compared(snapshots, dev):
     every_other = replace(snapshots, training={**snapshots.training, "cycle": 2})
     assert list(choose(every_other, dev, SelectSettings(members=1), device=CPU).recall) == [2, 4]
-    every = choose(every_other, dev, SelectSettings(members=1, candidates="all"), device=CPU)
-    assert list(every.recall) == [1, 2, 3, 4]
 
 
 def test_recall_of_training_is_taken_where_it_is_given_and_is_that_of_the_loaded_encoders(snapshots, dev):
@@ -106,10 +103,9 @@ def test_untrained_encoders_are_never_chosen(snapshots, dev):
     none = {way: dict.fromkeys(("r1", "r5", "r10"), 0.0) for way in full}
     recall = {0: full, **dict.fromkeys(snapshots.epochs, none)}
     kept = replace(snapshots, recall=recall)
-    for candidates in ("all", "cycle"):
-        choice = choose(kept, dev, SelectSettings(members=1, candidates=candidates), device=CPU, recall=recall)
-        assert choice.epochs == [4]
-        assert 0 not in choice.score
+    choice = choose(kept, dev, SelectSettings(members=1), device=CPU, recall=recall)
+    assert choice.epochs == [4]
+    assert 0 not in choice.score
 
 
 def rated(texts):

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.batches import batches
-from sightword.vse.training.settings import TrainSettings
 
 COUNTS = st.lists(st.integers(1, 7), min_size=2, max_size=40)
 """Captions of each picture."""
@@ -99,54 +97,17 @@ def test_without_sorting_the_order_is_a_shuffle_of_each_pass_cut_evenly(size):
     assert [rows.tolist() for rows in found] == [rows.tolist() for rows in wanted]
 
 
-@given(
-    COUNTS, st.integers(2, 12), st.integers(1, 4), st.sampled_from(["pass", "epoch"]), st.sampled_from(["all", "one"])
-)
+@given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.sampled_from(["all", "one"]))
 @settings(max_examples=80, deadline=None)
-def test_batches_with_last_one_dropped_have_equal_sizes(counts, size, bucket, order, captions):
+def test_batches_with_last_one_dropped_have_equal_sizes(counts, size, bucket, captions):
     pairs = pairs_with(counts)
-    found = batches(
-        pairs, size=size, bucket=bucket, seed=3, epoch=1, captions=captions, last_batch="drop", shuffle=order
-    )
+    found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=1, captions=captions, last_batch="drop")
     assert {len(rows) for rows in found} <= {size}
     taken = np.concatenate(found).tolist() if found else []
     assert len(set(taken)) == len(taken)
     assert all(len(set(pairs.image_of_caption[rows].tolist())) == size for rows in found)
     passes = [sum(count > number for count in counts) for number in range(7)] if captions == "all" else [len(counts)]
     assert len(found) == sum(number // size for number in passes)
-
-
-@given(COUNTS, st.integers(2, 12), st.sampled_from(["keep", "drop"]), st.integers(0, 3))
-@settings(max_examples=80, deadline=None)
-def test_passes_that_share_their_order_take_the_pictures_alike(counts, size, last, epoch):
-    """Each pass, brute force: the pictures that have so many captions, in the order of one permutation, cut."""
-    pairs = pairs_with(counts)
-    found = batches(pairs, size=size, bucket=1, seed=3, epoch=epoch, last_batch=last, shuffle="epoch")
-    order = np.argsort(
-        np.random.Generator(np.random.PCG64(np.random.SeedSequence([3, epoch]))).permutation(len(counts))
-    )
-    wanted = []
-    for number in range(7):
-        own = [picture for picture in order.tolist() if counts[picture] > number]
-        if last == "drop":
-            wanted += [own[start : start + size] for start in range(0, len(own) - size + 1, size)]
-        elif len(own) > 1:
-            wanted += [cut.tolist() for cut in np.array_split(own, min(math.ceil(len(own) / size), len(own) // 2))]
-    assert [pairs.image_of_caption[rows].tolist() for rows in found] == wanted
-    numbers = [set(pairs.numbers[rows].tolist()) for rows in found]
-    assert all(len(each) == 1 for each in numbers)
-    assert [min(each) for each in numbers] == sorted(min(each) for each in numbers)
-
-
-def test_five_passes_that_share_their_order_have_the_same_batches_of_pictures():
-    """The released code of Merkx & Frank (2019)."""
-    pairs = pairs_with([5] * 70)
-    found = batches(pairs, size=32, bucket=1, seed=0, epoch=0, last_batch="drop", shuffle="epoch")
-    pictures = [pairs.image_of_caption[rows].tolist() for rows in found]
-    assert len(found) == 10
-    assert pictures == pictures[:2] * 5
-    other = batches(pairs, size=32, bucket=1, seed=0, epoch=1, last_batch="drop", shuffle="epoch")
-    assert pairs.image_of_caption[other[0]].tolist() != pictures[0]
 
 
 @given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.integers(0, 5))
@@ -173,9 +134,3 @@ def test_with_one_caption_an_epoch_all_captions_have_their_turn():
     share = counts * np.bincount(pairs.image_of_caption)[pairs.image_of_caption] / 400
     assert share.min() > 0.6
     assert share.max() < 1.4
-
-
-def test_passes_that_share_their_order_cannot_be_sorted_by_length():
-    assert TrainSettings(shuffle="epoch").bucket == 1
-    with pytest.raises(ValidationError, match=r"shuffle epoch needs bucket 1 \(it is 4\)"):
-        TrainSettings(shuffle="epoch", bucket=4)

@@ -10,8 +10,8 @@ import torch
 
 from pipeline.params import overlay, recipes
 from sightword.model.encoders import Encoders
-from sightword.vse.training.clipping import clip
 from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import clip
 
 SCOPES = ("side", "all", "tensor")
 

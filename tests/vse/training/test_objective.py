@@ -49,30 +49,30 @@ def test_chance_level_is_the_loss_of_equal_scores(loss, reduction, epoch):
 def test_second_captions_are_paired_with_pictures_and_with_the_first_ones(loss):
     first, second, images = (functional.normalize(torch.randn(5, 7), dim=1) for _ in range(3))
     same = torch.eye(5, dtype=torch.bool)
-    asked = objective(loss=loss, second_caption=True, second_weight=0.7)
+    asked = objective(loss=loss, second_caption=True)
     each = [asked(one @ other.T, same, epoch=0).item() for one, other in ((first, images), (second, images))]
     beside = asked(first @ second.T, same, epoch=0).item()
     found = asked.both([first, second], images, same, epoch=0).item()
-    assert found == pytest.approx(sum(each) / 2 + 0.7 * beside, rel=1e-5)
+    assert found == pytest.approx(sum(each) / 2 + beside, rel=1e-5)
     assert asked.both([first], images, same, epoch=0).item() == pytest.approx(each[0], rel=1e-5)
-    alone = objective(loss=loss, second_caption=True, second_weight=0.7, pictures="none")
+    alone = objective(loss=loss, second_caption=True, pictures="none")
     assert alone.both([first, second], images, same, epoch=0).item() == pytest.approx(beside, rel=1e-5)
     assert alone.alike(5, epoch=0) == objective(loss=loss).alike(5, epoch=0)
 
 
 def test_chance_level_counts_second_captions():
     for reduction in ("mean", "sum"):
-        asked = objective(loss="hinge", reduction=reduction, second_caption=True, second_weight=0.5)
+        asked = objective(loss="hinge", reduction=reduction, second_caption=True)
         alike = torch.ones(4, 3) / 3**0.5
         found = asked.both([alike, alike], alike, torch.eye(4, dtype=torch.bool), epoch=0)
         assert asked.alike(4, epoch=0) == pytest.approx(found.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "infonce"])
-def test_captions_beside_add_their_weighted_loss_and_its_chance_level(loss):
+def test_captions_beside_add_their_loss_and_its_chance_level(loss):
     first, second = (functional.normalize(torch.randn(6, 7), dim=1) for _ in range(2))
-    asked = objective(loss=loss, beside_batch=6, beside_weight=0.7)
-    expected = 0.7 * asked(first @ second.T, torch.eye(6, dtype=torch.bool), epoch=0).item()
+    asked = objective(loss=loss, beside_batch=6)
+    expected = asked(first @ second.T, torch.eye(6, dtype=torch.bool), epoch=0).item()
     assert asked.beside(first, second, epoch=0).item() == pytest.approx(expected, rel=1e-5)
     chance = objective(loss=loss).alike(4, epoch=0) + asked.beside(
         first[:1].expand(6, 7), first[:1].expand(6, 7), epoch=0

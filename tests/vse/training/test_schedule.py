@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from sightword.vse.training.schedule import cosine_rate, cyclic_rate, learning_rate, range_rate
 from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import cosine_rate, cyclic_rate, learning_rate, range_rate
 
 
 def test_it_starts_low_peaks_in_the_middle_and_ends_low_in_every_cycle():
@@ -20,7 +20,7 @@ def test_it_starts_low_peaks_in_the_middle_and_ends_low_in_every_cycle():
 
 
 def test_steps_are_a_tenth_after_so_many_epochs():
-    settings = TrainSettings(schedule="step", rate_max=2e-4, step_epochs=15, step_factor=0.1, epochs=32)
+    settings = TrainSettings(schedule="step", rate_max=2e-4, step_factor=0.1, epochs=32)
     rates = [learning_rate(settings, step, 7) for step in range(32 * 7)]
     assert set(rates[: 15 * 7]) == {2e-4}
     assert rates[15 * 7 : 30 * 7] == pytest.approx([2e-5] * 15 * 7)
@@ -37,11 +37,11 @@ def test_cycles_are_counted_in_batches_over_the_whole_training():
 
 
 def test_a_cosine_rises_in_proportion_and_falls_to_the_end():
-    settings = TrainSettings(schedule="cosine", rate_min=1e-5, rate_max=1e-3, rate_warm_up=0.25, epochs=4)
+    settings = TrainSettings(schedule="cosine", rate_min=1e-5, rate_max=1e-3, epochs=4)
     rates = [learning_rate(settings, step, 25) for step in range(100)]
-    assert rates[:25] == pytest.approx([1e-3 * (step + 1) / 25 for step in range(25)])
-    assert rates[25:] == pytest.approx([1e-5 + 0.99e-3 * 0.5 * (1 + math.cos(math.pi * s / 75)) for s in range(75)])
-    assert rates[25:] == sorted(rates[25:], reverse=True)
+    assert rates[:10] == pytest.approx([1e-3 * (step + 1) / 10 for step in range(10)])
+    assert rates[10:] == pytest.approx([1e-5 + 0.99e-3 * 0.5 * (1 + math.cos(math.pi * s / 90)) for s in range(90)])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
     assert cosine_rate(0, 10, 0.0, 1e-5, 1e-3) == 1e-3
 
 

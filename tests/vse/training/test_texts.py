@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.features.tables.pairs import Pairs
-from sightword.vse.training.beside import Beside
+from sightword.vse.training.batches import Beside, Texts, mistyped
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.texts import Texts, mistyped
 
 
 def split(counts: list[int]) -> Pairs:

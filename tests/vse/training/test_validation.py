@@ -13,9 +13,9 @@ from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.model.similarity import unit
-from sightword.vse.training import validation
+from sightword.vse.training import snapshots
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.validation import DIRECTIONS, validate
+from sightword.vse.training.snapshots import DIRECTIONS, validate
 
 
 class Given:
@@ -36,8 +36,8 @@ def split(images, captions, owner):
 
 
 def found_by(monkeypatch, images, captions, owner, similarity):
-    monkeypatch.setattr(validation, "embed_images", lambda _, rows: rows)
-    monkeypatch.setattr(validation, "embed_captions", lambda _, rows: rows)
+    monkeypatch.setattr(snapshots, "embed_images", lambda _, rows: rows)
+    monkeypatch.setattr(snapshots, "embed_captions", lambda _, rows: rows)
     return validate(Given(), split(images, captions, owner), similarity)
 
 
@@ -54,7 +54,7 @@ def test_recalls_and_mean_ranks_are_those_of_the_protocol(data, similarity, pict
 
     images, captions = rows(pictures), rows(len(owner))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "_NUMBERS", data.draw(st.integers(1, 2000)))
+        patch.setattr(snapshots, "_NUMBERS", data.draw(st.integers(1, 2000)))
         patch.setattr(logging.getLogger("sightword.evaluation.retrieval"), "disabled", True)
         found = found_by(patch, images, captions, owner, similarity)
     expected = score(captions, images, owner, similarity)

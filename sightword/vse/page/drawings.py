@@ -1,15 +1,16 @@
-"""Draws training curves, correlations, and sentence pairs."""
+"""The drawings of the page: training curves, correlations with those of published systems, and sentence pairs."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from sightword.evaluation.semantics.published import Score
@@ -18,6 +19,7 @@ from sightword.report.drawing import (
     GREEN,
     GREY,
     INK,
+    LINES,
     ORANGE,
     WIDTH,
     Drawing,
@@ -27,16 +29,20 @@ from sightword.report.drawing import (
     plain_axes,
     segments,
 )
-from sightword.report.number_formats import FEW, correlation, counted
+from sightword.report.inputs import Columns, RunNumbers, numbers
+from sightword.report.number_formats import FEW, correlation, counted, is_number, percent
 from sightword.vse.page.sentence_pairs import Bin, Panel
 
 UNRELATED = 1 / 3
 """The mean rank difference of two unrelated rankings."""
-SYSTEMS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
-SEEN = {
-    False: ("little or nothing seen in training", (BLUE, "o", 4.5)),
-    True: ("a tenth or more seen in training", (ORANGE, "s", 4.5)),
+DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
+EPOCHS = {
+    "caption_to_image_r10": "R@10 to picture",
+    "image_to_caption_r10": "R@10 to caption",
+    "semantics": "semantics",
 }
+"""The labels of the scores that are drawn together; each other column of the table is a task."""
+SYSTEMS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
 
 
 @dataclass(frozen=True)
@@ -51,26 +57,79 @@ class Marks:
         return Marks([place * factor for place in self.kept], [place * factor for place in self.chosen])
 
 
-def curve(
-    name: str,
-    x: Sequence[float],
-    y: Sequence[float],
-    *,
-    xlabel: str,
-    ylabel: str,
-    title: str,
-    marks: Marks = Marks(),
-    logarithmic: bool = False,
-) -> Drawing:
-    """Draw one line over ascending numbers; long lines by the mean and the range of segments."""
+def curves(run: RunNumbers) -> list[tuple[str, Drawing]]:
+    """Return captions and drawings of the run's curves with two points or more."""
+    drawn = []
+    marks = snapshots(run)
+    for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
+        columns = run.curves.get(name, {"step": [], name: []})
+        where = f"plots/train/{name}.tsv"
+        steps, values = numbers(columns, "step", where=where), numbers(columns, name, where=where)
+        if len(steps) > 1:
+            title = f"{label} over {len(steps):,} steps, from {values[0]:.3g} to {values[-1]:.3g}"
+            epochs = run.train.get("epochs")
+            # All epochs have the same number of steps, and the table ends with the last step.
+            in_steps = marks.scaled(steps[-1] / epochs) if is_number(epochs) and epochs > 0 else Marks()
+            drawn.append((label, curve(name, steps, values, label.lower(), title, in_steps)))
+    if "recall" in run.curves:
+        for direction, words in DIRECTIONS.items():
+            labels = {f"{direction}_r{k}": f"R@{k}" for k in (1, 5, 10)}
+            known = {name: label for name, label in labels.items() if name in run.curves["recall"]}
+            title = f"Recall {words}, on dev"
+            drawn += _epochs(
+                *("plots/train/recall.tsv", f"recall_{direction}", run.curves["recall"], known),
+                *(title, "recall on dev (%)", marks),
+            )
+    tasks = [name for name in run.epochs if name not in ("epoch", *EPOCHS)]
+    parts = [("epochs", "Recall@10 on dev and the mean of 100 r over the tasks", "percent, 100 r", EPOCHS)]
+    for start in range(0, len(tasks), LINES):
+        names = {name: name for name in tasks[start : start + LINES]}
+        parts.append((f"tasks{start}", "100 times Pearson's r of each task", "100 r", names))
+    for name, what, ylabel, labels in parts if run.epochs else ():
+        title = f"{what}, for each kept epoch's encoder alone (as Figure 4 of Merkx & Frank 2019)"
+        drawn += _epochs(
+            *("plots/epochs/epochs.tsv", name, run.epochs, labels, title, ylabel, Marks(chosen=marks.chosen))
+        )
+    return drawn
+
+
+def _epochs(
+    where: str, name: str, columns: Columns, labels: Mapping[str, str], title: str, ylabel: str, marks: Marks
+) -> list[tuple[str, Drawing]]:
+    """Draw the columns with labels over the epochs; nothing for one epoch, or for columns without a number."""
+    epochs = numbers(columns, "epoch", where=where)
+    series = {label: numbers(columns, key, where=where, blanks=True) for key, label in labels.items()}
+    known = {label: values for label, values in series.items() if not all(map(math.isnan, values))}
+    if len(epochs) < 2 or not known:
+        return []
+    last = ", ".join(f"{label} {percent(values[-1])}" for label, values in known.items())
+    spoken = f"{title.partition(',')[0]} at the last epoch: {last}"
+    return [(title, epoch_curves(name, epochs, known, ylabel=ylabel, title=spoken, marks=marks))]
+
+
+def snapshots(run: RunNumbers) -> Marks:
+    """Return the epochs of kept snapshots, as far as the parameters determine them, and of those in the encoder."""
+    listed = run.description.get("epochs")
+    chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []
+    epochs, cycle = run.train.get("epochs"), run.training.get("cycle")
+    kept: list[float] = []
+    first = cycle
+    if run.training.get("snapshots") == "epoch":
+        first, cycle = 0, 1
+    if isinstance(epochs, int) and isinstance(first, int) and isinstance(cycle, int) and cycle > 0:
+        kept = [float(epoch) for epoch in range(first, epochs + 1, cycle)]
+    # The recorded count decides: a table of a run that was cut short has fewer.
+    return Marks(kept if len(kept) == run.train.get("snapshots") else (), chosen)
+
+
+def curve(name: str, x: Sequence[float], y: Sequence[float], ylabel: str, title: str, marks: Marks) -> Drawing:
+    """Draw one line over ascending steps; long lines by the mean and the range of segments."""
     with drawing_style(name):
-        figure, axes = plain_axes(2.7, xlabel, ylabel)
+        figure, axes = plain_axes(2.7, "step", ylabel)
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE)
-        if logarithmic:
-            axes.set_xscale("log")
         _frame(axes, high)
         _mark(axes, marks)
         return Drawing(name, title, figure)
@@ -96,22 +155,6 @@ def epoch_curves(
         _mark(axes, marks)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside upper left", ncols=min(3, len(series)), handlelength=1.8)
-        return Drawing(name, title, figure)
-
-
-def intervals(name: str, rows: Sequence[tuple[str, Interval]], *, title: str) -> Drawing:
-    """Draw correlations from top to bottom, grouped by data set; the kind is whether much was seen in training."""
-    with drawing_style(name):
-        places = [1.0]
-        for (before, _), (group, _) in itertools.pairwise(rows):
-            places.append(places[-1] + (1.6 if group != before else 1.0))
-        placed = [(place, row) for place, (_, row) in zip(places, rows, strict=True)]
-        figure, axes = draw_rows(
-            placed, SEEN, {place: row.label for place, row in placed}, height=0.75 + 0.21 * (places[-1] + 1),
-            bottom=places[-1] + 0.8, top=0.2, xlabel="Pearson r, with its 95 % interval",
-            columns=int(any(row.kind for _, row in rows)),
-        )  # fmt: skip
-        axes.set_xlim(min(0.0, *(row.low for _, row in rows)), 1.0)
         return Drawing(name, title, figure)
 
 
@@ -180,27 +223,6 @@ def breakdown(bins: Sequence[Bin]) -> Drawing:
         parts = [f"{one.by} {one.range}: {one.difference:.3f} ({counted(one.pairs, 'pair')})" for one in bins]
         title = f"Mean rank difference by {' and by '.join(groups)}: {'; '.join(parts)}"
         return Drawing("breakdown", title, figure)
-
-
-def ranks(name: str, series: Mapping[str, Sequence[int]]) -> Drawing:
-    """Draw, for each of at most three series of ranks, the share of queries up to each rank."""
-    looks = ((BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
-    with drawing_style(name):
-        figure, axes = plain_axes(3.1, "rank", "pairs up to this rank (%)")
-        worst = max(max(values) for values in series.values())
-        for (label, values), (colour, dashes) in zip(series.items(), looks, strict=False):
-            places, counts = np.unique(values, return_counts=True)
-            shares = 100 * counts.cumsum() / len(values)
-            across, up = np.append(places, max(worst, 2)), np.append(shares, 100.0)
-            axes.step(across, up, where="post", color=colour, linestyle=dashes, label=label)
-        axes.set_xscale("log")
-        axes.set_xlim(1, max(worst, 2))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylim(0, 103)
-        figure.legend(loc="outside upper left", handlelength=1.8)
-        means = ", ".join(f"{label} {np.mean(values):.1f}" for label, values in series.items())
-        return Drawing(name, f"Share of pairs up to each rank; mean ranks: {means}", figure)
 
 
 def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:

@@ -1,14 +1,97 @@
-"""Files of a commit as they were, out of git and DVC's cache."""
+"""Hashes of files and folders are those of DVC."""
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_project import TinyProject
 
-from pipeline.lineage.files import Cache, take_out
+from pipeline.lineage import documents
+from pipeline.lineage.files import Cache, Ignored, hash_path, measure, take_out
 from pipeline.lineage.repository import Repository
 from sightword.errors import LineageError
+
+NAMES = [
+    "a.txt",
+    "z/ä ö.txt",
+    "z/b/c.bin",
+    "Z.txt",
+    "__pycache__/x.pyc",
+    "z/skip.me",
+    "z/keep.me",
+    'quo"te.txt',
+    "empty",
+]
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory):
+    """Files that DVC itself has hashed."""
+    project = TinyProject(tmp_path_factory.mktemp("hash"), run=False)
+    project.do("git", "init", "-q")
+    project.do("dvc", "init", "-q")
+    for number, name in enumerate(NAMES):
+        project.write(f"sub/own/{name}", "" if name == "empty" else f"{number}\r\n" * number)
+    project.write("big.bin", "x" * 3_000_000)
+    project.write(".dvcignore", "__pycache__\n*.me\n")
+    project.write("sub/.dvcignore", "!keep.me\n")
+    project.do("dvc", "add", "-q", "sub/own", "big.bin")
+    return project
+
+
+def said(project, name):
+    return documents.parse((project.folder / f"{name}.dvc").read_text(), name)["outs"][0]
+
+
+@pytest.mark.parametrize("name", ["sub/own", "big.bin"])
+def test_hash_and_size_are_those_of_dvc(added, name):
+    found = hash_path(added.folder / name, Ignored(added.folder))
+    assert found.md5 == said(added, name)["md5"]
+    assert measure(added.folder / name, Ignored(added.folder)) == said(added, name)["size"]
+    assert name == "big.bin" or len(found.files) == said(added, name)["nfiles"]
+
+
+def test_another_byte_another_name_or_another_file_is_another_hash(added, tmp_path):
+    ignored = Ignored(tmp_path)
+
+    def hashed(**files):
+        folder = tmp_path / "f"
+        for path in folder.glob("*"):
+            path.unlink()
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return hash_path(folder, ignored).md5
+
+    assert len({hashed(a="1"), hashed(a="2"), hashed(b="1"), hashed(a="1", b="1"), hashed()}) == 5
+
+
+@given(st.sets(st.sampled_from(NAMES)))
+def test_the_order_in_which_files_are_found_makes_no_difference(names):
+    from pipeline.lineage.files import hash_listing
+
+    listing = dict.fromkeys(names, "0" * 32)
+    assert hash_listing(listing) == hash_listing(dict(reversed(list(listing.items()))))
+
+
+def test_bytes_are_counted_while_they_are_read(added):
+    seen = []
+    hash_path(added.folder / "big.bin", Ignored(added.folder), seen.append)
+    assert sum(seen) == 3_000_000
+    assert len(seen) > 1
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        hash_path(tmp_path / "nothing", Ignored(tmp_path))
+    os.symlink(tmp_path / "nowhere", tmp_path / "link")
+    with pytest.raises(FileNotFoundError):
+        hash_path(tmp_path / "link", Ignored(tmp_path))
+
 
 WANTED = ["metrics/third.json", "data/first/out.txt", "models/encoder", "data/raw/in.txt"]
 

@@ -1,22 +1,26 @@
-"""Drawings: fixed bytes, no clashes between them, and fit for light and dark pages."""
+"""Drawings: fixed bytes, no clashes between them, fit for light and dark pages; marks at snapshots."""
 
 from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from finished_run import change
 from PIL import Image
 
 from sightword.report import drawing
-from sightword.vse.page import plots
+from sightword.report.inputs import RunFiles, read_run
+from sightword.vse.page import drawings
+from sightword.vse.page.drawings import Marks, snapshots
 
 
 def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:
     x = np.arange(1, points + 1, dtype=float)
-    return plots.curve(name, x.tolist(), (1 / x).tolist(), xlabel="step", ylabel="loss", title=title).in_page()
+    return drawings.curve(name, x.tolist(), (1 / x).tolist(), "loss", title, Marks()).in_page()
 
 
 def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> None:
@@ -27,7 +31,7 @@ def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> N
 
 def test_files_have_the_same_bytes_and_need_no_page() -> None:
     def saved() -> tuple[str, bytes]:
-        one = plots.curve("a", [1, 2, 3], [3, 2, 1], xlabel="x", ylabel="y", title="t", marks=plots.Marks([1, 2], [2]))
+        one = drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2]))
         return one.svg(), one.png()
 
     before = saved()
@@ -45,15 +49,15 @@ def test_files_have_the_same_bytes_and_need_no_page() -> None:
 
 
 def test_snapshots_are_ticks_and_the_chosen_ones_dashed_lines() -> None:
-    def dashes(marks: plots.Marks) -> int:
+    def dashes(marks: Marks) -> int:
         return (
-            plots.epoch_curves("r", [1, 2, 3], {"R": [1, 2, 3]}, ylabel="y", title="t", marks=marks)
+            drawings.epoch_curves("r", [1, 2, 3], {"R": [1, 2, 3]}, ylabel="y", title="t", marks=marks)
             .svg()
             .count("stroke-dasharray")
         )
 
-    assert dashes(plots.Marks(chosen=[2, 3])) == 2 + dashes(plots.Marks())
-    assert dashes(plots.Marks(kept=[1, 2, 3])) == dashes(plots.Marks())
+    assert dashes(Marks(chosen=[2, 3])) == 2 + dashes(Marks())
+    assert dashes(Marks(kept=[1, 2, 3])) == dashes(Marks())
 
 
 def test_two_drawings_share_no_id() -> None:
@@ -70,11 +74,8 @@ def test_ink_is_the_pages_own() -> None:
     assert drawing.INK not in text
     assert "var(--plot-blue, #0072b2)" in text
     assert "#000000" not in text
-
-
-def test_no_date_and_no_maker_inside() -> None:
-    assert "metadata" not in drawn()
-    assert "Matplotlib" not in drawn()
+    assert "metadata" not in text
+    assert "Matplotlib" not in text
 
 
 def test_titles_are_escaped() -> None:
@@ -96,7 +97,7 @@ def test_a_long_curve_stays_small_and_true() -> None:
 
 @pytest.mark.parametrize("values", [[88.0, 88.2], [0.0, 0.0], [float("nan"), 5.0]])
 def test_the_highest_marker_is_inside_and_the_axis_starts_at_zero(values: list[float]) -> None:
-    (axes,) = plots.epoch_curves("r", [1, 2], {"R@10": values}, ylabel="percent", title="t").figure.axes
+    (axes,) = drawings.epoch_curves("r", [1, 2], {"R@10": values}, ylabel="percent", title="t").figure.axes
     low, high = axes.get_ylim()
     assert low == 0
     assert high > 1.05 * np.nanmax(values)
@@ -104,21 +105,13 @@ def test_the_highest_marker_is_inside_and_the_axis_starts_at_zero(values: list[f
 
 def test_only_gaps_give_an_empty_drawing() -> None:
     gaps = [float("nan")] * 2
-    assert "<svg" in plots.epoch_curves("r", [1, 2], {"R@10": gaps}, ylabel="percent", title="t").in_page()
-    assert "<svg" in plots.curve("loss", [1, 2], gaps, xlabel="step", ylabel="loss", title="t").in_page()
-
-
-def test_negative_correlations_are_inside_the_axes() -> None:
-    values = [drawing.Interval("a", -0.4, -0.6, -0.1, False), drawing.Interval("b", 0.9, 0.8, 0.95, True)]
-    rows = [("STS12", value) for value in values]
-    text = plots.intervals("i", rows, title="t").in_page()
-    assert "−0.6" in text or "-0.6" in text
-    assert "a tenth or more" in text
+    assert "<svg" in drawings.epoch_curves("r", [1, 2], {"R@10": gaps}, ylabel="percent", title="t").in_page()
+    assert "<svg" in drawings.curve("loss", [1, 2], gaps, "loss", "t", Marks()).in_page()
 
 
 def test_nine_lines_over_epochs_look_different_and_gaps_are_left_out() -> None:
     series = {f"task{number}": [number + 0.0, float("nan"), -3.0] for number in range(drawing.LINES)}
-    text = plots.epoch_curves("tasks", [1, 2, 3], series, ylabel="100 r", title="t").in_page()
+    text = drawings.epoch_curves("tasks", [1, 2, 3], series, ylabel="100 r", title="t").in_page()
     assert all(label in text for label in series)
     styles = set()
     for path in ET.fromstring(text).iter("{http://www.w3.org/2000/svg}path"):
@@ -128,3 +121,18 @@ def test_nine_lines_over_epochs_look_different_and_gaps_are_left_out() -> None:
     assert len(styles) == drawing.LINES
     assert "nan" not in text.lower()
     assert "−" in text  # the axis goes below 0 where a value does
+
+
+def test_snapshots_are_marked_in_steps_and_epochs(run_folder: RunFiles) -> None:
+    marks = snapshots(read_run(run_folder))
+    assert marks == Marks([4.0, 8.0], [8.0, 4.0])
+    assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
+    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
+    assert snapshots(read_run(run_folder)).kept == ()
+
+
+def test_every_kept_epoch_is_marked_and_the_untrained_encoders_too(run_folder: RunFiles) -> None:
+    change(run_folder.metrics / "train.json", snapshots=9)
+    run = read_run(run_folder)
+    run = replace(run, description={**run.description, "training": {**run.training, "snapshots": "epoch"}})
+    assert snapshots(run).kept == list(range(9))

@@ -10,7 +10,7 @@ import pytest
 from sightword.evaluation.published.rows import PublishedRow, published
 from sightword.report.tables import Row, Table
 from sightword.statistics.inference import interval_text, proportion_interval
-from sightword.vse.page.retrieval_table import DIRECTIONS, FOLDS, OLDER, OTHER_SPLIT, QUERIES, chance, tables
+from sightword.vse.page.tables import DIRECTIONS, FOLDS, OLDER, OTHER_SPLIT, QUERIES, chance, retrieval
 
 MERKX_TABLE_2 = """
 Flickr8k | Klein 2015    | 21.2 1.1 50.0 1.4 64.8 1.3 5 | 31.0 2.9 59.3 3.0 73.7 2.7 4
@@ -58,7 +58,7 @@ def printed(table: str) -> list[tuple[str, str, list[float | None], list[float |
 
 
 def every(*values: Any, **options: Any) -> list[Table]:
-    return [table for together in tables(*values, **options).values() for table in together]
+    return [table for together in retrieval(*values, **options).values() for table in together]
 
 
 def spelt(row: Row) -> list[tuple[str, ...]]:

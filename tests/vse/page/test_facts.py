@@ -1,16 +1,17 @@
-"""The warnings at the top of the page: every fallback, in plain sentences."""
+"""The warnings at the top of the page, every fallback in plain sentences; the few numbers that runs are compared by."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from finished_run import write_run
 
 from sightword.report.gallery import Gallery
 from sightword.report.inputs import RunFiles, RunNumbers, read_run
-from sightword.vse.page.notes import notes
-from sightword.vse.page.notes import remarks as _facts
-from sightword.vse.page.story import chips, story
+from sightword.vse.page.facts import notes, summary
+from sightword.vse.page.facts import remarks as _facts
 
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 
@@ -52,21 +53,6 @@ def test_long_hashes_are_left_out(run: RunNumbers) -> None:
     features = {"origin": f"precomputed: theirs.npy (sha256 {'0a' * 32})", "weights": "", "backbone": ""}
     other = replace(run, description={**run.description, "features": features})
     assert remarks(other)["Precomputed features"].endswith("used unchanged: theirs.npy.")
-    assert "features computed elsewhere" in chips(other)
-
-
-def test_the_encoder_that_training_started_from_is_reported(run: RunNumbers) -> None:
-    training = {**run.training, "start": "seen"}
-    other = replace(run, description={**run.description, "training": training})
-    assert "started from the encoder seen" in chips(other)
-    assert "started from" not in str(chips(run))
-
-
-def test_another_similarity_than_the_cosine_is_reported(run: RunNumbers) -> None:
-    assert "cosine" not in str(chips(replace(run, description={**run.description, "similarity": "cosine"})))
-    assert "dot product of captions and pictures, cosine of sentences" in chips(run)
-    other = replace(run, description={**run.description, "similarity": "reversed_order"})
-    assert "reversed order of captions and pictures, cosine of sentences" in chips(other)
 
 
 def test_a_skipped_protocol_is_reported_with_the_reason(run: RunNumbers) -> None:
@@ -93,34 +79,52 @@ def test_the_device_is_a_fact_and_no_warning(run: RunNumbers) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said", "saw"),
+    ("change", "said"),
     [
-        ({"pictures": "none"}, "never saw a picture", False),
-        ({"pictures": "shuffled"}, "the features of another one", True),
-        ({"clusters": "shuffled"}, "dealt to pictures at random", True),
+        ({"pictures": "none"}, "never saw a picture"),
+        ({"pictures": "shuffled"}, "the features of another one"),
+        ({"clusters": "shuffled"}, "dealt to pictures at random"),
     ],
 )
-def test_a_control_is_told_first(run: RunNumbers, change, said, saw) -> None:
-    training = {**run.training, **change}
-    other = replace(run, description={**run.description, "training": training})
+def test_control_is_a_serious_warning(run: RunNumbers, change: dict[str, str], said: str) -> None:
+    other = replace(run, description={**run.description, "training": {**run.training, **change}})
     (note,) = [note for note in notes(other, NO_GALLERY) if note.head == "A control"]
     assert note.serious
     assert said in note.text
-    assert any(said in one for one in chips(other))
-    assert any("features" in one and "control" not in one for one in chips(other)) == saw
-    assert "control" not in str(chips(run))
     assert "A control" not in remarks(run)
 
 
-def test_one_is_singular(run: RunNumbers) -> None:
-    one = replace(run, train={"captions": 1, "pictures": 1, "epochs": 1, "parameters": 1}, select={"members": 1})
-    assert "learned from 1 caption of 1 picture," in story(one)
-    assert {"1 parameter", "1 epoch", "one snapshot, chosen by recall on dev"} < {*chips(one)}
-    assert "1,500 captions of 300 pictures," in story(run)
-    assert {"8 epochs", "sum of 2 snapshots, chosen by recall on dev"} < {*chips(run)}
-    with_others = chips(replace(run, select={**run.select, "beside": "gru+lstm"}))
-    assert "joined with the encoders of other training runs (gru, lstm)" in with_others
-    lexical = chips(replace(run, select={"members": 1, "criterion": "stsb_dev", "lexical": 1024}))
-    assert {"joined with 1,024 numbers of weighted n-grams", "one snapshot, chosen by sentence similarity on dev"} < {
-        *lexical
+def test_flat_and_from_the_metrics(tmp_path):
+    found = summary(read_run(write_run(tmp_path)))
+    assert found == {
+        "dev_r10": 61.5,
+        "split": "test",
+        "image_r1": 33.3,
+        "image_r10": 66.7,
+        "caption_r1": 33.3,
+        "caption_r10": 66.7,
+        "sts": (0.71 + 0.42) / 2,  # STS Benchmark is not part of the mean
+        "stsb": 0.6,
+        "sick": 0.63,
     }
+
+
+def test_other_protocols_have_names_of_their_own_and_what_is_missing_is_left_out(tmp_path):
+    places = write_run(tmp_path)
+    path = places.metrics / "retrieval.json"
+    full = json.loads(path.read_text())["test"]["full"]
+    path.write_text(json.dumps({"dev": {"full": full, "five_fold_1k": full, "querybank": full}}))
+    (places.metrics / "semantics.json").write_text(json.dumps({"STS12": {"mean": {"pearson": None}}}))
+    found = summary(read_run(places))
+    assert found["split"] == "dev"
+    assert found["caption_r10_1k"] == found["caption_r10_querybank"] == 66.7
+    assert not {"sts", "stsb", "sick"} & set(found)
+
+
+def test_the_mean_of_seven_needs_all_seven_tasks(tmp_path):
+    places = write_run(tmp_path)
+    years = {f"STS{year}": {"all": {"spearman": year / 100}} for year in range(12, 17)}
+    pairs = {name: {"cosine": {"spearman": 0.7}} for name in ("STSBenchmark", "SICKRelatedness")}
+    for tasks, expected in ((years | pairs, 0.3), (years, None)):
+        (places.metrics / "semantics.json").write_text(json.dumps(tasks))
+        assert summary(read_run(places)).get("seven") == pytest.approx(expected)

@@ -1,0 +1,290 @@
+"""The tables of the page: recall of retrieval, and sentence similarity, with intervals, controls and published rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sightword.evaluation.published.rows import published
+from sightword.report.number_formats import (
+    NONE,
+    correlation,
+    count,
+    counted,
+    is_number,
+    much_seen,
+    percent,
+    plain,
+    share,
+)
+from sightword.report.tables import Cell, Row, Table, breakable, marked
+from sightword.statistics.inference import interval_text, proportion_interval, with_interval
+
+DEPTHS = ("r1", "r5", "r10")
+RECALLS = ("R@1", "R@5", "R@10")
+DIRECTIONS = {"caption_to_image": "From a caption to its picture", "image_to_caption": "From a picture to its captions"}
+PROTOCOLS = {
+    "full": "all pictures of the split",
+    "five_fold_1k": "five folds of 1,000 pictures, averaged",
+    "querybank": "all pictures of the split, with a query bank from training",
+}
+
+FOLDS, OLDER = "COCO 1k", "COCO 1k, earlier systems"
+"""Test sets of published rows; rows of older systems do not say their number of test pictures."""
+OTHER_SPLIT = "Flickr8k, 1,215 pictures of another split"
+PUBLISHED = {"Flickr8k": "full", OTHER_SPLIT: "full", FOLDS: "five_fold_1k", OLDER: "five_fold_1k", "COCO 5k": "full"}
+"""The protocol of each test set's published rows."""
+_COCO = {"caption_to_image": 25_000, "image_to_caption": 5_000}
+QUERIES = {
+    "Flickr8k": {"caption_to_image": 5_000, "image_to_caption": 1_000},
+    OTHER_SPLIT: {"caption_to_image": 6_075, "image_to_caption": 1_215},
+    FOLDS: _COCO,
+    "COCO 5k": _COCO,
+}
+"""Queries of each test set by direction, with five captions a picture; on COCO 1k the sum of all five folds.
+No entry where the number is not known."""
+
+AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
+CONTROLS = {"tfidf": "tf-idf", "untrained": "untrained", "chance": "chance"}
+"""The heads of the columns of controls."""
+PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
+Scored = tuple[str, str, Mapping[str, Any]]
+"""Data set, subtask and scores; the subtask is empty for a set with only one."""
+
+
+def retrieval(
+    metrics: Mapping[str, Any], captions_each: Mapping[str, Sequence[int]], *, with_published: bool
+) -> dict[tuple[str, str], list[Table]]:
+    """Return by split and protocol the tables of ``metrics/retrieval.json`` (split -> protocol -> direction -> scores).
+
+    ``captions_each`` has for each split the number of captions of each picture, which determines the chance level.
+    A table has the published rows of its protocol.
+    """
+    tables: dict[tuple[str, str], list[Table]] = {}
+    for split, protocol, directions in _protocols(metrics):
+        for direction, heading in DIRECTIONS.items():
+            scores = directions.get(direction)
+            if protocol == "skipped" or not isinstance(scores, Mapping):
+                continue
+            rows = [_ours(scores)]
+            if protocol in ("full", "querybank"):
+                rows += _chance(scores, direction, captions_each.get(split, ()))
+            groups = _published(direction, protocol) if with_published else []
+            table = Table(heading, ("system", *RECALLS, "median rank"), rows, groups, "retrieval sortable")
+            tables.setdefault((split, _named(protocol)), []).append(table)
+    return tables
+
+
+def _named(protocol: str) -> str:
+    language = protocol.removeprefix("language_")
+    return PROTOCOLS.get(protocol, protocol if language == protocol else f"captions in {language}")
+
+
+def across_languages(metrics: Mapping[str, Any]) -> dict[str, Table]:
+    """Return by split the table of the recalls of captions by captions in another language."""
+    caption = "Percent of the captions with one of the same picture among the first k in the other language"
+    head = ("from a caption in, to captions in", *RECALLS, "median rank")
+    return {
+        split: Table(
+            caption,
+            head,
+            [
+                Row(
+                    pair.replace("-", " to "),
+                    [*(percent(scores.get(depth)) for depth in DEPTHS), plain(scores.get("median_rank"))],
+                    "ours",
+                )
+                for pair, scores in below.items()
+            ],
+            style="narrow",
+        )
+        for split, protocol, below in _protocols(metrics)
+        if protocol == "across_languages"
+    }
+
+
+def skipped(metrics: Mapping[str, Any]) -> list[str]:
+    """Return each skipped protocol with the reason."""
+    return [
+        f"{PROTOCOLS.get(name, name)}: {reason}"
+        for _, protocol, reasons in _protocols(metrics)
+        if protocol == "skipped"
+        for name, reason in reasons.items()
+    ]
+
+
+def _protocols(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield split, protocol and the values below."""
+    for split, protocols in metrics.items():
+        for protocol, below in protocols.items() if isinstance(protocols, Mapping) else ():
+            if isinstance(below, Mapping):
+                yield split, protocol, below
+
+
+def chance(direction: str, captions_each: Sequence[int], depth: int) -> float:
+    """Return the expected recall in percent of a random order of the candidates.
+
+    A caption finds its one picture with k / pictures, where k is ``depth``; a picture finds at least one of its m
+    captions among all M with 1 - C(M - m, k) / C(M, k).
+    """
+    if direction == "caption_to_image":
+        return 100.0 * min(1.0, depth / len(captions_each))
+    total = sum(captions_each)
+    missed = [
+        math.comb(total - own, depth) / math.comb(total, depth) if total >= depth else 0.0 for own in captions_each
+    ]
+    return 100.0 * (1.0 - sum(missed) / len(missed))
+
+
+def _ours(scores: Mapping[str, Any]) -> Row:
+    cells = [_cell(scores.get(depth), interval_text(scores.get(f"{depth}_ci95"))) for depth in DEPTHS]
+    queries = scores.get("queries")
+    detail = counted(int(queries), "query", "queries") if is_number(queries) else ""
+    return Row("This run", [*cells, _ranks(scores.get("median_rank"), scores.get("mean_rank"))], "ours", detail)
+
+
+def _cell(recall: object, interval: str) -> Cell:
+    return Cell(percent(recall), [interval] if interval else [])
+
+
+def _ranks(median: object, mean: object) -> Cell:
+    """Return the median rank, and the mean rank below."""
+    return Cell(plain(median) if is_number(median) else NONE, [f"mean {percent(mean)}"] if is_number(mean) else [])
+
+
+def _chance(scores: Mapping[str, Any], direction: str, captions_each: Sequence[int]) -> list[Row]:
+    queries, candidates = sum(captions_each), len(captions_each)
+    if direction == "image_to_caption":
+        queries, candidates = candidates, queries
+    if not queries or scores.get("queries") != queries:
+        return []
+    cells = [percent(chance(direction, captions_each, int(depth[1:]))) for depth in DEPTHS]
+    return [Row("Chance", [*cells, NONE], "chance", counted(candidates, "candidate"))]
+
+
+def _published(direction: str, protocol: str) -> list[tuple[str, list[Row]]]:
+    """Return the published rows of a protocol by data set."""
+    groups: dict[str, list[Row]] = {}
+    for row in published("retrieval"):
+        if PUBLISHED[row.setting] != protocol or not any(key.startswith(direction) for key in row.scores):
+            continue
+        queries = QUERIES.get(row.setting, {}).get(direction)
+        r1, r5, r10, *ranks = (row.scores.get(f"{direction} {key}") for key in (*DEPTHS, "median_rank", "mean_rank"))
+        cells = [
+            _cell(one, interval_text(proportion_interval(one, queries)) if one is not None and queries else "")
+            for one in (r1, r5, r10)
+        ]
+        cells.append(_ranks(*ranks))
+        groups.setdefault(row.setting, []).append(Row(row.system, cells, "published", row.cited))
+    return [(marked(data), rows) for data, rows in groups.items()]
+
+
+def correlations(semantics: Mapping[str, Any]) -> Table | None:
+    """Return the correlations of ``metrics/semantics.json``, by data set and in order; None without any."""
+    groups: dict[str, list[Row]] = {}
+    named = [name for name in _controls(semantics) if name != "chance"]
+
+    def beside(task: str, key: str) -> list[str]:
+        found = (_controls(semantics)[name].get(task, {}).get(key) for name in named)
+        return [correlation(one) if is_number(one) else "" for one in found]
+
+    for name, key, scores in scored(semantics):
+        groups.setdefault(name, []).append(_row(key or "cosine", scores, beside(name, key or "cosine")))
+    blocks = []
+    for name, rows in groups.items():
+        means = ((label, key, semantics[name].get(key)) for key, label in AGGREGATES.items())
+        rows += [
+            _row(label, mean, beside(name, key), aggregate=True)
+            for label, key, mean in means
+            if isinstance(mean, Mapping)
+        ]
+        alone = len(rows) == 1 and "pearson" in semantics[name]
+        blocks.append(("", [rows[0]._replace(name=breakable(name))]) if alone else (name, rows))
+    columns = ("set", "Pearson", *(CONTROLS[name] for name in named), "Spearman", "pairs", "seen")
+    style = "semantics sortable across"
+    return Table("Pearson's r and Spearman's ρ", columns, groups=blocks, style=style) if blocks else None
+
+
+def _controls(semantics: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the scores of the controls by name and task."""
+    found = semantics.get("controls", {})
+    return {name: found[name] for name in CONTROLS if name in found}
+
+
+def _row(name: str, scores: Mapping[str, Any], controls: Sequence[str], *, aggregate: bool = False) -> Row:
+    ends, unseen = scores.get("pearson_ci95"), scores.get("unseen")
+    interval = [f"{correlation(ends[0])} to {correlation(ends[1])}"] if ends else []
+    pairs, seen = ("", "") if aggregate else (count(scores["pairs"]), share(scores.get("seen_in_training")))
+    rest = []
+    if unseen and unseen["pairs"] != scores.get("pairs"):
+        rest = [f"{correlation(unseen['pearson'])} of {count(unseen['pairs'])}"]
+    cells: list[Cell | str] = [
+        Cell(correlation(scores["pearson"]), interval),
+        *controls,
+        correlation(scores.get("spearman")),
+        pairs,
+        Cell(seen, rest, style="seen" if not aggregate and much_seen(scores) else ""),
+    ]
+    return Row(breakable(name), cells, "aggregate" if aggregate else "")
+
+
+def accuracies(semantics: Mapping[str, Any]) -> Table | None:
+    """Return the accuracies of tasks with classes, in order; None without any."""
+    known = [(CONTROLS[name], tasks) for name, tasks in _controls(semantics).items() if name != "tfidf"]
+    rows = [
+        Row(
+            name,
+            [
+                with_interval(one["accuracy"], one.get("accuracy_ci95")),
+                *(percent(tasks.get(name)) for _, tasks in known),
+                percent(one.get("f1")),
+                count(one.get("test")),
+                share(one.get("seen_in_training")),
+            ],
+        )
+        for name, one in semantics.items()
+        if isinstance(one, Mapping) and "accuracy" in one
+    ]
+    columns = ("set", "accuracy", *(head for head, _ in known), "F1", "examples", "seen")
+    return Table("Accuracy", columns, rows, style="sortable narrow") if rows else None
+
+
+def not_requested(semantics: Mapping[str, Any]) -> list[str]:
+    """Return the published data sets that are not among the tasks of this run."""
+    tasks = {*(one[0] for one in scored(semantics)), *semantics.get("skipped", ())}
+    return [name for name in PUBLISHED_SETS if name not in tasks]
+
+
+def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return the mean Pearson r over all STS subtasks and a description of the subtasks."""
+    values = [scores["pearson"] for _, _, scores in _subtasks(semantics)]
+    if not values:
+        return None
+    return f"{len(values)} STS subtasks" if len(values) > 1 else "one STS subtask", sum(values) / len(values)
+
+
+def headline_of(semantics: Mapping[str, Any], control: str) -> float | None:
+    """Return the mean Pearson r of a control over the subtasks of :func:`headline`; None without the control."""
+    known = _controls(semantics).get(control, {})
+    values = [known.get(task, {}).get(key) for task, key, _ in _subtasks(semantics)]
+    numbers = [one for one in values if is_number(one)]
+    return sum(numbers) / len(numbers) if numbers and len(numbers) == len(values) else None
+
+
+def _subtasks(semantics: Mapping[str, Any]) -> list[Scored]:
+    """Return the STS subtasks with a correlation."""
+    return [
+        (name, key, scores)
+        for name, key, scores in scored(semantics)
+        if name.startswith("STS") and not name.startswith("STSBenchmark") and is_number(scores["pearson"])
+    ]
+
+
+def scored(semantics: Mapping[str, Any]) -> Iterator[Scored]:
+    """Yield everything scored, in order."""
+    for name, body in semantics.items():
+        below = {"": body, **body} if isinstance(body, Mapping) else {}
+        for key, value in below.items():
+            if key not in AGGREGATES and isinstance(value, Mapping) and "pearson" in value and "pairs" in value:
+                yield name, key, value
