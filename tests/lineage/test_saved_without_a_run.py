@@ -181,8 +181,6 @@ def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experime
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
-
-
 def test_a_run_that_dvc_saves_later_is_vouched_for(known):
     known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
     known.do("dvc", "repro", "-q", "--no-commit", "second")
