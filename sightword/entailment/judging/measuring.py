@@ -59,13 +59,9 @@ class Other:
 def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) -> list[Other]:
     """Read each encoder in a folder of encoders, by name; files beside the folders are passed over.
 
-    No two systems may have one name, so an encoder cannot have a name that the systems of another one have.
-
     Raises:
-        EncoderError: the folder is missing or an encoder itself; one in it holds no encoder or a damaged one, or has a
-            name in ``taken`` or with one of :data:`PARTS`.
-        CaptionsError: a table of captions has another type.
-        FileFormatError: a table of captions is damaged.
+        EncoderError: the folder is missing or an encoder itself; one in it is damaged, or has a name in ``taken`` or
+            with one of :data:`PARTS`.
     """
     place = Path(folder)
     if not place.is_dir():
