@@ -328,10 +328,13 @@ def _telling(found: Sequence[Group]) -> list[str]:
         return len({repr([group.varied[name] for name in names]) for group in found})
 
     every = list(found[0].varied)
-    aside = [
-        name for name in every if name.partition(".")[0] in ASIDE or (name == "features.source" and BACKBONE in every)
-        or any(isinstance(value, list) or _FILE.search(str(value)) for value in (one.varied[name] for one in found))
-    ]  # fmt: skip
+    aside = []
+    for name in every:
+        values = [group.varied[name] for group in found if group.varied[name] is not None]
+        spared = name.partition(".")[0] in ASIDE or (name == "features.source" and BACKBONE in every)
+        paths = any(isinstance(value, list) or _FILE.search(str(value)) for value in values)
+        if spared or paths or len(set(map(repr, values))) < 2:
+            aside.append(name)
     shown = [name for name in every if name not in aside]
     for name in aside:
         if distinct([*shown, name]) > distinct(shown):
