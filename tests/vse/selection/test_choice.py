@@ -17,10 +17,7 @@ from sightword.features.tables.pairs import Pairs
 from sightword.io.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
-from sightword.vse.selection.beside import read_beside
-from sightword.vse.selection.choice import choose
-from sightword.vse.selection.criteria import UNDEFINED, mean_r10, similarity
-from sightword.vse.selection.ensemble import ensemble, lexical_part
+from sightword.vse.selection.choice import UNDEFINED, choose, ensemble, lexical_part, mean_r10, read_beside, similarity
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots, validate

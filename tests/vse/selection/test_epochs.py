@@ -18,7 +18,7 @@ from sightword.features.tables.pairs import pair
 from sightword.features.tables.table import read_features
 from sightword.model.saved import write_tensors
 from sightword.vse.selection.epochs import measure_epochs, rows
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import EpochsSettings
 from sightword.vse.training.snapshots import file_name, read_snapshots
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from kept_epochs import EPOCHS, write_inputs
 
 from sightword.errors import EncoderError, SemanticsError
 from sightword.report.inputs import read_tsv
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import EpochsSettings
 from stages import epochs
 
 TABLE = Path("plots/epochs/epochs.tsv")
