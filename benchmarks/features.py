@@ -28,9 +28,9 @@ import torch
 from PIL import Image
 from torch.utils.flop_counter import FlopCounterMode
 
-from sightword import extract
+from sightword import FeaturesSettings, extract
 from sightword.compute.devices import has_bfloat16_units
-from sightword.features.backbones import cut, find_backbone
+from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
@@ -38,6 +38,7 @@ from sightword.features.vision import models, torchvision
 from sightword.features.weights import Weights
 from sightword.images.resized import Source, resize_file
 from sightword.images.settings import ResizeSettings
+from sightword.io.files import sha256_file
 
 TRANSFORM = Transform("ten", 224, tuple(IMAGENET_MEAN), tuple(IMAGENET_STD), False, False, 256, "lanczos", False)
 
@@ -76,8 +77,8 @@ def measure(side: str, name: str, paths: list[Path], threads: int) -> float:
         precision, _, engine = side.partition(" ")
         backbone = find_backbone(name)
         extractor = Extractor(
-            cut(Weights(backbone, "random").load(), backbone), TRANSFORM, precision=precision,
-            device=torch.device("cpu"), threads=threads, inference=engine or "torch",
+            backbone.cut(Weights(backbone, "random").load()), TRANSFORM, precision=precision,
+            device=torch.device("cpu"), threads=threads, use_openvino=engine == "openvino",
         )  # fmt: skip
         work = functools.partial(ours, extractor)
     work(paths[:1])
@@ -122,7 +123,9 @@ def agreement(paths: list[Path], weights: Path, precisions: tuple[str, str]) -> 
     network = Weights(find_backbone("densenet169"), str(weights)).load()
     network.classifier = torch.nn.Identity()
     expected = published(network, paths)
-    exact, half = (extract(paths, "densenet169", weights, precision) for precision in precisions)
+    known = {"backbone": "densenet169", "inputs": str(Path(weights).parent), "weights": Path(weights).name}
+    known["weights_sha256"] = sha256_file(weights)
+    exact, half = (extract(paths, FeaturesSettings.model_validate({**known, "precision": name})) for name in precisions)
     return {
         "fp32_difference_max": float(np.abs(exact - expected).max()),
         "bf16_cosine_min": round(float(cosines(half, expected).min()), 6),

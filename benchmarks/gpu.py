@@ -45,7 +45,7 @@ from torch import nn
 from sightword import machine
 from sightword.compute import devices
 from sightword.evaluation.retrieval.ranks import rank
-from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.backbones import build, find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.vision import torchvision
 from sightword.model.embedding import embed_captions
@@ -76,7 +76,7 @@ def tests(_: argparse.Namespace) -> dict[str, Any]:
 def network(name: str) -> Any:
     """A random network whose batch norms have seen pictures."""
     torch.manual_seed(0)
-    made = cut(build(find_backbone(name), initialise=True), find_backbone(name))
+    made = find_backbone(name).cut(build(find_backbone(name), initialise=True))
     for module in made.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = 1.0

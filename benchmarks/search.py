@@ -28,7 +28,7 @@ from common import costs, in_turn
 
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
-from sightword.compute.memory import keep_memory
+from sightword.compute.devices import keep_memory
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.index import Index

@@ -24,8 +24,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.compute.devices import has_bfloat16_units
-from sightword.compute.memory import keep_memory
+from sightword.compute.devices import has_bfloat16_units, keep_memory
 from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge

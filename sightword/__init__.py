@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from sightword.evaluation.semantics.evaluation import evaluate
     from sightword.evaluation.structure.measures import structure
     from sightword.features.api import extract
+    from sightword.features.settings import FeaturesSettings
     from sightword.hypernyms.training.concepts import Concepts
+    from sightword.images.settings import ResizeSettings
     from sightword.search.opening import open_search
 
 __all__ = [
     "BagOfWords",
     "Concepts",
+    "FeaturesSettings",
+    "ResizeSettings",
     "SentEvalEncoder",
     "SentenceEncoder",
     "evaluate",
@@ -33,6 +37,8 @@ __all__ = [
 _MODULES = {
     "BagOfWords": "sightword.encoder.word_vectors",
     "Concepts": "sightword.hypernyms.training.concepts",
+    "FeaturesSettings": "sightword.features.settings",
+    "ResizeSettings": "sightword.images.settings",
     "SentEvalEncoder": "sightword.evaluation.semantics.callbacks",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.evaluation.semantics.evaluation",

@@ -13,7 +13,7 @@ import platform
 import re
 import stat
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sightword.errors import SetupError
@@ -46,26 +46,13 @@ class Machine:
     """``SIGHTWORD_CACHE``: the folder of copies from a store in object storage; default: in the user's cache."""
     scratch: Path
     """``SIGHTWORD_SCRATCH``: the folder of unfinished training runs; default: in the user's cache."""
-    engine: str = "local"
-    """``SIGHTWORD_ENGINE``: where pictures are resized and features computed: ``local`` (this machine) or ``ray``."""
-    inference: str = "torch"
-    """``SIGHTWORD_INFERENCE``: what computes features on a CPU: ``torch`` or ``openvino``."""
-    ray_cpus: int = 1
-    """``SIGHTWORD_RAY_CPUS``: the CPUs, and the threads, of a Ray worker that computes features."""
-    ray_gpus: float = 0.0
-    """``SIGHTWORD_RAY_GPUS``: the GPUs of such a worker, such as 1 or 0.25; 0 computes on CPUs."""
-    ray_workers: int = 256
-    """``SIGHTWORD_RAY_WORKERS``: the most such workers that a run asks a cluster for."""
+    engine: str = "torch"
+    """``SIGHTWORD_ENGINE``: what computes features: ``torch``, on a CPU ``openvino``, or ``ray``."""
 
     @property
     def local_store(self) -> Path:
         """A folder for files beside the features: the store, or the cache of a store in object storage."""
         return self.cache if is_address(self.store) else Path(self.store)
-
-    @property
-    def ray_worker(self) -> Machine:
-        """The settings of a Ray worker that computes features."""
-        return replace(self, device="cuda" if self.ray_gpus else "cpu", threads=self.ray_cpus)
 
 
 def current() -> Machine:
@@ -77,12 +64,9 @@ def current() -> Machine:
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         raise SetupError(f"SIGHTWORD_DEVICE={device}: no such device", expected="auto, cpu, cuda or cuda:N")
-    engine = os.environ.get("SIGHTWORD_ENGINE") or "local"
-    if engine not in ("local", "ray"):
-        raise SetupError(f"SIGHTWORD_ENGINE={engine}: no such engine", expected="local or ray")
-    inference = os.environ.get("SIGHTWORD_INFERENCE") or "torch"
-    if inference not in ("torch", "openvino"):
-        raise SetupError(f"SIGHTWORD_INFERENCE={inference}: no such engine", expected="torch or openvino")
+    engine = os.environ.get("SIGHTWORD_ENGINE") or "torch"
+    if engine not in ("torch", "openvino", "ray"):
+        raise SetupError(f"SIGHTWORD_ENGINE={engine}: no such engine", expected="torch, openvino or ray")
     return Machine(
         device=device,
         workers=_count("SIGHTWORD_WORKERS", cores(), least=0),
@@ -91,10 +75,6 @@ def current() -> Machine:
         cache=_folder("SIGHTWORD_CACHE", "copies"),
         scratch=_folder("SIGHTWORD_SCRATCH", "scratch"),
         engine=engine,
-        inference=inference,
-        ray_cpus=_count("SIGHTWORD_RAY_CPUS", 1, least=1),
-        ray_gpus=_share("SIGHTWORD_RAY_GPUS"),
-        ray_workers=_count("SIGHTWORD_RAY_WORKERS", 256, least=1),
     )
 
 
@@ -209,15 +189,6 @@ def split_address(address: str) -> tuple[str, str]:
 def _store(variable: str) -> str:
     named = os.environ.get(variable, "")
     return "://".join(split_address(named)) if is_address(named) else str(_folder(variable))
-
-
-def _share(variable: str) -> float:
-    """Return a fraction of a GPU or a whole number, as Ray takes them; 0 if the variable is not set."""
-    text = os.environ.get(variable) or "0"
-    number = float(text) if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) else -1.0
-    if number < 0 or (number > 1 and number != int(number)):
-        raise SetupError(f"{variable}={text}: not a usable number", expected="a fraction such as 0.25, or 0, 1, 2, ..")
-    return number
 
 
 def _folder(variable: str, below: str = "") -> Path:

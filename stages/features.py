@@ -64,9 +64,8 @@ def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] 
 
 def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order: list[tuple[str, str]]) -> None:
     from sightword.features.precomputed import convert
-    from sightword.images.shards import read_transform
 
-    others = convert(path, image_ids, settings, order, read_transform(RESIZED) if settings.precomputed_stated else None)
+    others = convert(path, image_ids, settings, order)
     left_out = f" ({others} rows of other pictures left out)" if others else ""
     names = settings.precomputed if isinstance(settings.precomputed, str) else " + ".join(settings.precomputed)
     log.info("features: %d pictures, precomputed in %s%s", len(image_ids), names, left_out)
@@ -75,7 +74,7 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> dict[str, str]:
     """Write the features, and return a note for the facts of the run."""
     summary = _open(image_ids, settings).write(path)
-    _log_speed(summary.clock, settings)
+    _log_speed(summary.clock)
     log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
     return {"stored": f"{summary.stored} of {summary.stored + summary.computed} features from the store"}
 
@@ -86,7 +85,7 @@ def _store(image_ids: list[str], settings: FeaturesSettings, part: CorpusPart) -
     if settings.source == "precomputed":
         raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
     summary = _open(image_ids, settings).store(part)
-    _log_speed(summary.clock, settings)
+    _log_speed(summary.clock)
     log.info("features: part %s: %d of %d pictures: %s", part, summary.pictures, len(image_ids), _counts(summary))
 
 
@@ -99,11 +98,9 @@ def _counts(summary: Summary) -> str:
 
 def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     import functools
-
-    import torch
+    from dataclasses import replace
 
     from sightword import machine
-    from sightword.cluster.workers import Size
     from sightword.compute import devices
     from sightword.features import distributed
     from sightword.features.compute import ResizedCorpus
@@ -111,8 +108,9 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
 
     here = machine.current()
     store, ray = Store(here.store), here.engine == "ray"
-    cluster = functools.partial(distributed.compute, here, settings, RESIZED, store) if ray else None
-    device = torch.device(here.ray_worker.device) if ray else devices.use(here)
+    device = devices.use(here)
+    worker = replace(here, device=device.type)
+    cluster = functools.partial(distributed.compute, worker, settings, RESIZED, store) if ray else None
     corpus = ResizedCorpus(
         *(image_ids, RESIZED, settings),
         store=store,
@@ -121,22 +119,15 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
         progress=True,
         cluster=cluster,
     )
-    where = f"workers of Ray with {Size.of(here)}" if ray else devices.describe(device)
+    where = f"{'workers of Ray, ' * ray}{devices.describe(device)}"
     log.info("features: device: %s; feature store: %s (key %s)", where, here.store, corpus.kind[:8])
     return corpus
 
 
-def _log_speed(clock: Clock, settings: FeaturesSettings) -> None:
+def _log_speed(clock: Clock) -> None:
     if not clock.pictures:
         return
     log.info(
         "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
         *(clock.wall, clock.pictures, clock.pictures / clock.wall, clock.read, clock.infer, clock.write),
     )
-    if clock.peak and clock.share:
-        log.info(
-            "features: %.1f GFLOP a picture, %.0f GFLOP/s, which is %.0f %% of this machine's best in a large "
-            "matrix product or convolution (%s, %.0f GFLOP/s)",
-            *(clock.flops_a_picture / 1e9, clock.peak * clock.share / 1e9, 100 * clock.share),
-            *(settings.precision, clock.peak / 1e9),
-        )

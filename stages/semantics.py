@@ -24,6 +24,8 @@ METRICS = Path("metrics/semantics.json")
 TABLE = Path("metrics/semantics.csv")
 PLOTS = Path("plots/semantics")
 PAIRS = Path("data/semantics")
+PLOTTED_PAIRS, WORST_PAIRS = 2000, 50
+"""Pairs in the plot, taken evenly, and pairs that people and the encoder rank most differently."""
 
 
 def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
@@ -61,7 +63,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     }
     found = judge(
         encoding(encoder), settings.tasks, settings.data, seen, trained_head=settings.trained_head,
-        seed=settings.seed, classifier=settings.classifier, kfold=settings.kfold, missing=settings.missing,
+        seed=settings.seed, kfold=settings.kfold, missing=settings.missing,
         controls=controls, progress=True,
     )  # fmt: skip
     encoded_by = hash_of(ENCODER)
@@ -75,12 +77,12 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     judged = found.judged
     with atomic_folder(PAIRS) as folder:
         write_pairs(folder / "pairs.parquet", judged)
-        worst = breakdown.worst(judged, settings.worst_pairs)
+        worst = breakdown.worst(judged, WORST_PAIRS)
         write_text(folder / "worst.tsv", tables.disagreement_tsv(worst))
     with atomic_folder(PLOTS) as folder:
         write_text(folder / "scores.tsv", tables.score_tsv(judged))
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
-        write_text(folder / "pairs.tsv", tables.pair_tsv(judged, settings.plot_pairs))
+        write_text(folder / "pairs.tsv", tables.pair_tsv(judged, PLOTTED_PAIRS))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(breakdown.bins(judged)))
     write_text(TABLE, tables.score_csv(judged, found.metrics.get("controls", {})))
     write_json(METRICS, rounded(found.metrics))

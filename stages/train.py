@@ -58,7 +58,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.encoder.start import report_unknown
     from sightword.features.tables.origin import describe
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import events_folder
+    from sightword.training.engine import events_folder
     from sightword.vse.training.snapshots import copy_snapshots, keep
     from sightword.vse.training.task import check_sizes, train, write_curves
 

@@ -1,4 +1,4 @@
-"""``python -m study``: list, add, check, show and make again the rows of results, in the repository's folder."""
+"""``python -m study``: list, add, check, show and make again the rows of results (study/README.md says how)."""
 
 from __future__ import annotations
 
@@ -6,47 +6,40 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from pipeline.pipelines import find_project
 from sightword.errors import SightwordError
+from sightword.machine import processor
 from sightword.messages import plural, quote
 from study import intervals, origins, prose, remake, rows, runs
-
-ADD = """\
-Make a row from a finished run, or add the run to the row.
-
-The run is the one whose results lie here, or that of a commit or an experiment (--rev). A run is refused whose numbers
-are not of its parameters, or whose code is in no commit that a remote has; and an input that neither git nor
-`sightword fetch` has, unless --private says why."""
-
-REMAKE = """\
-Make a run of a row again, in a clone of the last commit, and compare all scores.
-
-On the same kind of machine, with the same inputs and versions of numpy and torch, all scores must be equal. Otherwise
-each must be within 2.5 standard deviations of the row's mean, or, where the row has fewer than three seeds, within its
-own 95 % interval. Exits with 1 when one is not."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 1 for an error, or for a fault of rows and pages."""
     parser = argparse.ArgumentParser(prog="python -m study", description=__doc__)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    plain = argparse.RawDescriptionHelpFormatter
     commands.add_parser("list", help="list all rows").set_defaults(run=_list)
     commands.add_parser("check", help="list the faults of rows and pages").set_defaults(run=_check)
     commands.add_parser("pages", help="fill the tables of all pages from the rows").set_defaults(run=_pages)
-    add = commands.add_parser("add", help="add a finished run to a row", description=ADD, formatter_class=plain)
+    add = commands.add_parser("add", help="add a finished run to a row")
     add.set_defaults(run=_add)
     add.add_argument("row", metavar="TOPIC/NAME")
     add.add_argument("--rev", metavar="REV", default="", help="a commit or experiment (default: what lies here)")
     add.add_argument("--recipe", metavar="NAME", help="the recipe (default: that of the row)")
-    reason = "why nobody else can have an input; may be given again"
-    add.add_argument("--private", metavar="PATH=REASON", action="append", default=[], type=_reason, help=reason)
+    add.add_argument(
+        "--private",
+        metavar="PATH=REASON",
+        action="append",
+        default=[],
+        type=_reason,
+        help="why nobody else can have an input",
+    )
     add.add_argument("--note", metavar="SENTENCE", help="what a reader of the row must know")
     add.add_argument("--scores", metavar="REGEX", default="", help="keep the scores whose names match (default: all)")
     add.add_argument("--replace", action="store_true", help="replace the row's run with the same seed")
-    again = commands.add_parser("remake", help="make a row's run again", description=REMAKE, formatter_class=plain)
+    again = commands.add_parser("remake", help="make a row's run again")
     again.set_defaults(run=_remake)
     again.add_argument("row", metavar="TOPIC/NAME")
     again.add_argument("--seed", metavar="N", type=int, help="the seed of the run (default: the row's first)")
@@ -63,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _list(_: argparse.Namespace, project: Path) -> int:
     for key, row in rows.read_rows(project).items():
         marks = ["private inputs"] * bool(row.private) + ["no hashes"] * (not row.hashed)
-        print("\t".join([key, row.recipe or "-", " ".join(map(str, sorted(row.seeds))), ", ".join(marks)]))
+        print("\t".join([key, row.recipe or "-", " ".join(map(str, row.seeds)), ", ".join(marks)]))
     return 0
 
 
@@ -92,7 +85,7 @@ def _add(arguments: argparse.Namespace, project: Path) -> int:
         project, key, finished, private=dict(arguments.private), note=arguments.note, scores=arguments.scores,
         replace=arguments.replace,
     )  # fmt: skip
-    print(f"{os.path.relpath(rows.write_row(project, row))}: {key}, recipe {recipe}, seeds {sorted(row.seeds)}")
+    print(f"{os.path.relpath(rows.write_row(project, row))}: {key}, recipe {recipe}, seeds {row.seeds}")
     for name, value in row.overrides.items():
         print(f"  {name}: {value}")
     return 0
@@ -109,7 +102,8 @@ def _remake(arguments: argparse.Namespace, project: Path) -> int:
         print(f"{row.key}: can be made again here")
         return 0
     again = remake.rerun(project, row, run, arguments.seed)
-    equal = remake.same_machine(run) and bool(run.inputs) and not notes
+    equal = run.processor == processor() and bool(run.inputs) and not notes
+    equal = equal and all(version(name) == one for name, one in run.packages.items())
     found = remake.compare(row, run, again, equal=equal)
     for one in found:
         bounds = "not known" if one.low is None else f"{one.low:.6g} to {one.high:.6g}"

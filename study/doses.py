@@ -1,10 +1,9 @@
 """What right pictures gain, and what a second caption gains, by dose: differences of Pearson's r with people's scores.
 
-``python -m study.doses RATINGS PROJECT...`` in the repository's folder reads the experiments of
-study/recipes/grid-doses.yaml and of the other grids whose names begin so, in projects. It adds each to its row, such as
-``doses/500-1-captions-only`` for 500 pictures with one caption, unless the row has the seed; and writes the gains to
-the row ``doses/gains``. RATINGS is the file of Brysbaert et al. (2014); the genres of STS Benchmark are those of the
-first project's ``data/raw/senteval``.
+``python -m study.doses RATINGS SENTEVAL FOLDER`` in the repository's folder writes the row ``doses/gains``. FOLDER has
+``data/semantics/pairs.parquet`` of each run of study/recipes/grid-doses*.yaml as ``NAME.SEED.parquet``, by the name of
+its row, such as ``500-1-captions-only`` for 500 pictures with one caption. RATINGS is the file of Brysbaert et al.
+(2014); SENTEVAL has the genres of STS Benchmark.
 
 A gain is the mean over seeds. The variance of a gain is that over pairs of sentences, of the gains in resamples
 (:mod:`sightword.statistics.bootstrap`, the same draws for all seeds and doses), plus that over seeds. Intervals and
@@ -20,7 +19,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +28,10 @@ from tqdm import tqdm
 
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
 from sightword.evaluation.semantics.published import in_mean
-from sightword.evaluation.semantics.settings import SemanticsSettings
 from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, mean_rating, read_parts, read_ratings
-from sightword.io.files import read_json
 from sightword.statistics.bootstrap import resampled_pearson
 from sightword.statistics.inference import holm, pearson
-from study.origins import git
-from study.rows import Row, Run, Score, read_rows, write_row
-from study.runs import Finished, extended
+from study.rows import Row, Run, Score, write_row
 
 Doubles = NDArray[np.float64]
 FLOOR = "-tf-idf"
@@ -59,20 +54,6 @@ IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 BOUND = 0.005
 """Half a point of 100 r."""
 SAMPLES = 2000
-ENDINGS = {
-    ("real", True): "", ("none", True): "-captions-only", ("shuffled", True): "-wrong-pictures",
-    ("real", False): "-pictures-only",
-}  # fmt: skip
-"""What a row's name ends with, by ``train.pictures`` and ``train.second_caption``."""
-UNTRAINED = 1.0e-6
-"""A smaller ``train.rate_max`` leaves the random weights as they are."""
-SWEEPS = re.compile(r"doses-((?:gru|passes)-|)")
-"""The names of the experiments; what is in the group begins the names of the rows."""
-KEPT = (
-    r"^select\.ensemble_r10$|^retrieval\.dev\.full\.\w+\.r10$|^summary\.sts$"
-    r"|^semantics\.(STSBenchmark|SICKRelatedness)\.cosine(\.unseen)?\.pearson$"
-)
-"""The scores that rows have."""
 SOURCE = (
     "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes "
     "features like them"
@@ -122,15 +103,9 @@ def scores_of(
     """Return all gains by side of :data:`SIDES`, dose and task, and their means over doses with as many captions.
 
     The tasks are STSBenchmark, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12 to STS16. Of some sides
-    STSBenchmark is divided by genre, the captions of STSBenchmark and SICK by how concrete the words of a pair are
-    (:func:`thirds`); ``sts.captions`` is the mean of :data:`IMAGE_CAPTIONS`, ``sts.others`` that of the other subtasks.
-    The mean over doses has the seeds that all the doses have, and leaves out numbers of pictures that no dose has with
-    two captions, where other numbers have these: so the means of one and two captions are of the same pictures.
-
-    Args:
-        tables: the scores of pairs, by the name of the row and the seed.
-        ratings: how concrete words are, from 1 to 5; empty to leave the division out.
-        genres: the genre of each pair of STSBenchmark; empty to leave the division out.
+    STSBenchmark is divided by genre, captions by how concrete their words are (:func:`thirds`), and ``sts`` into
+    :data:`IMAGE_CAPTIONS` and others. A mean over doses has the seeds that all the doses have, and leaves out numbers
+    of pictures that no dose has with two captions, where other numbers have these.
     """
     found: dict[str, Score] = {}
     together: list[str] = []
@@ -229,60 +204,21 @@ def _of_part(
 
 
 def main() -> None:
-    """Add the experiments of projects to their rows, and write the gains."""
-    ratings = read_ratings(sys.argv[1])
-    projects = [*map(Path, sys.argv[2:])]
-    (benchmark,), _ = read_parts([BENCHMARK], projects[0] / SemanticsSettings().data)
-    tables: dict[tuple[str, int], PairTable] = {}
-    for project in projects:
-        tables |= _rows(project)
+    """Write the gains."""
+    (benchmark,), _ = read_parts([BENCHMARK], Path(sys.argv[2]))
+    tables = {}
+    for path in sorted(Path(sys.argv[3]).glob("*.parquet")):
+        name, _, seed = path.stem.rpartition(".")
+        tables[name, int(seed)] = read_pairs(path)
     if next(iter(tables.values())).subtasks[BENCHMARK, WHOLE].first != benchmark.pairs.first:
-        raise SystemExit(f"{projects[0]}: its pairs of {BENCHMARK} are not those of the runs, whose genres it has")
-    scores = scores_of(tables, ratings, benchmark.genres or ())
+        raise SystemExit(f"{sys.argv[2]}: its pairs of {BENCHMARK} are not those of the runs, whose genres it has")
+    scores = scores_of(tables, read_ratings(sys.argv[1]), benchmark.genres or ())
     row = Row(
         topic="doses", name="gains", recipe="flickr8k-ngrams", private={"data/raw/features": SOURCE},
         note="Made by `study/doses.py` of the runs of the other rows",
         runs=[Run(seeds=sorted({seed for _, seed in tables}), scores=scores)],
     )  # fmt: skip
-    sys.stdout.write(f"{write_row(Path(), row)}\n")
-
-
-def _rows(project: Path) -> dict[tuple[str, int], PairTable]:
-    """Add a project's experiments to their rows; return their scores of pairs by the row's name and the seed."""
-    tables = {}
-    every = read_rows(Path())
-    experiments = [
-        ref.rpartition("/")[2] for ref in git(project, "for-each-ref", "refs/exps", "--format=%(refname)").split()
-    ]
-    for experiment in tqdm(experiments, desc=project.name, unit="run"):
-        sweep = SWEEPS.match(experiment)
-        if not sweep:
-            continue
-        finished = Finished(project, experiment, "flickr8k-infonce" if sweep[1] == "gru-" else "flickr8k-ngrams")
-        name, seed = _place(finished.values("params.yaml"))
-        if name.endswith(FLOOR):
-            finished = Finished(project, experiment, "flickr8k-tfidf")
-        key = f"doses/{sweep[1]}{name}"
-        if key not in every or seed not in every[key].seeds:
-            write_row(Path(), extended(Path(), key, finished, private={"data/raw/features": SOURCE}, scores=KEPT))
-        md5 = finished.stages["semantics"].outs["data/semantics"]
-        files = read_json(_cached(project, md5))
-        (pairs,) = (one["md5"] for one in files if one["relpath"] == "pairs.parquet")
-        tables[f"{sweep[1]}{name}", seed] = read_pairs(_cached(project, pairs))
-    return tables
-
-
-def _cached(project: Path, md5: str) -> Path:
-    return project / ".dvc/cache/files/md5" / md5[:2] / md5[2:]
-
-
-def _place(params: Any) -> tuple[str, int]:
-    """Return the name of an experiment's row, and its seed."""
-    captions, train = params["captions"], params["train"]
-    if train["rate_max"] < UNTRAINED:
-        return "untrained", int(train["seed"])
-    ending = FLOOR if train["cell"] == "tfidf" else ENDINGS[train["pictures"], train["second_caption"]]
-    return f"{captions['train_pictures']}-{captions['train_captions']}{ending}", int(train["seed"])
+    print(write_row(Path(), row))
 
 
 if __name__ == "__main__":

@@ -51,14 +51,7 @@ def recognise(
 ) -> dict[str, Any]:
     """Return the parameters that differ from a recipe by full name.
 
-    Titles do not count, nor parameters that are newer than the values.
-
-    Args:
-        values: all parameters, by section.
-        pipeline: the pipeline of the parameters.
-        name: the name of the recipe.
-        without: the full name of the seed, which may differ.
-        sections: the sections that count; none means all.
+    Titles do not count, nor the seed ``without``, nor parameters newer than the values; empty ``sections`` mean all.
     """
 
     def chosen(all_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +148,13 @@ def faults(project: Path, rows: Mapping[str, Row]) -> list[str]:
                 found.append(f"{key}: {short(' '.join(str(error).split()), SENTENCE)}")
             continue
         private = {name: paths for one in every for name, paths in _private(one.values, tracked).items()}
-        if untold := [name for name, paths in private.items() if not _told(name, paths, row.private)]:
+        untold = [
+            name
+            for name, paths in private.items()
+            if not any(covers(row.private, path) for path in paths)
+            if not any(one.endswith(f"/{name}") for one in row.private)
+        ]
+        if untold:
             found.append(f"{key}: private says nothing of {and_more(untold)}, which neither git nor `fetch` has")
     return found
 
@@ -184,10 +183,6 @@ def _private(values: Mapping[str, Any], tracked: Collection[str]) -> dict[str, l
             if paths and not any(fetched_by(path) or any(within(name, path) for name in tracked) for path in paths):
                 found[text] = paths
     return found
-
-
-def _told(name: str, paths: Iterable[str], private: Collection[str]) -> bool:
-    return any(covers(private, path) for path in paths) or any(one.endswith(f"/{name}") for one in private)
 
 
 def covers(paths: Iterable[str], file: str) -> bool:

@@ -33,6 +33,7 @@ _MARKED = re.compile(r"^<!-- table: ([\w.-]+) -->\n(.*?)^<!-- end -->", re.DOTAL
 _BEGIN = re.compile(r"^<!-- table:.*", re.MULTILINE)
 _RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*\|[\s|:-]*$", re.MULTILINE)
 """The line below the head of a table in Markdown."""
+PAGES = ("README.md", "docs/*.md", "study/pages/*.md")
 SCORES = (
     "docs/results.md",
     "study/pages/*.md",
@@ -42,12 +43,7 @@ SCORES = (
 
 
 def fill(project: Path) -> list[Path]:
-    """Fill the tables of all pages anew, and return the pages that changed.
-
-    Raises:
-        ParamsError: pages name tables that do not exist, or tables such rows, each with a line; nothing is written.
-        FileFormatError: a row or the layout of the tables cannot be read.
-    """
+    """Fill the tables of all pages anew, and return the pages that changed."""
     new, broken = _filled(project)
     if broken:
         raise ParamsError("\n  ".join([f"{len(broken)} of the tables cannot be made:", *broken]), where=project / FILE)
@@ -58,11 +54,7 @@ def fill(project: Path) -> list[Path]:
 
 
 def table_faults(project: Path) -> list[str]:
-    """Return a line for each fault: a table is not of the rows, in no marker, or on no page; no table shows a row.
-
-    Raises:
-        FileFormatError: a row or the layout of the tables cannot be read.
-    """
+    """Return a line for each fault: a table is not of the rows, in no marker, or on no page; no table shows a row."""
     (new, found), layout, every = _filled(project), load(project), read_rows(project)
     found += [
         f"{_name(path, project)}: tables differ from the rows" for path, text in new.items() if read_text(path) != text
@@ -82,12 +74,8 @@ def _filled(project: Path) -> tuple[dict[Path, str], list[str]]:
     """Return the pages with their tables made anew, and a line for each table that cannot be made and stays."""
     layout, every, broken = load(project), read_rows(project), []
     new = {}
-    for path in [
-        project / "README.md",
-        *sorted((project / "docs").glob("*.md")),
-        *sorted((project / "study/pages").glob("*.md")),
-    ]:
-        text = read_text(path) if path.is_file() else ""
+    for path in [path for pattern in PAGES for path in sorted(project.glob(pattern))]:
+        text = read_text(path)
         marked = _MARKED.findall(text)
         if len(_BEGIN.findall(text)) != len(marked) or any("<!-- table:" in inner for _, inner in marked):
             broken.append(f"{_name(path, project)}: a marker of a table has no end, or no name")
@@ -125,11 +113,7 @@ class Paragraph(NamedTuple):
 
 
 def prose_faults(project: Path, rows: Mapping[str, Row]) -> list[str]:
-    """Return a line for each number without a table or a source, with another value than its source, or listed in vain.
-
-    Raises:
-        FileFormatError: the list cannot be read.
-    """
+    """Return a line for each number without a table or a source, of another value, or listed in vain."""
     paths = [path for pattern in ("README.md", *SCORES) for path in sorted(project.glob(pattern))]
     parts = {path.relative_to(project).as_posix(): _parts(read_text(path)) for path in paths}
     tables, listed = {name: tables for name, (tables, _) in parts.items()}, _listed(project)

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,6 @@ from pipeline import systems
 from pipeline.lineage.files import Ignored, hash_listing, hash_path
 from pipeline.pipelines import LEDGER, by_entry, parameter
 from sightword.errors import LineageError, ParamsError
-from sightword.machine import processor
 from sightword.messages import and_more
 from study.origins import RAW, fetched_by, git, overridden, wholes
 from study.rows import Row, Run, Score
@@ -45,30 +43,22 @@ class Difference(NamedTuple):
     low: float | None
     """The least value that agrees; None where nothing is known of the score's spread."""
     high: float | None
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the difference is more than chance and machine explain."""
-        if self.again is None:
-            return True
-        return self.low is not None and self.high is not None and not self.low <= self.again <= self.high
+    beyond: bool
+    """Whether the difference is more than chance and machine explain."""
 
 
 def compare(row: Row, run: Run, again: Mapping[str, Score], *, equal: bool) -> list[Difference]:
     """Return the scores of a run that differ when made again, those beyond their bounds first.
 
-    Args:
-        row: the row of the run.
-        run: the run.
-        again: all scores of the run made again.
-        equal: whether machine, packages and inputs are the same, so that every difference counts.
+    Every difference counts where machine, packages and inputs are ``equal``.
     """
     found = []
     for name, score in run.scores.items():
         there = again.get(name)
         if there is None or there.value != score.value:
-            ends = (score.value, score.value) if equal else _bounds(row, run, name)
-            found.append(Difference(name, score.value, None if there is None else there.value, *ends))
+            low, high = (score.value, score.value) if equal else _bounds(row, run, name)
+            beyond = there is None or (low is not None and high is not None and not low <= there.value <= high)
+            found.append(Difference(name, score.value, None if there is None else there.value, low, high, beyond))
     return sorted(found, key=lambda one: (not one.beyond, one.name))
 
 
@@ -116,9 +106,6 @@ def rerun(project: Path, row: Row, run: Run, seed: int | None = None) -> dict[st
     """Make a run of a row again and return its scores; the output of DVC and the stages goes to standard error.
 
     The ledgers of the project get the scorings of the run that they lack.
-
-    Raises:
-        LineageError: code or data has changes that are in no commit; or a stage fails.
     """
     assert row.recipe is not None
     if changed := git(project, "status", "--porcelain", "--", "sightword", "pipeline", "stages", ":(glob)**/dvc.yaml"):
@@ -193,8 +180,3 @@ def _link(source: Path, target: Path) -> None:
                 shutil.copy2(file, name)
 
     shutil.copytree(source, target, copy_function=put, dirs_exist_ok=True)
-
-
-def same_machine(run: Run) -> bool:
-    """Return whether this kind of processor, and these versions, made a run."""
-    return run.processor == processor() and all(version(name) == one for name, one in run.packages.items())

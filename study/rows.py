@@ -29,7 +29,7 @@ class Score(Settings):
 
     value: float
     low: float | None = None
-    """The lower end of the 95 % interval."""
+    """The ends of the 95 % interval."""
     high: float | None = None
     sd: float | None = Field(default=None, ge=0.0)
     """The sample standard deviation over the seeds of the run, whose mean is ``value``."""
@@ -47,17 +47,13 @@ class Run(Settings):
     seeds: list[int] = Field(min_length=1)
     commit: str | None = None
     date: str | None = None
-    """The day, or the month, of the run."""
     processor: str | None = None
     packages: dict[str, str] = Field(default={})
-    """The versions of the packages that compute, by name."""
     threads: int | None = None
     seconds: float | None = None
-    """The seconds of all stages that the row needs."""
     inputs: dict[str, str] = Field(default={})
     """DVC's hashes of the data that no stage made, by path, without notes such as ``.dvc`` files."""
     outputs: dict[str, str] = Field(default={})
-    """DVC's hashes of what the stages made, by path."""
     scores: dict[str, Score] = Field(min_length=1)
     """The numbers by metrics file and the keys in it, joined by dots: ``retrieval.test.full.caption_to_image.r10``."""
 
@@ -87,7 +83,6 @@ class Row(Settings):
     private: dict[str, str] = Field(default={})
     """The inputs that not everybody can have, by path, each with a sentence on its origin."""
     note: str | None = None
-    """A sentence that a reader of the row needs."""
     runs: list[Run] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -111,8 +106,8 @@ class Row(Settings):
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds of all runs."""
-        return [seed for run in self.runs for seed in run.seeds]
+        """The seeds of all runs, in order."""
+        return sorted(seed for run in self.runs for seed in run.seeds)
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -48,16 +48,11 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Finished:
-    """The last run of a pipeline in the workspace, or in a commit or experiment.
-
-    Args:
-        project: the project's folder.
-        revision: a commit, or the name of an experiment; empty: the workspace.
-        recipe: the name of the recipe that the run followed.
-    """
+    """The last run of a recipe's pipeline in the workspace, or in a commit or experiment."""
 
     project: Path
     revision: str
+    """A commit, or the name of an experiment; empty: the workspace."""
     recipe: str
 
     @cached_property
@@ -71,16 +66,11 @@ class Finished:
     def public(self) -> str:
         """The newest commit up to the run's that a remote has; without remotes, that the checked-out commit has."""
         remotes = git(self.project, "remote").split()
-        refs = (
-            git(self.project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split() if remotes else ["HEAD"]
-        )
-        bases = [
-            sha for ref in dict.fromkeys(refs) if (sha := git(self.project, "merge-base", self.commit, ref).strip())
-        ]
+        listed = git(self.project, "for-each-ref", "refs/remotes", "--format=%(objectname)").split()
+        bases = [git(self.project, "merge-base", self.commit, ref).strip() for ref in (listed if remotes else ["HEAD"])]
         if not bases:
-            raise LineageError(
-                f"no commit up to {self.commit[:7]} is on a remote", where=self.project, todo="`git push`."
-            )
+            what = f"no commit up to {self.commit[:7]} is on a remote"
+            raise LineageError(what, where=self.project, todo="`git push`.")
         return git(self.project, "rev-list", "--max-count=1", "--date-order", *bases).strip()
 
     def read(self, path: str) -> bytes:
@@ -152,10 +142,8 @@ class Finished:
 
     def check(self) -> None:
         """Check that one run of each stage, with the parameters, code and recipe of the commit, made the metrics."""
-        files = {f"{folder}/{file}".lstrip("/") for folder in self._folders for file in ("dvc.yaml",)}
-        recipe = find_recipe(self.recipe, self.project).path
-        files |= {recipe.resolve().relative_to(self.project.resolve()).as_posix()}
-        for path in sorted(files):
+        recipe = find_recipe(self.recipe, self.project).path.resolve().relative_to(self.project.resolve())
+        for path in [*(f"{folder}/dvc.yaml".lstrip("/") for folder in self._folders), recipe.as_posix()]:
             if md5_of_text(self.read(path)) != self.published.get(path):
                 raise self._refused("is not that of the commit", path)
         for stage in self.chain:
@@ -171,16 +159,13 @@ class Finished:
                     what = f"was made again by {maker.name} since {stage.name} read it"
                     raise LineageError(what, where=path, todo="Run it again.")
                 if covers(CODE, path):
-                    inside = {
-                        name[len(path) :].lstrip("/"): one for name, one in self.published.items() if within(name, path)
-                    }
+                    inside = inner(self.published, path)
                     if md5 != (inside.get("") or hash_listing(inside)):
                         raise self._refused(f"the code with which {stage.name} ran is not that of the commit", path)
 
     def _refused(self, what: str, path: str) -> LineageError:
-        return LineageError(
-            f"{what} {self.public[:7]}", where=path, todo="Commit and push it, run, and add the row then."
-        )
+        todo = "Commit and push it, run, and add the row then."
+        return LineageError(f"{what} {self.public[:7]}", where=path, todo=todo)
 
     @property
     def _folders(self) -> list[str]:
@@ -218,17 +203,12 @@ class Finished:
                 read = {path: files} if files else {}
                 if path.removeprefix(f"{RAW}/") in SHARED and hashed.files is not None:
                     named = {text.removeprefix(f"{path}/").rstrip("/") for text in texts(stage.params)} - {""}
-                    parts = {
-                        name: {file[len(name) :].lstrip("/"): one for file, one in files.items() if within(file, name)}
-                        for name in sorted(named)
-                    }
-                    read = {f"{path}/{name}": part for name, part in parts.items() if part}
-                for part, inside in read.items():
-                    hashes[part] = inside[""] if "" in inside else hash_listing(inside)
-                    whole = {f"{part}/{name}".rstrip("/"): one for name, one in inside.items()}
-                    private += [
-                        name for name, one in whole.items() if self.published.get(name) != one and not fetched_by(name)
-                    ]
+                    read = {f"{path}/{name}": some for name in sorted(named) if (some := inner(files, name))}
+                for part, contents in read.items():
+                    hashes[part] = contents.get("") or hash_listing(contents)
+                    whole = {f"{part}/{name}".rstrip("/"): one for name, one in contents.items()}
+                    unknown = [name for name, one in whole.items() if self.published.get(name) != one]
+                    private += [name for name in unknown if not fetched_by(name)]
         return hashes, sorted(private)
 
     def overrides(self) -> dict[str, Any]:
@@ -252,9 +232,8 @@ class Finished:
         scores = {name: one for path, text in metrics.items() for name, one in read_scores(path, text).items()}
         kept = {name: one for name, one in scores.items() if re.search(keep, name)}
         if not kept:
-            raise ParamsError(
-                f"--scores {quote(keep)}: the run has no such score", expected=f"one of {and_more(scores, 5)}"
-            )
+            what = f"--scores {quote(keep)}: the run has no such score"
+            raise ParamsError(what, expected=f"one of {and_more(scores, 5)}")
         facts = self.facts([*metrics])
         told = [facts.get(one.name) for one in self.chain]
         inputs, private = self.inputs()
@@ -263,24 +242,21 @@ class Finished:
         drawn = facts.get(self.pipeline.address((name or "").partition(".")[0])) or {}
         known = [one for one in told if one]
         whole = len(known) == len(told)
-        outs = {
-            path: md5
-            for one in self.chain
-            for path, md5 in one.outs.items()
-            if folder_of(one.name) == self.pipeline.folder
-        }
+        packages = [{name: one["packages"].get(name, "none") for name in VERSIONS} for one in known]
+        ours = [one for one in self.chain if folder_of(one.name) == self.pipeline.folder]
+        outs = {path: md5 for one in ours for path, md5 in one.outs.items() if covers(("models", METRICS), path)}
         run = Run(
             seeds=seeds if isinstance(seeds, list) else [seeds],
             commit=self.public,
             date=max(str(one["started"])[:10] for one in known) if whole else None,
-            processor=same([machine_of(one) for one in known]) if whole else None,
-            packages=same([{name: one["packages"].get(name, "none") for name in VERSIONS} for one in known]) or {}
+            processor=same([one["processor" if one["device"] == "cpu" else "device"] for one in known])
             if whole
-            else {},
+            else None,
+            packages=(whole and same(packages)) or {},
             threads=drawn.get("threads"),
             seconds=round(sum(one["seconds"] for one in known)) if whole else None,
             inputs=inputs,
-            outputs={path: outs[path] for path in sorted(outs) if within(path, "models") or within(path, METRICS)},
+            outputs=dict(sorted(outs.items())),
             scores=kept,
         )
         return run, private
@@ -290,9 +266,12 @@ def nearest(values: Mapping[str, Any], pipeline: Pipeline, sections: set[str]) -
     """Return the name of the recipe of a pipeline with the fewest parameters that differ."""
     every = recipes.list_recipes(pipeline.project)
     ours = [one for one in every if overlay.pipeline_of(one, pipeline.project).folder == pipeline.folder]
-    if not ours:
-        raise ParamsError("has no recipe", where=pipeline.dvc_yaml)
     return min((len(recognise(values, pipeline, name=one.name, sections=sections)), one.name) for one in ours)[1]
+
+
+def inner(files: Mapping[str, str], path: str) -> dict[str, str]:
+    """Return the hashes of the files in a folder by their names within; of a file its own, by an empty name."""
+    return {name[len(path) :].lstrip("/"): md5 for name, md5 in files.items() if within(name, path)}
 
 
 def same(values: Sequence[Any]) -> Any:
@@ -300,17 +279,8 @@ def same(values: Sequence[Any]) -> Any:
     return values[0] if values and all(one == values[0] for one in values) else None
 
 
-def machine_of(facts: Mapping[str, Any]) -> str:
-    """Return the kind of machine that made a number: the GPU, else the processor."""
-    return str(facts["processor"] if facts["device"] == "cpu" else facts["device"])
-
-
 def read_scores(path: str, text: bytes) -> dict[str, Score]:
-    """Return the scores of a file of metrics: its numbers with fractions, each with its 95 % interval.
-
-    Stages write counts, such as the queries of a recall, as whole numbers; a score keeps its point, also where it is
-    100.0. Whole numbers, texts, null, and intervals without a score are left out.
-    """
+    """Return the scores of a file of metrics: its numbers with fractions (counts are whole), with 95 % intervals."""
     return _scores(json.loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
 
 
@@ -343,14 +313,8 @@ def extended(
 ) -> Row:
     """Return a row with a run more, or a new row; nothing is written.
 
-    Args:
-        project: the project whose rows are meant.
-        key: ``topic/name``.
-        finished: the run.
-        private: why nobody else can have an input, by its path or that of a folder above.
-        note: a sentence that a reader needs; None keeps that of the row.
-        scores: the regular expression that the names of the kept scores match in some part.
-        replace: leave out earlier runs with a seed of this run.
+    Inputs that nobody else can have are explained in ``private``, by path or that of a folder above; ``scores`` is the
+    regular expression of the kept names; ``replace`` leaves out earlier runs with a seed of this run.
 
     Raises:
         ParamsError: the row has one of the seeds, or other parameters; or a private input has no reason.
@@ -365,27 +329,20 @@ def extended(
     overrides = finished.overrides()
     kept = [one for one in before.runs if not {*one.seeds} & {*run.seeds}] if before else []
     if before and len(kept) < len(before.runs) and not replace:
-        raise ParamsError(
-            f"has a run with the seed {run.seeds[0]} already", where=key, todo="--replace puts this one there."
-        )
+        what = f"has a run with the seed {run.seeds[0]} already"
+        raise ParamsError(what, where=key, todo="--replace puts this one there.")
     if before and kept and (before.recipe, before.overrides) != (finished.recipe, overrides):
         names = [one for one in {**before.overrides, **overrides} if before.overrides.get(one) != overrides.get(one)]
         what = f"the run has another recipe or other parameters: {and_more(names) or finished.recipe}"
         raise ParamsError(what, where=key, todo="Give it a row of its own.")
-    for path in [
-        path
-        for one in kept
-        if one.inputs
-        for path in {**one.inputs, **run.inputs}
-        if one.inputs.get(path) != run.inputs.get(path)
-    ]:
-        raise LineageError(f"the run read other data: {path}", where=key, todo="Give it a row of its own.")
+    for other in [one for one in kept if one.inputs and one.inputs != run.inputs]:
+        paths = [path for path in {**other.inputs, **run.inputs} if other.inputs.get(path) != run.inputs.get(path)]
+        raise LineageError(f"the run read other data: {and_more(paths)}", where=key, todo="Give it a row of its own.")
     reasons = {**(before.private if before else {}), **private}
     if untold := [path for path in files if not covers(reasons, path)]:
         what = f"neither git nor `sightword fetch` has {and_more(untold, 5)}"
-        raise ParamsError(
-            what, where=key, todo="Say why for each, or for a folder above: --private PATH='where it is from'."
-        )
+        todo = "Say why for each, or for a folder above: --private PATH='where it is from'."
+        raise ParamsError(what, where=key, todo=todo)
     return Row(
         topic=topic, name=name, recipe=finished.recipe, overrides=overrides, private=reasons,
         note=note or (before.note if before else None), runs=[*kept, run],

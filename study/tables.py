@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from sightword.errors import FileFormatError, ParamsError
 from sightword.evaluation.published.rows import PublishedRow, published
@@ -29,6 +29,7 @@ from study.origins import EARLIER
 from study.rows import Row, Run, Score
 
 FILE = "study/pages/tables.yaml"
+_SENTENCES = {"pearson": "semantics.STSBenchmark.cosine.pearson", "spearman_mean": "summary.seven"}
 EACH = "$each"
 """Stands for the item of a repeated line, in labels, names of scores and names of rows."""
 
@@ -43,11 +44,9 @@ class Column(Settings):
     factor: float = 1.0
     """What the scores are multiplied by: 100 for correlations."""
     digits: int = Field(default=1, ge=0)
-    """Digits behind the point."""
     interval: bool = False
     """Show half the width of the 95 % interval of the last score, instead of deviations over seeds."""
     deviation: bool = True
-    """Show the deviations over seeds."""
     result: str | None = None
     """The row of ``study/results`` that the column shows, where the lines of the table name none."""
 
@@ -56,15 +55,8 @@ class Source(Settings):
     """What a line or a cell shows: a row of ``study/results`` or a published one."""
 
     result: str | None = None
-    """The row of ``study/results``, as ``topic/name``."""
     published: dict[str, str] = Field(default={})
     """The published row instead: the system, or ``system | setting``, by the file of published scores."""
-
-    @model_validator(mode="after")
-    def _has_one_source(self) -> Source:
-        if self.result is not None and self.published:
-            raise ValueError("expected result or published, not both")
-        return self
 
 
 class Line(Source):
@@ -73,22 +65,17 @@ class Line(Source):
     label: str
     each: list[str | int] = Field(default=[])
     cell: str | None = None
-    """The text of the line's cells, instead of that of the columns."""
     factor: float | None = None
-    """What the line's scores are multiplied by, instead of the factor of the columns."""
     sources: list[Source] = Field(default=[])
     """One source for each column, for a line that shows one score of several rows."""
     why: str = ""
-    """The line's words in the last column of a table with ``why``."""
 
 
 class Table(Settings):
     """One table."""
 
     head: str = ""
-    """The title of the first column."""
     columns: list[str | Column] = Field(min_length=1)
-    """Columns, or names of shared ones."""
     rows: list[Line] = Field(default=[])
     topics: bool = False
     """Instead of rows a line for each topic, and their sum: how many encoders have a column's scores.
@@ -101,15 +88,6 @@ class Table(Settings):
     why: str = ""
     """The title of a last column of words; without a title there is no such column."""
 
-    @model_validator(mode="after")
-    def _has_rows_with_a_source_a_column(self) -> Table:
-        if self.topics == bool(self.rows):
-            raise ValueError("expected rows, or topics: true")
-        for line in self.rows:
-            if line.sources and len(line.sources) != len(self.columns):
-                raise ValueError(f"{line.label[:80]}: {len(line.sources)} sources for {len(self.columns)} columns")
-        return self
-
 
 class Layout(Settings):
     """The whole file: shared columns, and the tables by name."""
@@ -121,11 +99,7 @@ class Layout(Settings):
 
 
 def load(project: Path) -> Layout:
-    """Read the layout of a project's tables.
-
-    Raises:
-        FileFormatError: the file is missing, is not YAML, or has other keys or values; each has a line.
-    """
+    """Read the layout of a project's tables; FileFormatError where it is wrong."""
     path = project / FILE
     try:
         return Layout.model_validate(yaml_reader.parse(read_text(path), path))
@@ -191,11 +165,8 @@ class Legend:
         private = [_sentence(f"{and_more(paths, 1)}: {why}") for why, paths in self._private.items()]
         earlier = [_sentence(why) for why in self._earlier]
         found = [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(private)}"] if private else []
-        found += (
-            [f"‡ Today's code gives other numbers by the same recipe, or refuses its settings. {' '.join(earlier)}"]
-            if earlier
-            else []
-        )
+        other = "‡ Today's code gives other numbers by the same recipe, or refuses its settings."
+        found += [f"{other} {' '.join(earlier)}"] if earlier else []
         found += [UNHASHED] if self._unhashed else []
         found += [f"{str(number).translate(_RAISED)} {note}" for number, note in enumerate(self._notes, 1)]
         return [f"\n{one}" for one in found]
@@ -215,85 +186,43 @@ class PublishedScores:
 
 
 def published_scores(names: Mapping[str, str], *, where: str) -> PublishedScores:
-    """Return the scores of a system, whose rows may stand in several files.
-
-    Args:
-        names: by the name of a file of published scores the system, or ``system | setting``.
-        where: the place of the names, for messages.
-
-    Raises:
-        ParamsError: there is no such file, system or setting.
-    """
+    """Return the scores of a system (or ``system | setting``) by file; ParamsError for an unknown one."""
     scores: dict[str, Score] = {}
     notes: dict[str, None] = {}
     for file, name in names.items():
         system, _, setting = (part.strip() for part in name.partition("|"))
-        if file not in _READERS:
-            what = f"no such file of published rows: {quote(file)}"
-            raise ParamsError(what, where=where, expected=f"one of {', '.join(_READERS)}")
         rows = published(file)
         found = [row for row in rows if row.system == system and setting in ("", row.setting)]
         if not found:
             near = guess(name, [f"{row.system} | {row.setting}" for row in rows])
             raise ParamsError(f"no such published row: {quote(name)}{near}", where=where)
-        scores |= _READERS[file](found)
+        scores |= _named(file, found)
         notes |= dict.fromkeys(row.note for row in found if row.note)
     return PublishedScores(scores, "; ".join(notes) or None)
 
 
-def _retrieval(rows: list[PublishedRow]) -> dict[str, Score]:
-    keys = {column: column.replace(" ", ".") for row in rows for column in row.scores}
-    return {
-        f"retrieval.test.full.{keys[name]}": Score(value=value) for row in rows for name, value in row.scores.items()
-    }
-
-
-def _semantics(rows: list[PublishedRow]) -> dict[str, Score]:
-    """Return fractions, with the mean over the subtasks of STS12-16 where all are known."""
-    found = {}
+def _named(file: str, rows: list[PublishedRow]) -> dict[str, Score]:
+    """Return the scores of a system by the names that the metrics of a run have; correlations as fractions."""
+    several = len({row.setting for row in rows}) > 1
+    found: dict[str, Score] = {}
     for row in rows:
-        r, up, down = (row.scores.get(name, 0.0) / 100 for name in ("r", "up", "down"))
-        key = f"semantics.{row.setting.replace(' ', '.')}.pearson"
-        found[key] = Score(value=r, low=r - down, high=r + up) if up else Score(value=r)
+        if file == "semantics":
+            r, up, down = (row.scores.get(name, 0.0) / 100 for name in ("r", "up", "down"))
+            key = f"semantics.{row.setting.replace(' ', '.')}.pearson"
+            found[key] = Score(value=r, low=r - down, high=r + up) if up else Score(value=r)
+            continue
+        for name, value in row.scores.items():
+            system = "order" if row.system == "order-embeddings" else row.system
+            keys = {
+                "retrieval": f"retrieval.test.full.{name.replace(' ', '.')}",
+                "sentences": _SENTENCES.get(name, name),
+                "hypernyms": f"{row.setting if several else 'published'}.{name}",
+                "entailment": f"entailment/evaluate.test.{system}.{name}",
+                "structure": f"published.{name}",
+            }
+            found[keys[file]] = Score(value=value / (100 if file in ("sentences", "structure") else 1))
     subtasks = [one.value for key, one in found.items() if key.startswith("semantics.STS1")]
     return found | ({"summary.sts": Score(value=statistics.fmean(subtasks))} if len(subtasks) == 24 else {})
-
-
-def _sentences(rows: list[PublishedRow]) -> dict[str, Score]:
-    """Return Pearson's r on STS Benchmark and Spearman's mean over the seven tasks, as fractions."""
-    keys = {"pearson": "semantics.STSBenchmark.cosine.pearson", "spearman_mean": "summary.seven"}
-    return {keys[name]: Score(value=value / 100) for row in rows for name, value in row.scores.items()}
-
-
-def _hypernyms(rows: list[PublishedRow]) -> dict[str, Score]:
-    """Return the scores as ``published.NAME``, or as ``SETTING.NAME`` where the rows are of several settings."""
-    several = len({row.setting for row in rows}) > 1
-    names = {row.setting: row.setting if several else "published" for row in rows}
-    return {f"{names[row.setting]}.{name}": Score(value=value) for row in rows for name, value in row.scores.items()}
-
-
-def _entailment(rows: list[PublishedRow]) -> dict[str, Score]:
-    names = {"order-embeddings": "order"}
-    return {
-        f"entailment/evaluate.test.{names.get(row.system, row.system)}.{name}": Score(value=value)
-        for row in rows
-        for name, value in row.scores.items()
-    }
-
-
-def _structure(rows: list[PublishedRow]) -> dict[str, Score]:
-    """Return the scores as fractions, as ``published.NAME``."""
-    return {f"published.{name}": Score(value=value / 100) for row in rows for name, value in row.scores.items()}
-
-
-_READERS: Mapping[str, Callable[[list[PublishedRow]], dict[str, Score]]] = {
-    "retrieval": _retrieval,
-    "semantics": _semantics,
-    "sentences": _sentences,
-    "hypernyms": _hypernyms,
-    "entailment": _entailment,
-    "structure": _structure,
-}
 
 
 NOTHING = "–"
@@ -304,11 +233,6 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 
 def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
     """Return a table in Markdown, with the lines that explain its marks.
-
-    Args:
-        name: the table's name in the layout.
-        layout: all tables.
-        rows: all rows of results, by ``topic/name``.
 
     Raises:
         ParamsError: the layout has no such table; the table names a row or a column that does not exist, or has a line
@@ -453,15 +377,9 @@ def _number(score: Score | None, column: Column, *, last: bool) -> str:
     def text(value: float) -> str:
         return f"{value * column.factor:,.{column.digits}f}"
 
-    if column.interval:
-        ends = last and score.low is not None and score.high is not None
-        return (
-            f"{text(score.value)} (±{_SPACE}{text(((score.high or 0) - (score.low or 0)) / 2)})"
-            if ends
-            else text(score.value)
-        )
-    return (
-        text(score.value)
-        if score.sd is None or not column.deviation
-        else f"{text(score.value)}{_SPACE}±{_SPACE}{text(score.sd)}"
-    )
+    shown = text(score.value)
+    if column.interval and last and score.low is not None and score.high is not None:
+        return f"{shown} (±{_SPACE}{text((score.high - score.low) / 2)})"
+    if column.interval or score.sd is None or not column.deviation:
+        return shown
+    return f"{shown}{_SPACE}±{_SPACE}{text(score.sd)}"

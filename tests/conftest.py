@@ -40,7 +40,7 @@ os.environ["PATH"] = (
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 LONGEST = (
-    *("test_pages.py", "test_end_to_end.py", "test_ray.py", "test_ray_lost.py", "test_docs.py"),
+    *("test_pages.py", "test_end_to_end.py", "test_ray.py", "test_docs.py"),
     *("test_lab.py", "test_wheel.py", "test_real_sweep.py", "test_taxonomy.py", "test_training.py", "test_remotes.py"),
     *("test_steps.py", "test_entail_training.py", "test_hypernyms_in_dvc.py", "test_benchmarks.py"),
     *("test_validation.py", "test_features_killed.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),

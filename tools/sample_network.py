@@ -31,7 +31,7 @@ from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_
 from sightword.corpus.sample.world import FILE, World, load_world
 from sightword.errors import CorpusError, SightwordError
 from sightword.features.backbones import build, find_backbone
-from sightword.features.crops import cut, normalise, positions
+from sightword.features.extractor import cut, normalise, positions
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.images.resize import resize
 from sightword.io.files import Pathish, atomic_file, canonical_json, sha256_file

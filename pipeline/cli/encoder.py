@@ -62,8 +62,6 @@ def add(commands: Commands) -> None:
     captions = "captions.parquet, or a text file, one caption a line"
     evaluate.add_argument("--training-captions", metavar="FILE", help=captions)
     evaluate.add_argument("--no-trained-head", action="store_true", help="score by the cosine alone, which is quicker")
-    regressions = "which of SentEval's regressions scores the classification tasks (%(default)s)"
-    evaluate.add_argument("--classifier", choices=("pytorch", "sklearn"), default="pytorch", help=regressions)
     evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds in classification (%(default)s)")
     evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
@@ -109,7 +107,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
-    options = {name: getattr(arguments, name) for name in ("classifier", "kfold", "missing")}
+    options = {name: getattr(arguments, name) for name in ("kfold", "missing")}
     options["controls"] = {"tfidf": TfIdf(training, progress=True)} if training else {}
     found = judge(encode, tasks, data, training, trained_head=not arguments.no_trained_head, progress=True, **options)
     if out is not None:

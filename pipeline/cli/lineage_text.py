@@ -290,7 +290,7 @@ def _sheet(stage: Values) -> Iterator[tuple[str, str, str]]:
     yield "recorded", f"{name_of(commit)} {about}" if commit else "in no commit", ""
     yield "run", _run_line(run) if run else "not known", ""
     if run:
-        threads = plural(run["threads"], "thread") + (f" in each of {run['ranks']} processes" * (run["ranks"] > 1))
+        threads = plural(run["threads"], "thread")
         versions = ", ".join(f"{name} {version}" for name, version in run["packages"].items())
         yield "machine", f"{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}", ""
     yield "record", in_words(record["verdict"], record["why"]), record["verdict"] if record["doubted"] else ""

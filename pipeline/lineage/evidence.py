@@ -271,7 +271,8 @@ def _is_this_kind(facts: Facts) -> bool:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             here[name] = importlib.metadata.version(name)
     packages, now = facts["packages"], machine.current()
-    same = {"processor": machine.processor(), "device": "cpu", "threads": now.threads, "inference": now.inference}
+    engine = "openvino" if now.engine == "openvino" else "torch"
+    same = {"processor": machine.processor(), "device": "cpu", "threads": now.threads, "engine": engine}
     return all(packages.get(name) == here.get(name) for name in VERSIONS) and all(
         facts.get(name, value) == value for name, value in same.items()
     )

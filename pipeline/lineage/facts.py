@@ -150,7 +150,7 @@ class Recorder:
             "processor": processor(),
             "device": _device(),
             "threads": self._machine.threads,
-            "inference": self._machine.inference,
+            "engine": "openvino" if self._machine.engine == "openvino" else "torch",
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
             "uncommitted": None if uncommitted is None else uncommitted.splitlines(),

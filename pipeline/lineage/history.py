@@ -19,7 +19,7 @@ from sightword.errors import LineageError
 from sightword.messages import did_you_mean, flat, plural
 
 _Chain = dict[str, Entry]
-_MACHINE = ("host", "platform", "processor", "device", "threads", "ranks", "inference", "python")
+_MACHINE = ("host", "platform", "processor", "device", "threads", "engine", "python")
 
 Pair = tuple[Any, Any]
 """Of the first and of the second; None stands for an absent one."""

@@ -29,7 +29,7 @@ from sightword.errors import LineageError
 from sightword.machine import processor
 from sightword.messages import and_more, did_you_mean
 
-_SETTINGS = {"threads": 1, "ranks": 1, "inference": "torch"}
+_SETTINGS = {"threads": 1, "engine": "torch"}
 """Facts of a run that change last bits, and can be had again by ``SIGHTWORD_THREADS`` and so on; their defaults."""
 
 

@@ -1,9 +1,12 @@
-"""The device and the threads of torch."""
+"""The device, the threads and the memory of torch."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +18,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sightword.errors import SetupError
 from sightword.machine import Machine
 from sightword.messages import plural
+
+TRIM, MAP = -1, -3
+"""The numbers of glibc's thresholds (mallopt(3))."""
+KEPT, MAPPED, OLD = (1 << 31) - 1, 1 << 30, 1 << 25
+"""Bytes of free memory that are kept, of a block that is not, and of one that an older glibc takes at most."""
 
 # MKL's vector functions (tanh, exp, log, ..) detect the kind of CPU at their first call in a process, by two writes
 # without a lock. A second thread that calls one between the two writes gets kernels of few digits. The first call is
@@ -214,3 +222,16 @@ def move(values: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Copy values to a device, from a CPU's memory without waiting for a GPU."""
     from_cpu = device.type == "cuda" and values.device.type == "cpu"
     return values.pin_memory().to(device, non_blocking=True) if from_cpu else values.to(device)
+
+
+@functools.cache  # once in a process
+def keep_memory() -> None:
+    """Keep freed blocks of up to 1 GB for later ones, with glibc (32 MB with an older one); elsewhere nothing changes.
+
+    By default glibc returns each block above 32 MB to Linux, which fills the next one with zeros, page by page: a
+    third of a training step of n-grams, and a tenth of one of a GRU (benchmarks/RESULTS.md).
+    """
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(TRIM, KEPT)
+        if not libc.mallopt(MAP, MAPPED):  # and its own threshold, 128 kB at first, no longer grows
+            libc.mallopt(MAP, OLD)

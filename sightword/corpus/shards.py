@@ -14,7 +14,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from sightword import machine
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.corpus.compact import Captions, Pictures
 from sightword.corpus.drawing import Drawn
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.errors import FeaturesError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock
@@ -113,7 +113,7 @@ class ResizedCorpus:
     ) -> None:
         self._pictures, self._rejects = list_pictures(resized), [reject.image_id for reject in read_rejects(resized)]
         _check_ids(set(image_ids), {picture.image_id for picture in self._pictures}, self._rejects, resized)
-        self._extraction = Extraction(settings, read_transform(resized), device=device, store=store, measure=True)
+        self._extraction = Extraction(settings, read_transform(resized), device=device, store=store)
         self._keys = [self._extraction.identity.key(picture.pixels_sha256) for picture in self._pictures]
         self._workers, self._progress = workers, progress
         self._cluster = cluster

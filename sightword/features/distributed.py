@@ -1,34 +1,61 @@
-"""Features computed by the workers of a cluster, which write them into the store themselves."""
+"""Features on Ray: workers on the nodes of a cluster compute pictures piece by piece, and write into the store.
+
+``RAY_ADDRESS`` names the cluster; without it a cluster of this machine ends with the run. A worker takes the threads of
+``SIGHTWORD_THREADS`` as CPUs, and on GPUs one GPU.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import functools
+import importlib
+import io
+import logging
+import os
+import secrets
+import signal
+import socket
+import tempfile
+import threading
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-from sightword.cluster.nodes import Requirements
-from sightword.cluster.opening import opened
-from sightword.cluster.processes import threaded_map
-from sightword.cluster.workers import Size
+import torch
+
 from sightword.compute import devices
-from sightword.errors import FeaturesError
+from sightword.compute.processes import threaded_map
+from sightword.errors import FeaturesError, SetupError
 from sightword.features.compute import Job, pictures_of
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
-from sightword.images.shards import GROUP, read_arrays, read_transform
-from sightword.io.files import Pathish, temporary_name
-from sightword.machine import Machine, is_address
+from sightword.images.shards import read_arrays, read_transform
+from sightword.io.files import temporary_name
+from sightword.machine import Machine, is_address, processor
+from sightword.messages import first_line, install_extra
 from sightword.storage.store import Store
 
-SECONDS = 10.0
-"""Target duration of a piece, in seconds, when there are enough pictures."""
-PIECES = 4
-"""The pieces of each worker, at least, in the rest of the work."""
+log = logging.getLogger(__name__)
+
+PACKAGES = ("torch", "torchvision", "numpy", "pillow", "pyarrow", "simplejpeg")
+"""Packages whose version may change a feature."""
+WORKERS = 256
+"""The most workers that a cluster is asked for."""
+STARTS = 4
+"""Starts of a lost worker before the run gives up."""
+ANSWER = 10.0
+"""The longest wait for an answer of a cluster's address, in seconds."""
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # as Ray 3 will do; without the variable Ray warns
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_gcs_rpc_server_connect_timeout_s": "10",
+}
+_LOCAL = {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0", "RAY_preallocate_plasma_memory": "1"}
+"""A cluster of this machine takes work from this process alone, by a token, and takes its shared memory at once."""
 
 
 def compute(
@@ -41,10 +68,11 @@ def compute(
 ) -> Iterator[int]:
     """Compute features into the store; yield counts of features, and set the clock of ``extraction``.
 
-    The times of the clock are the means of the workers.
+    The times of the clock are the means of the workers. Ray is asked for all workers at once, for an autoscaler to see;
+    a worker takes pieces once it has started. Ray starts a lost worker again, with its piece.
 
     Args:
-        machine: where the run was started.
+        machine: where the run was started; the device is ``cpu`` or ``cuda``.
         settings: the section ``features``.
         resized: the output folder of the stage resize, under this name on each node.
         store: the feature store, which all nodes see.
@@ -52,90 +80,161 @@ def compute(
         extraction: the kind of feature.
 
     Raises:
-        SetupError: there is no cluster, or it cannot do this work.
+        SetupError: there is no cluster, a node lacks something, or a worker was lost again and again.
         StoreError: the store cannot be written.
         SightwordError: a worker raised it.
     """
-    identity, size = extraction.identity, Size.of(machine)
-    make = functools.partial(Worker, settings, resized, str(store.place), machine.ray_worker, identity)
-    with _probe(store, identity) as probe, opened(machine, size) as cluster:
-        requirements = Requirements.here(sorted({job.selection.group.path for job in jobs}), probe)
-        pieces, clock = Pieces(jobs), extraction.clock
-        for done in cluster.each(make, pieces, count=len(jobs), requirements=requirements):
-            pieces.learn(done, cluster.started)
-            for name in ("read", "infer", "write", "pictures"):
-                setattr(clock, name, getattr(clock, name) + getattr(done, name))
-            clock.wall = time.perf_counter() - cluster.began
-            yield done.pictures
-        for name in ("read", "infer", "write"):
-            setattr(clock, name, getattr(clock, name) / max(cluster.started, 1))
+    size = max(1, min(8, len(jobs) // 8), len(jobs) // 1000)
+    pieces = [jobs[start : start + size] for start in range(0, len(jobs), size)][::-1]
+    clock, gpus, processors = extraction.clock, int(machine.device == "cuda"), set[str]()
+    with _probe(store, extraction.identity) as probe, _connected(machine) as (ray, most):
+        options = {"num_cpus": machine.threads, "num_gpus": gpus, "max_restarts": STARTS - 1, "max_task_retries": -1}
+        make, identity = ray.remote(Worker).options(**options), extraction.identity
+        given = (settings, resized, str(store.place), machine, identity, str(Path.cwd()), versions(), probe)
+        workers = [make.remote(*given) for _ in range(min(len(pieces), most))]
+        log.info("features: asked Ray for workers with %d CPUs and %d GPUs", machine.threads, gpus)
+        starting, computing, started = {worker.start.remote(): worker for worker in workers}, dict[Any, Any](), 0
+        began = time.perf_counter()
+        try:
+            while computing or (starting and pieces):
+                (ready,), _ = ray.wait([*starting, *computing], num_returns=1)
+                if worker := starting.pop(ready, None):
+                    processors.add(_result(ray, ready))
+                    began, started = began if started else time.perf_counter(), started + 1
+                    if len(processors) > 1:
+                        log.warning("processors that may differ in last digits: %s", ", ".join(sorted(processors)))
+                else:
+                    worker, done = computing.pop(ready), _result(ray, ready)
+                    for name in ("read", "infer", "write", "pictures"):
+                        setattr(clock, name, getattr(clock, name) + getattr(done, name))
+                    clock.wall = time.perf_counter() - began
+                    yield done.pictures
+                if pieces:
+                    computing[worker.compute.remote(pieces.pop())] = worker
+                else:  # a worker that was lost elsewhere may need the room
+                    ray.kill(worker)
+        finally:
+            for worker in workers:
+                ray.kill(worker)
+    for name in ("read", "infer", "write"):
+        setattr(clock, name, getattr(clock, name) / max(started, 1))
 
 
-class Pieces(Iterator[list[Job]]):
-    """Cuts work into pieces of one shard each, of some seconds, and smaller ones towards the end."""
-
-    def __init__(self, jobs: Iterable[Job]) -> None:
-        self._jobs = deque(jobs)
-        self._left = sum(len(job.keys) for job in self._jobs)
-        self._size = 0.0
-        self._workers = 1
-
-    def learn(self, done: Clock, workers: int) -> None:
-        """Fit the size of later pieces to the speed of a worker, and to the number of workers."""
-        self._size, self._workers = SECONDS * done.pictures / max(done.wall, 1e-3), workers
-
-    def __next__(self) -> list[Job]:
-        if not self._jobs:
-            raise StopIteration
-        size = max(min(self._size, self._left / (PIECES * self._workers)), GROUP)
-        piece = [self._jobs.popleft()]
-        count = len(piece[0].keys)
-        while self._jobs and self._jobs[0].selection.group.path == piece[0].selection.group.path:
-            count += len(self._jobs[0].keys)
-            if count > size:
-                break
-            piece.append(self._jobs.popleft())
-        self._left -= sum(len(job.keys) for job in piece)
-        return piece
+def _result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        what = f"a worker was lost {STARTS} times, the last time so: {first_line(error).rstrip('.')}"
+        raise SetupError(what, todo="Perhaps memory or /dev/shm is full: start fewer workers a node.") from None
 
 
 class Worker:
-    """A network on a worker, which computes the features of pieces into the store.
-
-    Raises:
-        FeaturesError: the worker would compute another kind of feature.
-        SetupError: the device does not exist.
-        WeightsError: the weights are missing, or differ from the requested weights.
-    """
+    """A network on a node, which computes the features of pieces into the store."""
 
     def __init__(
-        self, settings: FeaturesSettings, resized: Pathish, store: str, machine: Machine, identity: Identity
-    ) -> None:
-        device = devices.use(machine)
-        self._threads = machine.threads
-        self._extraction = Extraction(
-            settings, read_transform(resized), device=device, store=Store(store), inference=machine.inference
-        )
-        own = self._extraction.identity
-        if own != identity:
-            names = [name for name in vars(own) if getattr(own, name) != getattr(identity, name)]
-            found, expected = (", ".join(f"{name} {getattr(one, name)}" for name in names) for one in (own, identity))
-            what = f"a worker computes another kind of feature ({found})"
-            raise FeaturesError(
-                what, expected=expected, todo="Use nodes with the same kind of processor, and the same code."
-            )
-        self._extraction.load()
-        # One for all pieces: after some minutes a piece is one segment, and many segments share a manifest.
-        self._writer = Store(store).writer(identity)
+        self, settings: FeaturesSettings, resized: Path, store: str, machine: Machine, identity: Identity,
+        folder: str, wanted: dict[str, str], probe: Path | None,
+    ) -> None:  # fmt: skip
+        self._settings, self._resized, self._store, self._machine = settings, resized, store, machine
+        self._identity, self._folder, self._versions, self._probe = identity, folder, wanted, probe
+        self._extraction: Extraction | None = None
 
-    def __call__(self, jobs: list[Job]) -> Clock:
+    def start(self) -> str:
+        """Load the network, and return the node's kind of processor.
+
+        Raises:
+            SetupError: the node lacks the project, the store, the device or the versions.
+            FeaturesError: the node would compute another kind of feature.
+            WeightsError: the weights are missing, or differ from the requested weights.
+        """
+        node = f"node {socket.gethostname()}"
+        for name, version in versions().items():
+            if version != (expected := self._versions[name]):
+                what, todo = f"has {name} {version}", "Install the same versions on all nodes, and start Ray again."
+                raise SetupError(what, where=node, expected=expected, todo=todo)
+        todo = "All nodes need the project's files and the store (SIGHTWORD_STORE) under the same names."
+        try:
+            os.chdir(self._folder)
+        except OSError as error:
+            what = f"cannot enter the project's folder {self._folder} ({error.strerror})"
+            raise SetupError(what, where=node, todo=todo) from None
+        if self._probe is not None and not self._probe.is_file():
+            raise SetupError(f"does not see the store {self._store}", where=node, todo=todo)
+        store, device = Store(self._store), devices.use(self._machine)
+        extraction = Extraction(self._settings, read_transform(self._resized), device=device, store=store)
+        if (own := extraction.identity) != (wanted := self._identity):
+            names = [name for name in vars(own) if getattr(own, name) != getattr(wanted, name)]
+            here, expected = (", ".join(f"{name} {getattr(one, name)}" for name in names) for one in (own, wanted))
+            todo = "Use nodes with the same kind of processor, and the same code."
+            raise FeaturesError(f"computes another kind of feature ({here})", where=node, expected=expected, todo=todo)
+        extraction.load()
+        self._extraction, self._writer = extraction, store.writer(own)  # one writer, so that segments are few
+        return processor()
+
+    def compute(self, jobs: Sequence[Job]) -> Clock:
         """Compute the features of a piece, and return the times."""
+        if self._extraction is None:  # Ray has started the worker again
+            self.start()
+        assert self._extraction is not None
         clock = self._extraction.clock = Clock()
         keys = [key for job in jobs for key in job.keys.values()]
-        arrays = threaded_map(read_arrays, [job.selection for job in jobs], threads=self._threads)
+        arrays = threaded_map(read_arrays, [job.selection for job in jobs], threads=self._machine.threads)
         for _ in self._extraction.compute(keys, lambda _keys: pictures_of(jobs, arrays), writer=self._writer):
             pass
         return clock
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of :data:`PACKAGES` here."""
+    installed = {}
+    for name in PACKAGES:
+        try:
+            installed[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            installed[name] = "not installed"
+    return installed
+
+
+@contextlib.contextmanager
+def _connected(machine: Machine) -> Iterator[tuple[Any, int]]:
+    """Yield Ray, connected, and the most workers to ask for; leave or end the cluster at exit."""
+    address, count = os.environ.get("RAY_ADDRESS", ""), 1
+    # Ray reads the variables when it is imported, and its processes inherit them.
+    for name, value in (_QUIET if address else _QUIET | _LOCAL | {"RAY_AUTH_TOKEN": secrets.token_hex()}).items():
+        os.environ.setdefault(name, value)
+    try:
+        ray = importlib.import_module("ray")
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise SetupError("the engine ray: Ray is not installed", todo=install_extra("ray")) from None
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    options: dict[str, Any] = {"configure_logging": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    with contextlib.ExitStack() as stack:
+        if not address:
+            count = torch.cuda.device_count() if machine.device == "cuda" else 1
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True))
+            options |= {"num_cpus": count * machine.threads, "object_store_memory": 1 << 28, "_temp_dir": folder}
+            options |= {"include_dashboard": False}
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))  # such as that a task is tried again
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            if ":" in address:  # Ray itself would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
+            ray.init(address=address or "local", **options)
+        except SystemExit:  # of Ray's handler of SIGTERM
+            raise KeyboardInterrupt from None
+        except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            where, why = f"RAY_ADDRESS={address}" if address else "Ray on this machine", first_line(error).rstrip(".")
+            todo = "Start the cluster (`ray start --head`), with the token and the versions that this machine has."
+            raise SetupError(f"no cluster of Ray answers ({why})", where=where, todo=todo * bool(address)) from None
+        stack.callback(ray.shutdown)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # at Ray's own the process aborts with frames of C++
+        yield ray, WORKERS if address else count
 
 
 @contextlib.contextmanager

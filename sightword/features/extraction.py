@@ -19,7 +19,7 @@ from tqdm import tqdm
 from sightword import machine
 from sightword.errors import SetupError, StoreError
 from sightword.features import openvino
-from sightword.features.backbones import cut, find_backbone
+from sightword.features.backbones import check_crop, find_backbone, skeleton
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
 from sightword.features.identity import Cropping, Identity, Transform, code_sha256, transform_of
@@ -27,7 +27,6 @@ from sightword.features.networks.files import network_sha256
 from sightword.features.networks.network import Backbone
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
-from sightword.features.utilisation import check_crop, flops_a_picture, peak_flops, skeleton
 from sightword.features.weights import Weights
 from sightword.images.encoding import Pixels
 from sightword.storage.store import Store, Writer
@@ -36,8 +35,6 @@ log = logging.getLogger(__name__)
 
 BLOCK = 64
 """Computed features that are yielded together."""
-MANY = 1_000
-"""Pictures from which the share of the machine's peak is measured, which takes seconds, as torch loads its compiler."""
 
 Read = Callable[[Collection[bytes]], Iterable[tuple[bytes, Pixels]]]
 """Returns the pixels of pictures by their keys, each with its key, in any order."""
@@ -65,8 +62,6 @@ class Extraction:
     Args:
         resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
         store: the store of features; None keeps nothing.
-        measure: before much work, measure the machine's peak.
-        inference: what computes on a CPU; None for the engine of ``SIGHTWORD_INFERENCE``.
 
     Raises:
         FeaturesError: the backbone is unknown.
@@ -81,12 +76,10 @@ class Extraction:
         *,
         device: torch.device,
         store: Store | None,
-        measure: bool = False,
-        inference: str | None = None,
     ) -> None:
         backbone = find_backbone(settings.backbone, settings.feature_point)
-        self._inference = inference or machine.current().inference
-        self._settings, self._device, self._store, self._measure = settings, device, store, measure
+        self._openvino = device.type == "cpu" and machine.current().engine == "openvino"
+        self._settings, self._device, self._store = settings, device, store
         self._transform = transform_of(settings, resized, backbone.own)
         _tell(backbone, self._transform)
         self._skeleton = skeleton(backbone)
@@ -102,7 +95,7 @@ class Extraction:
             cropping=Cropping(**{field.name: getattr(self._transform, field.name) for field in fields(Cropping)}),
             weights_sha256=self._weights.identity,
             precision=settings.precision,
-            kernel=_kernel(device, settings.precision, self._inference),
+            kernel=_kernel(device, settings.precision, use_openvino=self._openvino),
             code=code_sha256(),
         )
 
@@ -150,9 +143,6 @@ class Extraction:
                     bar.update(count)
                 yield from self._written(missing)
                 return
-            if self._measure and len(missing) >= MANY:  # now, while little memory is in use
-                self.clock.flops_a_picture = flops_a_picture(self._skeleton, self._transform)
-                self.clock.peak = peak_flops(self._settings.precision, self._device)
             yield from self.compute(missing, read, bar)
 
     def compute(
@@ -257,7 +247,7 @@ class Extraction:
     def load(self) -> Extractor:
         """Return the network, which the first call loads; WeightsError and FeaturesError as in :meth:`run`."""
         if self._extractor is None:
-            network = cut(self._weights.load(), self._weights.backbone)
+            network = self._weights.backbone.cut(self._weights.load())
             try:
                 self._extractor = Extractor(
                     network,
@@ -265,7 +255,7 @@ class Extraction:
                     precision=self._settings.precision,
                     device=self._device,
                     threads=torch.get_num_threads(),
-                    inference=self._inference,
+                    use_openvino=self._openvino,
                 )
             except (RuntimeError, AssertionError, ValueError):
                 check_crop(self._skeleton, self._transform.crop)  # asked late: shapes alone load PyTorch's compiler
@@ -301,9 +291,9 @@ def _tell(backbone: Backbone, transform: Transform) -> None:
             log.info("features: %s was trained with %s %s; these pictures have %s", backbone.name, name, own, here)
 
 
-def _kernel(device: torch.device, precision: Precision, inference: str) -> str:
+def _kernel(device: torch.device, precision: Precision, *, use_openvino: bool) -> str:
     """Return the kind of kernels of a device, as the keys of features name it."""
-    if device.type == "cpu" and inference == "openvino":
+    if use_openvino:
         openvino.check(precision)
         return "openvino"
     if device.type == "cuda" and not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Runs the network: uint8 pictures in, the means of their crops' features out."""
+"""Runs the network: uint8 pictures in, the means of their crops' features out; crops are cut on the device."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from torch import fx, nn
 
 from sightword.compute import devices
 from sightword.errors import FeaturesError
-from sightword.features.crops import CROPS, cut, normalise, positions
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.openvino import OpenVinoNetwork
-from sightword.features.settings import Precision
+from sightword.features.settings import Crops, Precision
 from sightword.images.encoding import Pixels
 
+CROPS: dict[Crops, int] = {"ten": 10, "five": 5, "one": 1}
+"""The number of crops of each choice."""
 CROPS_A_CALL = {"cpu": 1, "cuda": 320}
 """Crops in a call of the network, at least those of one picture. The number is fixed for a kind of device, and short
 calls are filled up: for another shape a library may choose another kernel, which gives other last bits."""
@@ -53,23 +54,13 @@ class Clock:
     wall: float = 0.0
     """The whole time."""
     pictures: int = 0
-    flops_a_picture: int = 0
-    """Floating-point operations for a picture."""
-    peak: float | None = None
-    """Operations a second in the best of large matrix products and convolutions; None if not measured."""
-
-    @property
-    def share(self) -> float | None:
-        """The reached share of the peak while the network computed."""
-        return self.peak and self.flops_a_picture * self.pictures / self.infer / self.peak
 
 
 class Extractor:
-    """A network, ready on a device; the result of :func:`sightword.features.backbones.cut` is changed.
+    """A network, ready on a device; the given network is changed.
 
     On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
-    thread waits for another. ``inference`` is an engine of :attr:`sightword.machine.Machine.inference`. The times are
-    added to ``clock``.
+    thread waits for another. The times are added to ``clock``.
     """
 
     def __init__(
@@ -80,7 +71,7 @@ class Extractor:
         precision: Precision,
         device: torch.device,
         threads: int = 1,
-        inference: str = "torch",
+        use_openvino: bool = False,
     ) -> None:
         self.dimension, self.transform, self.precision, self.device = network.dimension, transform, precision, device
         self.clock = Clock()
@@ -93,7 +84,7 @@ class Extractor:
         )
         shape = (self._pictures * self._count, transform.crop, transform.crop, 3)
         known = {type(module).__module__.partition(".")[0] for module in network.modules()} <= RECORDED
-        if inference == "openvino" and device.type == "cpu":
+        if use_openvino:
             self._network: nn.Module = OpenVinoNetwork(network, shape, precision, self._threads)
         else:
             self._network = ready(network, precision=precision, device=device)
@@ -247,3 +238,47 @@ def _exactly() -> Iterator[None]:
         devices.fill_new_tensors(filled)
         torch.set_float32_matmul_precision(products)
         torch.set_deterministic_debug_mode(strict)
+
+
+def corners(height: int, width: int, crop: int, crops: Crops) -> list[tuple[int, int]]:
+    """Return top and left of each crop, in torchvision's order: the four corners, then the centre.
+
+    The centre is rounded as in torchvision's ``CenterCrop``: half to even.
+    """
+    bottom, right = height - crop, width - crop
+    centre = (round(bottom / 2.0), round(right / 2.0))
+    return [centre] if crops == "one" else [(0, 0), (0, right), (bottom, 0), (bottom, right), centre]
+
+
+def normalise(pixels: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """Return ``(pixel / 255 - mean) / std``, float32, of uint8 pixels (.., 3); mean and deviation are float32 (3,)."""
+    return pixels.to(torch.float32).div_(255).sub_(mean).div_(std)
+
+
+def positions(sizes: Iterable[tuple[int, int]], crop: int, crops: Crops) -> torch.Tensor:
+    """Return the places of the crops of pictures in the row of all their pixels, int64 (3, number of crops).
+
+    The three numbers of a crop are its first pixel, the step from a line to the next, and the step from a pixel to the
+    next, which is -1 in a mirrored picture. Ten crops are the five, then the five of the mirrored picture.
+
+    Args:
+        sizes: height and width of each picture.
+        crop: the side of a crop.
+        crops: the choice of crops.
+    """
+    found, start = [], 0
+    for height, width in sizes:
+        origins = corners(height, width, crop, crops)
+        found += [(start + top * width + left, width, 1) for top, left in origins]
+        if crops == "ten":  # the mirrored picture is cut anew: at odd widths its centre is not the mirrored centre crop
+            found += [(start + (top + 1) * width - 1 - left, width, -1) for top, left in origins]
+        start += height * width
+    return torch.tensor(found, dtype=torch.int64).reshape(-1, 3).T.contiguous()
+
+
+def cut(pixels: torch.Tensor, places: torch.Tensor, out: torch.Tensor) -> None:
+    """Copy the crops at :func:`positions` from pixels (P, 3) into ``out`` (number of crops, crop, crop, 3)."""
+    steps = torch.arange(out.shape[1], device=out.device)
+    first, down, right = places[..., None, None]
+    wanted = first + down * steps[:, None] + right * steps
+    torch.index_select(pixels, 0, wanted.flatten(), out=out.view(-1, 3))

@@ -21,7 +21,6 @@ from sightword.storage.store import KindIdentity
 CODE = (
     "compute/devices.py",
     "features/backbones.py",
-    "features/crops.py",
     "features/extraction.py",
     "features/extractor.py",
     "features/fusion.py",
@@ -30,10 +29,8 @@ CODE = (
     "features/networks/files.py",
     "features/networks/function.py",
     "features/networks/network.py",
-    "features/networks/open_clip.py",
     "features/networks/timm.py",
     "features/networks/torchvision.py",
-    "features/networks/transformers.py",
     "features/norms.py",
     "features/openvino.py",
     "features/vision.py",

@@ -16,7 +16,7 @@ from sightword.errors import SetupError
 from sightword.features.settings import Precision
 from sightword.messages import install_extra
 
-_WHERE = "SIGHTWORD_INFERENCE=openvino"
+_WHERE = "SIGHTWORD_ENGINE=openvino"
 
 
 def _imported() -> Any:

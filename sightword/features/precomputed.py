@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FeaturesError, FileFormatError
-from sightword.features.joined import joined
 from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
-from sightword.features.stated import stated
+from sightword.features.tables.origin import joined
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.features.vectors import read_vectors, texts
 from sightword.io.files import Pathish, sha256_file
@@ -37,7 +36,6 @@ def convert(
     image_ids: Sequence[str],
     settings: FeaturesSettings,
     order: Order = (),
-    resized: dict[str, Any] | None = None,
 ) -> int:
     """Write ``features.h5`` from features made elsewhere, and return the number of rows that were left out.
 
@@ -46,12 +44,10 @@ def convert(
         image_ids: the pictures of the corpus; rows of other pictures are left out.
         settings: the section ``features``, with source ``precomputed``.
         order: the pictures in the publisher's order, for rows in this order.
-        resized: the settings of the stage resize, for features whose making the section states.
 
     Raises:
         FileFormatError: a file is missing or of another format.
-        FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite; or
-            the features are not those of the stated network.
+        FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite.
 
     Rows of only zeros are mostly those of pictures that could not be read: log and file have their number.
     """
@@ -76,8 +72,6 @@ def convert(
     origin = f"precomputed: {' + '.join(names)} (sha256 {sha256})"
     known = {name: str(table.attributes.get(name, "")) for name in Origin.__dataclass_fields__}
     dimension = table.features.shape[1]
-    if settings.precomputed_stated:
-        known |= stated(settings, resized or {}, dimension, where=source)
     made = Origin(**known | {"origin": origin})
     pictures = [table.sha256[row] for row in rows]
     write_features(path, wanted, pictures, dimension, _blocks(table.features, rows), made, rejected, len(zero))

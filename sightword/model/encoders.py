@@ -10,21 +10,20 @@ import torch
 from torch import nn
 
 from sightword.compute.devices import move
-from sightword.model.attention import Attention
-from sightword.model.inference import gru_states
-from sightword.model.ngrams import NGrams
+from sightword.model.ngrams import NGrams, Tfidf
 from sightword.model.packing import Packing
-from sightword.model.pooling import pooling
+from sightword.model.pooling import Attention, pooling
 from sightword.model.products import linear
 from sightword.model.recurrent import Recurrent
-from sightword.model.shape import NgramShape, Shape, TfidfShape
+from sightword.model.shape import InitialisationName, NgramShape, Shape, TfidfShape
 from sightword.model.similarity import unit
-from sightword.model.tfidf import Tfidf
 
 PAD = 0
 """The id of padding."""
 BLOCK = 4096
 """Pictures whose features are read together."""
+LIMIT = 0.1
+"""Bound of uniform initial weights."""
 
 
 class CaptionEncoder(nn.Module):
@@ -69,13 +68,7 @@ class CaptionEncoder(nn.Module):
             return self._finish(self.dropout(self.embedding(move(ids, device), lengths)))
         packing = Packing.of(lengths.cpu(), ids.shape[1])
         lines = move(packing.pack(ids), device)
-        layers = [layer for layer in self.recurrent.layers if isinstance(layer, nn.GRU)]
-        learns = self.training or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
-        if learns or not layers or device.type != "cpu":
-            states = self.dropout(self.recurrent(self.embedding(lines), packing))
-        else:
-            tokens, places = torch.unique(lines, return_inverse=True)
-            states = gru_states(layers, self.embedding(tokens), places, packing)
+        states = self.dropout(self.recurrent(self.embedding(lines), packing))
         if isinstance(self.pooling, Attention) and device.type == "cpu":
             return self._finish(self.pooling.packed(states, packing))
         return self._finish(self.pooling(packing.unpack(states), move(lengths, device)))
@@ -169,3 +162,36 @@ def pad(rows: Sequence[npt.NDArray[np.int64]], steps: int = 1) -> tuple[torch.Te
     for matrix_row, row in zip(ids, rows, strict=True):
         matrix_row[: len(row)] = row
     return torch.from_numpy(ids), torch.tensor(lengths, dtype=torch.int64)
+
+
+@torch.no_grad()
+def initialise(encoders: Encoders, name: InitialisationName) -> None:
+    """Draw the initial weights of new encoders in place, from torch's generator, as the released code of a paper does.
+
+    The linear map of the pictures starts by Xavier's uniform rule, the embedding of padding is 0, and other weights
+    keep torch's start, except: in ``char_gru`` (Merkx & Frank 2019) the hidden weights of the attention are orthogonal;
+    in ``vsepp`` (Faghri et al. 2018) embeddings are uniform in +-:data:`LIMIT` and the biases of the map 0; in
+    ``order_embeddings`` (Vendrov et al. 2016) moreover the input weights of the recurrent layer are uniform in
+    +-:data:`LIMIT`, the recurrent weights of each gate orthogonal, and the biases 0. The embeddings of n-grams keep
+    their start.
+    """
+    linear, captions = encoders.images.linear, encoders.captions
+    nn.init.xavier_uniform_(linear.weight)
+    if name == "char_gru":
+        if isinstance(captions.pooling, Attention):
+            nn.init.orthogonal_(captions.pooling.hidden.weight)
+        return
+    nn.init.zeros_(linear.bias)
+    if not isinstance(captions.embedding, nn.Embedding):
+        return
+    nn.init.uniform_(captions.embedding.weight, -LIMIT, LIMIT)
+    captions.embedding.weight[PAD] = 0.0
+    if name == "vsepp":
+        return
+    for layer in captions.recurrent.layers:
+        inputs, recurrent, *biases = layer.all_weights[0]
+        nn.init.uniform_(inputs, -LIMIT, LIMIT)
+        for gate in recurrent.chunk(len(recurrent) // layer.hidden_size):  # views: the weights themselves are drawn
+            nn.init.orthogonal_(gate)
+        for bias in biases:
+            nn.init.zeros_(bias)

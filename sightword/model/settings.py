@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from sightword.model.shape import (
@@ -17,8 +15,6 @@ from sightword.model.shape import (
     TfidfShape,
 )
 from sightword.settings import Settings
-
-InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 
 
 class ModelSettings(Settings):

@@ -18,6 +18,7 @@ SavedCellName = Literal["gru", "lstm", "layer_norm_gru"]
 """The recurrent cells of a saved encoder: ``skipthought.layer_norm`` adds one."""
 PoolingName = Literal["attention", "max", "mean", "last"]
 StandardiseName = Literal["none", "training"]
+InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
 SimilarityName = Literal["cosine", "order", "reversed_order"]
 """The similarities by which a network is trained."""
 ComparisonName = Literal["cosine", "dot", "order", "reversed_order"]
@@ -73,7 +74,7 @@ class NgramShape:
 
 @dataclass(frozen=True)
 class TfidfShape(NgramShape):
-    """Hashed n-grams of tokens, weighted by their frequency; :mod:`sightword.model.tfidf` explains the fields."""
+    """Hashed n-grams of tokens, weighted by their frequency; :mod:`sightword.model.ngrams` explains the fields."""
 
     frame: int = 0
 

@@ -8,6 +8,7 @@ here, with the summed hinge loss and margin 0.2.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
+from sightword.compute.threads import spread
 from sightword.model.products import linear
 from sightword.model.shape import ComparisonName, SimilarityName
 
@@ -23,6 +25,8 @@ SHORTEST = 1e-12
 """Length below which a vector has no direction."""
 _CPU_TILE, _OTHER_TILE = 1 << 19, 1 << 26
 """Numbers in a tile: a CPU's cache, and 256 MB elsewhere."""
+_TABLE_TILE = (64, 512)
+"""Captions and pictures of a tile of :func:`errors` on a CPU."""
 
 
 def unit(vectors: torch.Tensor, similarity: SimilarityName, *, scaled: bool = True) -> torch.Tensor:
@@ -117,3 +121,35 @@ def _tiles(lower: torch.Tensor, upper: torch.Tensor) -> list[slice]:
     numbers = _CPU_TILE if lower.device.type == "cpu" else _OTHER_TILE
     size = max(1, numbers // max(1, upper.numel()))
     return [slice(start, start + size) for start in range(0, len(lower), size)]
+
+
+def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
+    """Compute ``sum_d max(0, c_d - i_d)^2`` of each caption c with each picture i, without gradients.
+
+    The dimensions are added one after another, a tile of pairs at a time, which stays in a CPU's cache.
+
+    Args:
+        captions: float64 (n, D).
+        images: float64 (m, D).
+        out: float64 (n, m), overwritten. A pair's error does not depend on its tile.
+    """
+    across, down = captions.T.contiguous()[:, :, None], images.T.contiguous()  # (D, n, 1), (D, m)
+    cpu = out.device.type == "cpu"
+    tall, wide = _TABLE_TILE if cpu else out.shape
+
+    def tile(place: tuple[int, int]) -> None:
+        top, left = place
+        columns, rows = across[:, top : top + tall], down[:, left : left + wide]
+        total = out.new_zeros(columns.shape[1], rows.shape[1])
+        excess = torch.empty_like(total)
+        for column, row in zip(columns, rows, strict=True):
+            torch.sub(column, row, out=excess).relu_()
+            total.addcmul_(excess, excess)
+        out[top : top + tall, left : left + wide] = total
+
+    places = product(range(0, len(captions), tall), range(0, len(images), wide))
+    if cpu:  # each tile in one thread, which is too little work for more
+        spread(tile, places)
+    else:
+        for place in places:
+            tile(place)

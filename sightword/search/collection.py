@@ -18,11 +18,11 @@ import torch
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.errors import SearchError, WeightsError
 from sightword.features.extraction import Extraction
-from sightword.features.joined import side_by_side
 from sightword.features.settings import RANDOM, FeaturesSettings
+from sightword.features.tables.origin import side_by_side
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, resize_file
@@ -91,12 +91,9 @@ class PictureFolder:
         self.folder, self._store, self._workers = folder, store, workers
         self.sources = sources or list_pictures(folder)
         if network.obstacle:
-            known, todo = (
-                network.attributes.get("backbone"),
-                "Take another encoder, or state how the features were made (features.precomputed_stated).",
-            )
             what = "the encoder was trained on precomputed features, and these pictures have none"
-            raise SearchError(network.obstacle if known else what, where=folder, todo=None if known else todo)
+            known = network.attributes.get("backbone")
+            raise SearchError(network.obstacle if known else what, where=folder, todo="Take another encoder.")
         transform = replace(network.transform, exif=True)
         self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
         self._resizing = self._resizing.model_copy(update={"encoding": "raw"})

@@ -17,10 +17,9 @@ import torch
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.identity import Transform
-from sightword.features.joined import parts_of, side_by_side
 from sightword.features.networks.files import network_sha256
 from sightword.features.settings import RANDOM, is_weights_file
-from sightword.features.tables.origin import DEMONSTRATION, random_weights
+from sightword.features.tables.origin import DEMONSTRATION, parts_of, random_weights, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resize import resize
 
@@ -48,8 +47,7 @@ class NamedNetwork:
         """The reason why features like these cannot be computed; empty where they can."""
         if not self.attributes.get("backbone"):
             origin = str(self.attributes.get("origin") or "of unknown origin").partition(" (sha256")[0]
-            what = f"this collection uses precomputed features ({origin}), so new pictures cannot be added"
-            return f"{what} unless features.precomputed_stated says how they were made"
+            return f"this collection uses precomputed features ({origin}), so new pictures cannot be added"
         try:
             _ = self.transform
         except (ValueError, TypeError, FeaturesError):
@@ -196,12 +194,11 @@ class UploadedPictures:
         return found
 
     def _load(self, network: NamedNetwork) -> Extractor:
-        from sightword.features.backbones import cut
         from sightword.features.extractor import Extractor
 
         weights = network.weights()
         return Extractor(
-            cut(weights.load(), weights.backbone),
+            weights.backbone.cut(weights.load()),
             network.transform,
             precision="bf16" if network.attributes["precision"] == "bf16" else "fp32",
             device=self._device,

@@ -88,7 +88,7 @@ def open_search(
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
-    from sightword.features.joined import parts_of
+    from sightword.features.tables.origin import parts_of
     from sightword.search.embeddings import KeptEmbeddings, kind_of
     from sightword.search.networks import NamedNetwork
     from sightword.search.searcher import Searcher

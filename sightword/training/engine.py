@@ -5,11 +5,16 @@ A :class:`Task` has what differs between the systems. A run that is killed at an
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import logging
+import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -17,12 +22,12 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
-from sightword.compute.memory import keep_memory
-from sightword.errors import TrainingError
-from sightword.messages import flat
+from sightword.compute.devices import keep_memory
+from sightword.errors import SetupError, TrainingError
+from sightword.io.files import write_tsv
+from sightword.messages import flat, install_extra
 from sightword.settings import Settings
-from sightword.training.checkpoint import Checkpoint, Progress, part, restore, unique
-from sightword.training.curves import open_events
+from sightword.training.checkpoint import Checkpoint, Columns, Progress, part, restore, unique
 
 log = logging.getLogger(__name__)
 
@@ -140,10 +145,6 @@ class Task(ABC, Generic[Section]):
     def judge(self) -> None:
         """Raise the TrainingError of a run that diverges; called before a point, a validation and a checkpoint too."""
 
-    def is_over(self) -> bool:
-        """Return whether the run ends before its last batch."""
-        return False
-
     def reason(self, name: str) -> str:
         """Return why a loss is not finite, as the end of a sentence, where that is known."""
         del name
@@ -192,7 +193,7 @@ def run(
             total=task.steps, initial=now.steps, desc=task.section, unit="batch", leave=False,
             disable=None if bar else True,
         ) as shown:  # fmt: skip
-            while now.steps < task.steps and not task.is_over():
+            while now.steps < task.steps:
                 for name, value in task.step(now.steps).items():
                     now.curve("loss", name)  # the order of the columns is that of the first batch
                     losses.setdefault(name, []).append(value)
@@ -207,7 +208,7 @@ def run(
                     _add_point(task, losses)
                 if validation:
                     _validate(task)
-                save |= validation and (task.saves or now.steps == task.steps or task.is_over())
+                save |= validation and (task.saves or now.steps == task.steps)
                 if save and checkpoint is not None:
                     begun = time.monotonic()
                     checkpoint.save(now, _state(task, losses))
@@ -283,3 +284,58 @@ def _stacked(values: list[torch.Tensor | float]) -> torch.Tensor:
     return torch.stack(
         [one if isinstance(one, torch.Tensor) else torch.tensor(one, dtype=torch.float64) for one in values]
     )
+
+
+def write_curves(folder: Path, progress: Progress, *, step: str = "batch") -> None:
+    """Write a table for each of :attr:`Progress.curves` into a folder; ``step`` names the column of batches done."""
+    for name, columns in progress.curves.items():
+        write_table(folder / f"{name}.tsv", step, columns)
+
+
+def write_table(path: Path, step: str, columns: Columns) -> None:
+    """Write curves side by side: a row for each place where one has a point; the others are empty there."""
+    values = [dict(curve) for curve in columns.values()]
+    places = sorted({place for curve in values for place in curve})
+    write_tsv(path, (step, *columns), [(place, *(curve.get(place, "") for curve in values)) for place in places])
+
+
+def events_folder() -> Path | None:
+    """Return the folder for events that ``SIGHTWORD_TENSORBOARD`` names; None where the variable names none.
+
+    Raises:
+        SetupError: the package tensorboard is not installed.
+    """
+    named = os.environ.get("SIGHTWORD_TENSORBOARD")
+    if named and importlib.util.find_spec("tensorboard") is None:
+        what = f"SIGHTWORD_TENSORBOARD={named}: the package tensorboard is not installed"
+        raise SetupError(what, todo=install_extra("tensorboard"))
+    return Path(named).absolute() if named else None
+
+
+@contextlib.contextmanager
+def open_events(name: str | None, section: str, settings: Mapping[str, object]) -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that writes the curves so far as events for TensorBoard, each point once; steps are batches.
+
+    The settings are a text of the run. The points replace those of an earlier, killed process with the same name.
+    Without a name, and where ``SIGHTWORD_TENSORBOARD`` names no folder, nothing is written.
+    """
+    folder = events_folder()
+    if folder is None or name is None:
+        yield lambda _: None
+        return
+    from torch.utils.tensorboard import SummaryWriter
+
+    written: Counter[str] = Counter()
+    with SummaryWriter(str(folder / name), purge_step=0) as writer:
+        writer.add_text(section, "\n".join(f"    {name}: {value}" for name, value in settings.items()))
+
+        def write(progress: Progress) -> None:
+            for table, columns in progress.curves.items():
+                for column, points in columns.items():
+                    tag = f"{table}/{column}"
+                    for step, value in points[written[tag] :]:
+                        writer.add_scalar(tag, value, step)
+                    written[tag] = len(points)
+            writer.flush()
+
+        yield write

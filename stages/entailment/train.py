@@ -72,7 +72,7 @@ def _write(task: PairTask, vocabulary: Vocabulary, start: Part | None) -> None:
     from sightword.entailment.training.task import shape_of
     from sightword.io.files import atomic_folder, write_json
     from sightword.io.saved import SUMS
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     settings, now = task.settings, task.progress
     notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}

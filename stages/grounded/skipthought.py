@@ -31,7 +31,7 @@ def work(settings: SkipthoughtSettings, *, inputs: str = "") -> Callable[[], obj
     from sightword.io.files import atomic_folder, write_json
     from sightword.text.storage import Text
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     text, here = Text.open(TEXT), machine.current()
     device = devices.use(here, deterministic=settings.deterministic)

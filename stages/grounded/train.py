@@ -96,7 +96,7 @@ def _read(settings: GroundSettings, chosen: Scenario) -> tuple[Inputs, dict[str,
 
 def _write(found: Grounded, about: dict[str, Any], training: Described, features: str, device: str) -> None:
     from sightword.io.files import atomic_folder, write_json
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     encoder, now, result = found.encoder, found.progress, f"{about['scenario']}-{about['seed']}"
     with atomic_folder(f"models/grounded/{result}") as folder:

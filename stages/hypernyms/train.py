@@ -29,7 +29,7 @@ def work(settings: EmbedSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.hypernyms.training.task import train
     from sightword.io.files import atomic_folder, write_json
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.curves import write_curves
+    from sightword.training.engine import write_curves
 
     prepared = read_prepared(TAXONOMY)
     taxonomy, pairs = prepared.taxonomy, prepared.pairs

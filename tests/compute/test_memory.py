@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sightword.compute.memory import MAP, keep_memory
+from sightword.compute.devices import MAP, keep_memory
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")

@@ -34,13 +34,13 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
     code = """if True:
         import os, sys, torch
         from PIL import Image
-        from sightword import extract
+        from sightword import FeaturesSettings, ResizeSettings, extract
         from sightword.compute.devices import OwnRandom
         from sightword.compute.optimisers import Adam
         from sightword.evaluation.semantics import breakdown, evaluation, tables
         from sightword.evaluation.semantics.tfidf import TfIdf
         from sightword.features import vision
-        from sightword.features.utilisation import skeleton
+        from sightword.features.backbones import skeleton
         from sightword.features.backbones import find_backbone
         with OwnRandom(0):
             network = vision.models.get_model("shufflenet_v2_x0_5", weights=None).eval()
@@ -51,7 +51,8 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
         skeleton(find_backbone("efficientnet_lite2"))
         TfIdf(["one dog"]).prepare(["dogs"])
         Image.new("RGB", (64, 64)).save(sys.argv[1])
-        extract([sys.argv[1]], "shufflenet_v2_x0_5", "random", resize=64, crop=64)
+        settings = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random", crop=64)
+        extract([sys.argv[1]], settings, ResizeSettings(side=64))
         assert not {"torch._dynamo", "sympy", "sklearn", "matplotlib"} & sys.modules.keys()
         os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the operator is called, and no kernel of it compiled
         from torchvision.ops import roi_align  # what was put off still works

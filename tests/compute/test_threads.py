@@ -16,8 +16,8 @@ import torch
 from sightword.compute import threads
 from sightword.compute.devices import thread_count
 from sightword.compute.threads import WORTH_A_THREAD, side_by_side, spread
-from sightword.model.attention import Attention
 from sightword.model.packing import Packing
+from sightword.model.pooling import Attention
 from sightword.model.recurrent import Recurrent
 
 
@@ -192,22 +192,3 @@ def test_threads_that_start_and_spread_at_the_same_time_keep_their_number():
             thread.join()
     work()
     assert found == [4] * 61
-
-
-def test_a_spread_within_a_spread_leaves_the_number_of_later_threads():
-    found: list[int] = []
-    spread(lambda _: spread(lambda _: None, [1, 2]), range(4))
-    later = threading.Thread(target=lambda: found.append(thread_count()))
-    later.start()
-    later.join()
-    assert found == [2]
-
-
-def test_spread_leaves_the_number_of_threads_that_later_threads_start_with():
-    found: list[int] = []
-    for items in ([], [1], [1, 2, 3]):
-        spread(lambda _: None, items)
-        later = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-        later.start()
-        later.join()
-    assert found == [2, 2, 2]

@@ -8,7 +8,7 @@ from torch import nn
 
 from sightword.errors import FeaturesError
 from sightword.features import vision
-from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.backbones import build, find_backbone
 from sightword.features.networks.network import FeatureNetwork
 from sightword.features.networks.torchvision import FEATURE_POINTS
 
@@ -33,9 +33,9 @@ def on_paper(name: str, point: str = "") -> FeatureNetwork:
     """The cut network without memory for its weights."""
     backbone = find_backbone(name, point)
     if name.startswith("regnet"):  # its builder computes with tensors
-        return cut(build(backbone, initialise=False), backbone).to("meta")
+        return backbone.cut(build(backbone, initialise=False)).to("meta")
     with torch.device("meta"):
-        return cut(build(backbone, initialise=False), backbone)
+        return backbone.cut(build(backbone, initialise=False))
 
 
 def features(network: nn.Module, side: int = 224) -> torch.Size:
@@ -90,7 +90,7 @@ def test_the_feature_is_what_enters_the_last_layer(name: str) -> None:
     crops = torch.rand(1, 3, 64, 64)
     with torch.inference_mode():
         network(crops)
-        found = cut(network, backbone)(crops)
+        found = backbone.cut(network)(crops)
     entered = seen[0].mean(dim=(2, 3)) if seen[0].ndim == 4 else seen[0]
     torch.testing.assert_close(found, entered, rtol=0, atol=1e-6)
 

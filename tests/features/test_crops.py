@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from sightword.features.crops import CROPS, corners, cut, normalise, positions
+from sightword.features.extractor import CROPS, corners, cut, normalise, positions
 from sightword.features.vision import torchvision
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

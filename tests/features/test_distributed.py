@@ -1,21 +1,25 @@
-"""Work cut into pieces for the workers of a cluster, and a worker's part of it, without a cluster."""
+"""A worker on a node of Ray, and what it and the address of a cluster lack, without a cluster."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sightword.errors import FeaturesError
+from sightword.errors import FeaturesError, SetupError
 from sightword.features.compute import Job, pictures_of
-from sightword.features.distributed import Pieces, Worker
+from sightword.features.distributed import Worker, _connected, _result, versions
 from sightword.features.extraction import Extraction
-from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
 from sightword.images.shards import (
     Group,
@@ -33,39 +37,6 @@ from sightword.storage.store import Store
 SIDE = 32
 
 
-@given(
-    st.lists(st.lists(st.integers(1, 32), min_size=1, max_size=30), max_size=5),
-    st.lists(st.tuples(st.integers(1, 5000), st.floats(0, 100), st.integers(1, 9)), max_size=5),
-)
-def test_pieces_hold_each_job_once_and_one_shard_each(shards, speeds) -> None:
-    jobs = [
-        Job(Selection(Group(f"shard-{shard}", index, rows, ""), frozenset()), {str(n): b"" for n in range(rows)})
-        for shard, groups in enumerate(shards)
-        for index, rows in enumerate(groups)
-    ]
-    pieces, found = Pieces(jobs), []
-    for piece in pieces:
-        assert len({job.selection.group.path for job in piece}) == 1
-        found += piece
-        if speeds:
-            count, seconds, workers = speeds.pop()
-            pieces.learn(Clock(pictures=count, wall=seconds), workers)
-    assert found == jobs
-
-
-def test_fast_workers_get_larger_pieces_and_all_workers_get_some() -> None:
-    jobs = [
-        Job(Selection(Group("shard", index, 32, ""), frozenset()), {str(n): b"" for n in range(32)})
-        for index in range(1000)
-    ]
-    pieces = Pieces(jobs)
-    assert len(next(pieces)) == 1
-    pieces.learn(Clock(pictures=32, wall=1.0), 2)  # 320 pictures in ten seconds
-    assert len(next(pieces)) == 10
-    pieces.learn(Clock(pictures=32, wall=0.001), 100)  # a 400th of the rest is 80 pictures
-    assert len(next(pieces)) == 2
-
-
 @pytest.fixture
 def resized(tmp_path):
     """Forty pictures in two row groups."""
@@ -80,34 +51,107 @@ def resized(tmp_path):
     return tmp_path / "resized"
 
 
-def test_a_worker_writes_the_features_of_one_machine_into_the_store(resized, tmp_path) -> None:
+@pytest.fixture
+def made(resized, tmp_path) -> Callable[..., Worker]:
+    """A worker; some of its arguments may differ from what the node has."""
     settings = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random", crop=SIDE, crops="one")
+    here = Extraction(settings, read_transform(resized), device=torch.device("cpu"), store=None)
+    store = str(tmp_path / "store")
+    machine = Machine("cpu", workers=0, threads=1, store=store, cache=tmp_path, scratch=tmp_path)
+
+    def make(**other: Any) -> Worker:
+        known = {"identity": here.identity, "folder": str(tmp_path), "wanted": versions(), "probe": None}
+        return Worker(settings, resized, store, machine, **known | other)
+
+    return make
+
+
+def test_a_worker_writes_the_features_of_one_machine_into_the_store(made, resized, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    worker = made()
+    settings, identity = worker._settings, worker._identity
     here = Extraction(settings, read_transform(resized), device=torch.device("cpu"), store=None)
     groups: dict[Group, dict[str, bytes]] = {}
     for picture in list_pictures(resized):
-        groups.setdefault(picture.group, {})[picture.image_id] = here.identity.key(picture.pixels_sha256)
+        groups.setdefault(picture.group, {})[picture.image_id] = identity.key(picture.pixels_sha256)
     jobs = [Job(Selection(group, frozenset(keys)), keys) for group, keys in groups.items()]
-    store = str(tmp_path / "store")
-    machine = Machine("cpu", workers=0, threads=1, store=store, cache=tmp_path, scratch=tmp_path)
-    worker = Worker(settings, resized, store, machine, here.identity)
-    assert [worker([job]).pictures for job in jobs] == [32, 8]
+    assert [worker.compute([job]).pictures for job in jobs] == [32, 8]
     keys = [key for job in jobs for key in job.keys.values()]
     arrays = [read_arrays(job.selection) for job in jobs]
-    expected = {
-        key: value.tobytes()
-        for found, values in here.run(keys, lambda _: pictures_of(jobs, arrays), progress=False)
-        for key, value in zip(found, values, strict=True)
-    }
-    stored = {
-        key: value.tobytes()
-        for found, values in Store(store).read(here.identity, here.dimension, keys)
-        for key, value in zip(found, values, strict=True)
-    }
-    assert stored == expected
-    assert len(set(stored.values())) == 40
 
-    other = dataclasses.replace(here.identity, kernel="cpu-other", code="0" * 64)
-    with pytest.raises(
-        FeaturesError, match=r"another kind of feature \(kernel cpu, code \w+\); expected kernel cpu-other, code 0000"
+    def by_key(found: Iterable[tuple[list[bytes], Any]]) -> dict[bytes, bytes]:
+        return {key: value.tobytes() for some, values in found for key, value in zip(some, values, strict=True)}
+
+    expected = by_key(here.run(keys, lambda _: pictures_of(jobs, arrays), progress=False))
+    assert by_key(Store(tmp_path / "store").read(identity, here.dimension, keys)) == expected
+    assert len(set(expected.values())) == 40
+
+
+def test_a_node_that_differs_is_an_error(made, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = dataclasses.replace(made()._identity, kernel="cpu-other", code="0" * 64)
+    for arguments, message in (
+        (
+            {"identity": other},
+            r"another kind of feature \(kernel cpu, code \w+\); expected kernel cpu-other, code 0000",
+        ),
+        ({"wanted": versions() | {"torch": "0.9"}}, r"node \S+: has torch \S+; expected 0\.9\. Install the same"),
+        ({"folder": "/nowhere"}, "cannot enter the project's folder /nowhere"),
+        ({"probe": tmp_path / "probe"}, r"does not see the store .*SIGHTWORD_STORE"),
     ):
-        Worker(settings, resized, store, machine, other)
+        with pytest.raises((FeaturesError, SetupError), match=message):
+            made(**arguments).start()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001", "head:x"])
+def test_an_address_without_a_cluster_is_an_error(address, made, monkeypatch) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with (
+        pytest.raises(SetupError, match=f"RAY_ADDRESS={address}: no cluster of Ray answers"),
+        _connected(made()._machine),
+    ):
+        pass
+
+
+def test_the_engine_without_its_package_names_the_extra(made, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with (
+        pytest.raises(SetupError, match="the engine ray: Ray is not installed"),
+        _connected(made()._machine),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_sigterm_interrupts_while_ray_starts_and_has_its_handler_later(ends, made, monkeypatch) -> None:
+    """Ray takes the signal over when it starts."""
+
+    def start(**_: object) -> None:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+        if ends:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    ray = SimpleNamespace(init=start, shutdown=lambda: None, exceptions=SimpleNamespace(RayError=OSError))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(KeyboardInterrupt) if ends else nullcontext(), _connected(made()._machine):
+            assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_worker_that_is_lost_again_and_again_is_an_error() -> None:
+    class LostError(Exception):
+        pass
+
+    def get(_: object) -> None:
+        raise LostError("The actor died.\nDetails")
+
+    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayTaskError=KeyError, RayError=LostError))
+    with pytest.raises(
+        SetupError, match=r"a worker was lost 4 times, the last time so: The actor died\. Perhaps memory"
+    ):
+        _result(ray, None)

@@ -12,7 +12,7 @@ from PIL import Image
 from sightword.errors import WeightsError
 from sightword.features.backbones import build, find_backbone
 from sightword.features.networks.efficientnet_lite import EfficientNetLite, _Padding
-from sightword.features.packaged import packaged_weights
+from sightword.features.networks.files import packaged_weights
 from sightword.features.weights import Weights
 
 PALACE = 698

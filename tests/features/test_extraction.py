@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from extracting import extract
 from PIL import Image
 
 import sightword
 from sightword.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
 from sightword.features import compute, extractor
-from sightword.features.api import extract
 from sightword.features.compute import CorpusPart, ResizedCorpus, Summary, parse_part
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import read_features
@@ -66,9 +66,7 @@ def counts(summary: Summary) -> tuple[int, int, int]:
 
 def test_the_function_gives_the_numbers_that_the_stage_stores(tmp_path, sources) -> None:
     run(tmp_path, sources)
-    found = sightword.extract(
-        [source.path for source in sources], "squeezenet1_1", "random", weights_seed=1, resize=56, crop=48
-    )
+    found = sightword.extract([source.path for source in sources], SMALL, RESIZE)
     stored = read_features(tmp_path / "f.h5")
     assert found.dtype == np.float32
     assert np.array_equal(found, stored.features[stored.rows(source.image_id for source in sources)])
@@ -198,17 +196,6 @@ def test_the_function_shares_the_stages_store(tmp_path, sources, monkeypatch) ->
     assert np.array_equal(found, stored.features[stored.rows(source.image_id for source in sources)])
 
 
-def test_numbers_of_numpy_are_numbers(sources) -> None:
-    paths = [source.path for source in sources[:2]]
-    expected = extract(paths, "squeezenet1_1", "random", weights_seed=1, resize=56, crop=48, mean=[0.5, 0.0, 0.25])
-    numbers = {"weights_seed": np.int64(1), "resize": np.int32(56), "crop": np.int64(48), "workers": np.int64(0)}
-    mean = np.array([0.5, 0, 0.25], np.float32)
-    for other in (mean, list(mean), torch.from_numpy(mean), (0.5, 0, 0.25)):
-        assert np.array_equal(
-            extract(paths, "squeezenet1_1", "random", mean=other, exif=np.False_, **numbers), expected
-        )
-
-
 def test_without_a_store_nothing_is_written(tmp_path, sources, monkeypatch) -> None:
     monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "own"))
     extract([sources[0].path], "squeezenet1_1", "random", resize=56, crop=48)
@@ -302,52 +289,20 @@ def test_crops_larger_than_the_pictures(tmp_path, sources) -> None:
 
 def test_the_function_refuses_by_name(tmp_path, sources) -> None:
     (tmp_path / "text.jpg").write_text("no picture")
-    with pytest.raises(PictureError, match=r"text\.jpg: cannot be used \(not_a_picture"):
-        extract([sources[0].path, tmp_path / "text.jpg"], "squeezenet1_1", "random", resize=56, crop=48)
-    for wrong, message in (
-        ({"precision": "fp16"}, "precision.*`fp32` or `bf16`"),
-        ({"std": [0, 1, 1]}, "std: .* not above zero"),
-        ({"mean": [0, 1]}, "mean"),
-        ({"crop": 0}, "crop"),
-        ({"resize": 5000}, "side"),
-        ({"max_pixels": 10**9}, "max_pixels"),
-        ({"crop": 5}, "does not take crops of 5 pixels"),
-        ({"store": ""}, "store is ''; expected a folder, an address, or None"),
-        ({"store": 5}, "store is 5; expected a folder, an address, or None"),
-        ({"mean": "abc"}, r"mean = 'abc': expected a list of number or null, of length 3 or more, of length 3 at most"),
-        ({"std": [0.2, 0.2, "x"]}, r"std\[3\] = 'x': expected a number"),
-        ({"weights_seed": 2**70}, "weights_seed = 1180591620717411303424: expected .* at most 4294967295"),
-        ({"weights_seed": "x"}, "weights_seed = 'x': expected a whole number"),
-        ({"weights_sha256": 5}, "weights_sha256 is 5; expected 64 hex digits"),
-        ({"feature_point": None}, "feature_point = None: expected a text"),
-        ({"workers": -1}, "workers is -1; expected 0 or more processes"),
-        ({"workers": "2"}, "workers is '2'"),
+    first = sources[0].path
+    for pictures, error, message in (
+        ([first, tmp_path / "text.jpg"], PictureError, r"text\.jpg: cannot be used \(not_a_picture"),
+        (["a\0b.png"], PictureError, "its name holds a NUL character"),
+        (first, FeaturesError, "pictures are str; expected a list of paths"),
+        ({"a.png", "b.png"}, FeaturesError, "pictures are set; expected a list of paths"),
+        ([first, b"a.png"], FeaturesError, "picture 1 is bytes; expected the path of a picture file"),
     ):
-        with pytest.raises(FeaturesError, match=message):
-            extract([sources[0].path], "squeezenet1_1", "random", **wrong)
-    for device in ("mps", "gpu", "cuda:99"):
-        with pytest.raises(SetupError, match="no such device"):
-            extract([sources[0].path], "squeezenet1_1", "random", device=device)
-    for one in (sources[0].path, Path(sources[0].path)):
-        with pytest.raises(FeaturesError, match="expected a list of paths"):
-            extract(one, "squeezenet1_1", "random")
-    for pictures, message in (
-        ([sources[0].path, b"a.png"], "picture 1 is bytes; expected the path of a picture file"),
-        ([None], "picture 0 is NoneType"),
-        ([Image.new("RGB", (9, 9))], "picture 0 is Image"),
-        (None, "pictures are NoneType; expected a list of paths"),
-        ({"a.png", "b.png"}, "pictures are set; expected a list of paths"),
-    ):
-        with pytest.raises(FeaturesError, match=message):
-            extract(pictures, "squeezenet1_1", "random")
-    with pytest.raises(FeaturesError, match=r"backbone = .*: expected a text"):
-        extract([sources[0].path], None, "random")
-    with pytest.raises(FeaturesError, match="weights is None; expected the name of weights, or a path"):
-        extract([sources[0].path], "squeezenet1_1", None)
-    with pytest.raises(PictureError, match="its name holds a NUL character"):
-        extract(["a\0b.png"], "squeezenet1_1", "random")
-    with pytest.raises(WeightsError, match="does not exist"):
-        extract([], "squeezenet1_1", tmp_path / "weights")
+        with pytest.raises(error, match=message):
+            extract(pictures, "squeezenet1_1", resize=56, crop=48)
+    with pytest.raises(FeaturesError, match="does not take crops of 5 pixels"):
+        extract([first], "squeezenet1_1", crop=5)
+    with pytest.raises(SetupError, match="no such device"):
+        extract([first], "squeezenet1_1", device="mps")
 
 
 def test_the_stage_writes_its_folder_and_its_last_line(tmp_path, sources, monkeypatch, caplog) -> None:

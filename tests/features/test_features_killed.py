@@ -20,11 +20,9 @@ import pytest
 from PIL import Image
 from ruamel.yaml import YAML
 
-from sightword.features import compute
 from sightword.features.tables.table import read_features
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
-from sightword.images.shards import list_pictures
 from sightword.io.files import write_table
 
 PICTURES = 150
@@ -210,58 +208,12 @@ def test_killed_at_random_moments(project, undisturbed, tmp_path, seed) -> None:
     )
 
 
-@pytest.mark.slow
-def test_a_byte_flipped_in_the_store_costs_one_picture(project, undisturbed, tmp_path) -> None:
-    store = tmp_path / "store"
-    shutil.copytree(undisturbed.store, store)
-    value = read_features_of(undisturbed.store)[7].tobytes()
-    [path] = [path for path in segments(store) if value in path.read_bytes()]
-    data = path.read_bytes()
-    path.write_bytes(data.replace(value, value[:-2] + bytes([value[-2] ^ 1]) + value[-1:]))
-    one = project.copy(tmp_path / "project")
-    said = one.run(store)
-    assert counts(said) == (PICTURES, 1, PICTURES - 1, 0)
-    assert f"{path}: 1 features cannot be used and are ignored" in said
-    assert one.bytes() == undisturbed.bytes
-
-
 def read_features_of(store: Path) -> np.ndarray:
     """All features of a store with one kind, in any order, as pyarrow reads them."""
     import pyarrow.parquet as pq
 
     values = [value for path in segments(store) for value in pq.read_table(path)["feature"].to_pylist()]
     return np.stack([np.frombuffer(value, "<f4") for value in values])
-
-
-@pytest.mark.slow
-def test_one_picture_more_is_one_picture_computed(project, sources, undisturbed, tmp_path) -> None:
-    """And a copy of a picture under another name is none."""
-    store = tmp_path / "store"
-    shutil.copytree(undisturbed.store, store)
-    one = project.copy(tmp_path / "project")
-    prepare(one.folder, [*sources[:PICTURES], Source("copy.png", sources[3].path), sources[PICTURES]])
-    assert counts(one.run(store)) == (PICTURES + 2, 1, PICTURES, 0)
-    before = one.folder / "before.h5"
-    before.write_bytes(undisturbed.bytes)
-    old, new = read_features(before), read_features(one.folder / FEATURES)
-    assert np.array_equal(new.features[new.rows(old.image_ids)], old.features)
-    assert np.array_equal(new.features[new.rows(["copy.png"])], old.features[old.rows(["0003.png"])])
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("threads", "workers"), [(2, 0), (1, 1), (4, 1)])
-def test_threads_and_reading_processes_change_no_byte(project, undisturbed, tmp_path, threads, workers) -> None:
-    one = project.copy(tmp_path / "project")
-    assert (
-        len({listed.group for listed in list_pictures(one.folder / "data/resized")}) // compute.GROUPS_A_WORKER
-        >= workers
-    )  # they are wanted
-    options = {"threads": threads, "workers": workers}
-    assert counts(one.run(tmp_path / "store", **options)) == (PICTURES, PICTURES, 0, 0)
-    assert one.bytes() == undisturbed.bytes
-    (one.folder / FEATURES).unlink()
-    assert counts(one.run(tmp_path / "store", **options)) == (PICTURES, 0, PICTURES, 0)
-    assert one.bytes() == undisturbed.bytes
 
 
 @pytest.mark.full
@@ -272,32 +224,3 @@ def test_two_at_a_time_on_one_store(project, undisturbed, tmp_path) -> None:
     assert [one.bytes() for one in pair] == [undisturbed.bytes] * 2
     assert len(read_features_of(tmp_path / "store")) >= PICTURES
     assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
-
-
-@pytest.mark.full
-def test_parts_at_the_same_time_and_then_the_whole(project, undisturbed, tmp_path) -> None:
-    one = project.copy(tmp_path / "project")
-    parts = [finish(part) for part in [one.start(tmp_path / "store", "--part", f"{index}/3") for index in (1, 2, 3)]]
-    told = [
-        re.search(rf"part (\d)/3: (\d+) of {PICTURES} pictures: (\d+) computed$", part, re.MULTILINE) for part in parts
-    ]
-    assert [found[1] for found in told if found] == ["1", "2", "3"]
-    assert sum(int(found[2]) for found in told if found) == PICTURES
-    assert all(found[2] == found[3] for found in told if found)
-    assert not (one.folder / FEATURES).exists()
-    assert len(read_features_of(tmp_path / "store")) == PICTURES
-    assert counts(one.run(tmp_path / "store")) == (PICTURES, 0, PICTURES, 0)
-    assert one.bytes() == undisturbed.bytes
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("part", ["0/3", "4/3", "x"])
-def test_a_part_that_is_none(project, tmp_path, part) -> None:
-    one = project.copy(tmp_path / "project")
-    process = one.start(tmp_path / "store", "--part", part)
-    _, said = process.communicate()
-    assert process.returncode == 1
-    [line] = said.splitlines()
-    assert line == f"features: part {part}: is not a part; expected I/N with I from 1 to N, such as 3/8"
-    assert not (tmp_path / "store").exists()
-    assert not list((one.folder / "data").glob("*features*"))

@@ -1,8 +1,7 @@
-"""Networks of timm, open_clip, transformers and of one's own give the features that their library gives."""
+"""Networks of timm and by `package:function` give the features that the library or the function gives."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
-from sightword import extract
 from sightword.errors import FeaturesError, SearchError, SetupError, WeightsError
 from sightword.features.backbones import find_backbone
 from sightword.features.extraction import Extraction
-from sightword.features.joined import joined, parts_of
 from sightword.features.networks.files import network_sha256
 from sightword.features.settings import FeaturesSettings
+from sightword.features.tables.origin import joined, parts_of
 from sightword.features.tables.table import read_features, write_features
 from sightword.features.vision import torchvision
 from sightword.features.weights import Weights
@@ -81,71 +80,6 @@ def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, p
         crop=side or None,
     )
     np.testing.assert_allclose(found, expected(big, crops, side or 160, 0.5, 0.5, forward), rtol=0, atol=1e-5)
-
-
-def test_a_network_of_open_clip_gives_the_numbers_of_open_clip(pictures, tmp_path) -> None:
-    import open_clip as clip
-
-    sides = {"vision_cfg": {"image_size": 64, "layers": 2, "width": 64, "patch_size": 16},
-             "text_cfg": {"context_length": 8, "vocab_size": 16, "width": 64, "heads": 2, "layers": 1}}  # fmt: skip
-    (tmp_path / "tiny-CLIP.json").write_text(json.dumps({"embed_dim": 32, **sides}))
-    clip.add_model_config(tmp_path)
-    torch.manual_seed(1)
-    network = clip.create_model("tiny-CLIP").eval()
-    save_file(network.state_dict(), tmp_path / "w.safetensors")
-    mean = torch.tensor(clip.OPENAI_DATASET_MEAN)[:, None, None]
-    std = torch.tensor(clip.OPENAI_DATASET_STD)[:, None, None]
-    for crops in ("one", "ten"):
-        found = extract(pictures, "open_clip:tiny-CLIP", tmp_path / "w.safetensors", crops=crops, **RESIZE)
-        wanted = expected(pictures, crops, 64, mean, std, network.encode_image)
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
-    pooled = extract(pictures, "open_clip:tiny-CLIP", tmp_path / "w.safetensors", feature_point="pooled", **RESIZE)
-    np.testing.assert_allclose(pooled @ network.visual.proj.detach().numpy(), found, rtol=0, atol=1e-5)
-    with pytest.raises(WeightsError, match="names no weights; expected /TAG after it: none"):
-        Weights(find_backbone("open_clip:tiny-CLIP"), "hub")
-
-
-@pytest.mark.parametrize(("kind", "others"), [("Dinov2", 1), ("CLIP", 1), ("Siglip", 0)])
-def test_a_network_of_transformers_gives_the_numbers_of_transformers(pictures, tmp_path, kind, others) -> None:
-    import transformers
-
-    torch.manual_seed(1)
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 64, "patch_size": 16}
-    if kind == "Dinov2":
-        network = transformers.Dinov2Model(transformers.Dinov2Config(**small)).eval()
-    else:
-        text = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-        config = getattr(transformers, f"{kind}Config")(
-            vision_config=small | {"intermediate_size": 32},
-            text_config=text,
-            **{"projection_dim": 16} if kind == "CLIP" else {},
-        )
-        network = getattr(transformers, f"{kind}Model")(config).eval()
-    network.save_pretrained(tmp_path)
-    means = {"image_mean": [0.4] * 3, "image_std": [0.2] * 3, "resample": 3}
-    sizes = {"size": {"shortest_edge": 72}, "crop_size": {"height": 64, "width": 64}, "do_center_crop": True}
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(means | sizes))
-    vision = network if kind == "Dinov2" else network.vision_model
-    project = network.visual_projection if kind == "CLIP" else nn.Identity()
-    forwards = {
-        "": lambda crops: project(vision(crops).pooler_output),
-        "patches": lambda crops: vision(crops).last_hidden_state[:, others:].mean(dim=1),
-    }  # fmt: skip
-    if others:
-        forwards["cls"] = lambda crops: vision(crops).last_hidden_state[:, 0]
-    for point, forward in forwards.items():
-        for crops in ("one", "ten"):
-            found = extract(pictures, f"transformers:{tmp_path}", "hub", feature_point=point, crops=crops, **RESIZE)
-            np.testing.assert_allclose(found, expected(pictures, crops, 64, 0.4, 0.2, forward), rtol=0, atol=1e-5)
-    if kind == "Dinov2":
-        with pytest.raises(FeaturesError, match=r"'projected': .* expected pooled or cls or patches"):
-            extract(pictures, f"transformers:{tmp_path}", "hub", feature_point="projected", **RESIZE)
-        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"size": {"longest_edge": 64}}))
-        with pytest.raises(FeaturesError, match=r"resizes to \{'longest_edge': 64\}; expected shortest_edge"):
-            extract(pictures, f"transformers:{tmp_path}", "hub", **RESIZE)
-    if not others:
-        with pytest.raises(FeaturesError, match=r"'cls': .* no feature point of this name; expected patches"):
-            extract(pictures, f"transformers:{tmp_path}", "hub", feature_point="cls", **RESIZE)
 
 
 OWN = """
@@ -220,12 +154,7 @@ def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch)
         SearchError, match=r"own_network_three:network: the network's files have the sha256 \w+, and the"
     ):
         _ = NamedNetwork(attributes).backbone
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/config.json").write_text("{}")
-    before = network_sha256("transformers:folder")
-    (tmp_path / "folder/config.json").write_text("[]")
-    assert len({before, network_sha256("transformers:folder"), ""}) == 3
-    assert [network_sha256(name) for name in ("resnet18", "transformers:owner/name", "json:loads")] == [""] * 3
+    assert [network_sha256(name) for name in ("resnet18", "json:loads")] == [""] * 2
 
 
 @pytest.mark.parametrize(
@@ -233,6 +162,11 @@ def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch)
     [
         ("own_package_a.nets", "own_package_a/parts/blocks.py", "from .parts import blocks"),
         ("own_module_b", "own_helper_b.py", "import own_helper_b as blocks"),
+        (
+            "own_package_c.nets",
+            "own_package_c/blocks.py",
+            "import importlib; blocks = importlib.import_module('own_package_c.blocks')",
+        ),
     ],
 )
 def test_an_edit_of_what_a_network_imports_is_another_key(tmp_path, monkeypatch, module, helper, line) -> None:
@@ -262,8 +196,6 @@ def test_an_edit_of_what_a_network_imports_is_another_key(tmp_path, monkeypatch,
         ("timm:test_vit.r200", "", "no weights 'r200' of test_vit; expected r160_in1k"),
         ("timm:test_vit", "fc7", "expected pooled or cls or patches"),
         ("tim:test_vit", "", "cannot be imported .*Did you mean timm"),
-        ("open_clip:ViTB-32", "", "open_clip has no network of this name. Did you mean ViT-B-32"),
-        ("open_clip:ViT-B-32/opnai", "", "no weights 'opnai' of ViT-B-32; expected openai"),
         ("a b:c", "", "is not the name of a network; expected a name of torchvision, timm:NAME"),
     ],
 )
@@ -273,10 +205,9 @@ def test_an_unknown_name_is_refused_with_the_nearest(name, point, message) -> No
 
 
 def test_a_library_that_is_absent_is_refused_with_its_extra(monkeypatch) -> None:
-    for library, extra in (("timm", "timm"), ("open_clip", "clip"), ("transformers", "transformers")):
-        monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(SetupError, match=rf"{library} is not installed. Install the extra {extra}: "):
-            find_backbone(f"{library}:x")
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(SetupError, match=r"timm is not installed. Install the extra timm: "):
+        find_backbone("timm:x")
 
 
 def test_weights_of_the_hub_have_the_sha256_of_their_tensors(monkeypatch) -> None:

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image
 
 from sightword.compute import devices
 from sightword.errors import SetupError
 from sightword.features import openvino
-from sightword.features.api import extract
 from sightword.features.extraction import Extraction
 from sightword.features.settings import FeaturesSettings
 from sightword.images.settings import ResizeSettings
@@ -34,7 +34,7 @@ def paths(tmp_path, monkeypatch) -> list[Path]:
 
 
 def engine(monkeypatch, name: str) -> None:
-    monkeypatch.setenv("SIGHTWORD_INFERENCE", name)
+    monkeypatch.setenv("SIGHTWORD_ENGINE", name)
 
 
 def test_features_in_float32_are_torchs_for_any_number_of_threads(paths, monkeypatch) -> None:
@@ -63,12 +63,12 @@ def test_features_in_bfloat16_are_near_those_in_float32_or_refused_by_a_cpu_with
     assert cosines.min() > 0.999
 
 
-def test_the_store_keeps_features_of_the_engines_apart() -> None:
+def test_the_store_keeps_features_of_the_engines_apart(monkeypatch) -> None:
     settings, cpu = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random"), torch.device("cpu")
-    kinds = [
-        Extraction(settings, ResizeSettings().transform, device=cpu, store=None, inference=name).identity
-        for name in ("openvino", "torch")
-    ]
+    kinds = []
+    for name in ("openvino", "torch"):
+        engine(monkeypatch, name)
+        kinds.append(Extraction(settings, ResizeSettings().transform, device=cpu, store=None).identity)
     assert kinds[0].kernel == "openvino"
     assert kinds[0].key("") != kinds[1].key("")
 

@@ -8,19 +8,13 @@ import warnings
 
 import h5py
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import torch
 from checkout import Checkout
 from hypothesis import example
 from hypothesis import given as given_values
 from hypothesis import strategies as st
-from PIL import Image
-from safetensors.torch import save_file
 
-from sightword import extract
-from sightword.errors import FeaturesError, FileFormatError, SearchError, WeightsError
+from sightword.errors import FeaturesError, FileFormatError, SearchError
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import describe
@@ -166,14 +160,6 @@ def test_a_file_of_our_own_keeps_what_it_says_of_itself(tmp_path) -> None:
         convert(tmp_path / "out.h5", ["z"], settings)
 
 
-def save_torch(path, vectors, ids) -> None:
-    torch.save({"features": torch.tensor(vectors), "ids": ids}, path)
-
-
-def save_parquet(path, vectors, ids) -> None:
-    pq.write_table(pa.table({"id": ids, "vector": vectors.astype(np.float32).tolist(), "note": [1, 2, 3]}), path)
-
-
 def save_hdf5(path, vectors, ids) -> None:
     with h5py.File(path, "w") as file:
         file["made by"], file["nothing"] = "a program", h5py.Empty("f")
@@ -181,15 +167,13 @@ def save_hdf5(path, vectors, ids) -> None:
 
 
 def one_a_picture(path, vectors, ids) -> None:
-    save_file({name: torch.tensor(row).bfloat16() for name, row in zip(ids, vectors, strict=True)}, path)
+    np.savez(path, **dict(zip(ids, vectors, strict=True)))
 
 
 WRITERS = {
     "x.npz": lambda path, vectors, ids: np.savez(path, vector=vectors, names=np.array(ids), other=vectors[:, :1]),
-    "x.pt": save_torch,
-    "x.parquet": save_parquet,
     "x.hdf5": save_hdf5,
-    "x.safetensors": one_a_picture,
+    "y.npz": one_a_picture,
 }
 
 
@@ -205,22 +189,6 @@ def test_a_file_of_another_program_gives_its_rows_by_its_own_ids(tmp_path, name)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
     with pytest.raises(FileFormatError, match=rf"{name}: is not a whole \{name[1:]} file"):
         convert(tmp_path / "out.h5", ["c", "a"], settings_of(tmp_path, name))
-
-
-@pytest.mark.parametrize(
-    ("vectors", "ids", "message"),
-    [
-        ([[1.0, 2.0, 3.0], [4.0], [5.0, 6.0]], IDS, "v: has 3 numbers in the row 1 and 1 in the row 2"),
-        ([[1.0, 2.0, 3.0], None, [5.0, 6.0, 7.0]], IDS, "v: has 3 numbers in the row 1 and 0 in the row 2"),
-        ([[1.0], [2.0], [3.0]], ["a", None, "c"], "id, row 2: is None"),
-        ([[1.0], [2.0], [3.0]], [b"a", b"\xff", b"c"], r"id, row 2: is b'\\xff'"),
-    ],
-)
-def test_rows_of_a_table_that_do_not_fit_are_named(tmp_path, vectors, ids, message) -> None:
-    pq.write_table(pa.table({"id": ids, "v": vectors, "tags": [["x"], ["y", "z"], []]}), tmp_path / "x.parquet")
-    with pytest.raises(FeaturesError, match=message):
-        convert(tmp_path / "out.h5", ["a", "b"], settings_of(tmp_path, "x.parquet"))
-    assert not (tmp_path / "out.h5").exists()
 
 
 def test_ids_are_a_named_column_or_the_publishers_order(tmp_path) -> None:
@@ -258,26 +226,12 @@ def test_a_file_for_each_split_has_each_picture_once_or_as_often_as_its_captions
         convert(tmp_path / "out.h5", ["x"], settings, [("x", "test")])
 
 
-def test_stated_features_name_their_network_and_search_makes_them_again(tmp_path) -> None:
-    """With random weights: the vector of a new picture equals that of ``extract``."""
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 90, 3), np.uint8)).save(tmp_path / "a.png")
-    how = {"crops": "one", "crop": 64, "weights_seed": 3, "l2": True}
-    vector = extract([tmp_path / "a.png"], "squeezenet1_1", "random", resize=72, **how)
-    np.savez(tmp_path / "x.npz", features=vector, ids=np.array(["a"]))
-    made = {"backbone": "squeezenet1_1", "weights": "random", "precomputed_stated": True, **how}
-    resized = {"resize": 72, "interpolation": "lanczos", "exif": False}
-    convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz", **made), resized=resized)
-    attributes = read_features(tmp_path / "out.h5").attributes
-    again = UploadedPictures(attributes, {}).features((tmp_path / "a.png").read_bytes())
-    assert np.array_equal(again, vector[0])
-    with pytest.raises(FeaturesError, match="has 512 features of a picture, and resnet50 at avgpool gives 2048"):
-        changed = settings_of(tmp_path, "x.npz", **made | {"backbone": "resnet50"})
-        convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
-    with pytest.raises(WeightsError, match="weights 'hub': there are no such weights for squeezenet1_1"):
-        changed = settings_of(tmp_path, "x.npz", **made | {"weights": "hub"})
-        convert(tmp_path / "out.h5", ["a"], changed, resized=resized)
+def test_new_pictures_cannot_have_precomputed_features(tmp_path) -> None:
+    np.savez(tmp_path / "x.npz", features=np.ones((1, 3), np.float32), ids=np.array(["a"]))
     convert(tmp_path / "out.h5", ["a"], settings_of(tmp_path, "x.npz"))
-    with pytest.raises(SearchError, match=r"precomputed features .*features.precomputed_stated"):
+    with pytest.raises(
+        SearchError, match=r"uses precomputed features \(precomputed: x.npz\), so new pictures cannot be added"
+    ):
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
 
 

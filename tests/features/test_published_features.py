@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image
 
-from sightword import extract
 from sightword.features.vision import models, torchvision
 
 DENSENET_SHA256 = "40b3c33734bf54aa10661f2c5ff688964b68ac37ce0ba3f98a75a15b57a4a9aa"

@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from sightword import extract
 from sightword.features import extraction
 from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
@@ -109,25 +108,6 @@ def test_code_that_changed_computes_anew(people, monkeypatch) -> None:
         patch.setattr(extraction, "code_sha256", lambda: "0" * 64)
         assert ben.features()[0] == COUNT
     assert cleo.features() == (0, honest)
-
-
-@pytest.mark.parametrize("change", [inverted, another_pillow])
-def test_pixels_that_changed_are_extracted_anew(people, monkeypatch, change) -> None:
-    ana, ben, _ = people
-    paths = [source.path for source in ana.sources]
-    options = {"weights_seed": 1, "resize": SIDE, "crop": 48, "crops": "one"}
-    ana.resize()
-    ana.features()
-    honest = extract(paths, "squeezenet1_1", "random", **options)
-    with monkeypatch.context() as patch:
-        change(patch)
-        other = extract(paths, "squeezenet1_1", "random", store=ana.folder.parent / "lab", **options)
-        assert np.array_equal(other, extract(paths, "squeezenet1_1", "random", **options))
-    assert not np.array_equal(other, honest)
-    again = extract(paths, "squeezenet1_1", "random", store=ana.folder.parent / "lab", **options)
-    assert np.array_equal(again, honest)
-    ben.resize()
-    assert ben.features()[0] == 0
 
 
 def test_equal_pixels_of_other_files_and_settings_are_found(people, tmp_path) -> None:

@@ -14,7 +14,7 @@ import torch
 from lively_networks import lively
 from torch import nn
 
-from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.backbones import build, find_backbone
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
@@ -170,7 +170,7 @@ def test_each_family_computes_with_repeatable_kernels(family) -> None:
     backbone = find_backbone(smallest(family))
     side = 299 if family == "inception" else 224
     values = {**vars(transform("one")), "crop": side, "resize": side}
-    made = cut(build(backbone, initialise=True), backbone)
+    made = backbone.cut(build(backbone, initialise=True))
     found = Extractor(made, Transform(**values), precision="bf16", device=GPU)
     seen = [np.resize(picture, (side, side, 3)) for picture in pictures()]
     assert np.isfinite(np.stack(list(found.run(seen)))).all()

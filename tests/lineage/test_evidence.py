@@ -114,7 +114,7 @@ def test_commit_that_does_not_repeat_here_is_no_contradiction(repeated):
         *(
             ({"commit": None, "started": "2020-01-01T00:00:00+00:00", **other}, "not repeated on this kind of machine")
             for other in (
-                *({"processor": "Z80"}, {"packages": {}}, {"threads": 64}, {"inference": "openvino"}),
+                *({"processor": "Z80"}, {"packages": {}}, {"threads": 64}, {"engine": "openvino"}),
                 {"device": "NVIDIA H200 (CUDA 13.0, cuDNN 91300)"},
             )
         ),

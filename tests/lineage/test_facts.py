@@ -49,7 +49,7 @@ def test_the_key_is_that_of_the_entry_in_the_lock(project, here, stage):
     assert path is not None
     assert path.name.partition(".")[0] == keys(project)[stage]
     facts = json.loads(path.read_text())
-    assert [facts[name] for name in ("stage", "threads", "inference")] == [stage, 3, "torch"]
+    assert [facts[name] for name in ("stage", "threads", "engine")] == [stage, 3, "torch"]
     assert facts["notes"] == {"weights": "random:0"}
     assert facts["commit"] == project.do("git", "rev-parse", "HEAD").strip()
     assert facts["uncommitted"] == []

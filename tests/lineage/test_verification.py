@@ -55,12 +55,12 @@ def test_an_earlier_commit_can_be_verified(project):
 
 
 def test_a_stage_is_run_with_the_threads_and_the_engine_of_its_run(tmp_path, monkeypatch):
-    monkeypatch.delenv("SIGHTWORD_INFERENCE", raising=False)
+    monkeypatch.delenv("SIGHTWORD_ENGINE", raising=False)
     monkeypatch.setenv("SIGHTWORD_THREADS", "5")
-    found = environment(tmp_path, {"threads": 2, "inference": "openvino"}, warm=True)
-    settings = {name: found[f"SIGHTWORD_{name}"] for name in ("THREADS", "INFERENCE")}
-    assert settings == {"THREADS": "5", "INFERENCE": "openvino"}
-    assert environment(tmp_path, {"threads": 2}, warm=True)["SIGHTWORD_INFERENCE"] == "torch"
+    found = environment(tmp_path, {"threads": 2, "engine": "openvino"}, warm=True)
+    settings = {name: found[f"SIGHTWORD_{name}"] for name in ("THREADS", "ENGINE")}
+    assert settings == {"THREADS": "5", "ENGINE": "openvino"}
+    assert environment(tmp_path, {"threads": 2}, warm=True)["SIGHTWORD_ENGINE"] == "torch"
 
 
 def test_what_cannot_be_had_is_told(ran, tmp_path):

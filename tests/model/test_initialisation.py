@@ -9,8 +9,7 @@ from scipy import stats
 
 from pipeline.params import overlay, recipes
 from sightword.features.tables.pairs import Pairs
-from sightword.model.encoders import Encoders
-from sightword.model.initialisation import initialise
+from sightword.model.encoders import Encoders, initialise
 from sightword.model.settings import ModelSettings
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask

@@ -139,3 +139,15 @@ def test_training_and_scoring_mean_the_same_by_every_name(name):
     right = ours[np.arange(12), owner][:, None]
     expected = 100 * ((ours >= right).sum(axis=1) == 1).mean()
     assert score(captions.numpy(), images.numpy(), owner, name)["caption_to_image"]["r1"] == pytest.approx(expected)
+
+
+def test_the_error_of_a_pair_does_not_depend_on_its_tile(monkeypatch):
+    random = np.random.default_rng(3)
+    captions, images = (torch.from_numpy(random.standard_normal((70, 69))) for _ in range(2))
+    tables = []
+    for tile in ((64, 512), (13, 5)):
+        monkeypatch.setattr(similarity, "_TABLE_TILE", tile)
+        tables.append(torch.full((70, 70), torch.nan, dtype=torch.float64))
+        similarity.errors(captions, images, tables[-1])
+    torch.testing.assert_close(tables[0], torch.relu(captions[:, None] - images).square().sum(-1))
+    assert torch.equal(*tables)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.model.encoders import pad
-from sightword.model.tfidf import Tfidf
+from sightword.model.ngrams import Tfidf
 
 ROWS = st.lists(st.lists(st.integers(1, 40), max_size=9), min_size=1, max_size=6)
 

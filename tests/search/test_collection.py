@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from extracting import extract
 from PIL import Image, ImageOps
 from search_world import BACKBONE, CROP, EVIL, SEED, SIDE
 
-from sightword import extract
 from sightword.errors import SearchError, StoreError
 from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
-from sightword.features.joined import parts_of
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
+from sightword.features.tables.origin import parts_of
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images import resized

@@ -14,7 +14,7 @@ from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.retrieval.settings import RetrievalSettings
-from sightword.model.tfidf import Tfidf
+from sightword.model.ngrams import Tfidf
 from sightword.vse.selection.settings import EpochsSettings, SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from stages import epochs, retrieval, select, train

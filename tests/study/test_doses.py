@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
-from study.doses import BOUND, Gain, scores_of, thirds
+from study.doses import BOUND, Gain, scores_of
 
 PAIRS = 300
 KEYS = (("STS12", "MSRvid"), ("STS13", "b"), ("STSBenchmark", "cosine"))
@@ -60,21 +60,3 @@ def test_gain_over_seeds_has_the_interval_and_the_tests_of_student() -> None:
     assert (found[""].low, found[""].high) == (pytest.approx(ends.low, abs=1e-6), pytest.approx(ends.high, abs=1e-6))
     sides = ttest_1samp(values, BOUND, alternative="less"), ttest_1samp(values, -BOUND, alternative="greater")
     assert found[".equivalence"].value == pytest.approx(max(one.pvalue for one in sides), abs=1e-6)
-
-
-def test_thirds_are_told_by_the_mean_rating_of_a_pair() -> None:
-    first = ["a dog", "an idea", "the dog", "my idea", "it", "one dog of an idea"]
-    pairs = ScoredPairs(first, ["dog", "idea", "dog", "idea", "is", "dog idea"], *2 * [np.zeros(6)], None, None)
-    every = np.ones(6, bool)
-    found = thirds(pairs, {"dog": 4.9, "idea": 1.6}, every)
-    assert {name: [*np.flatnonzero(chosen)] for name, chosen in found.items()} == {
-        "abstract": [1, 3],
-        "middle": [5],
-        "concrete": [0, 2],
-    }
-    assert thirds(pairs, {}, every) == {}
-    among = thirds(pairs, {"dog": 4.9, "idea": 1.6}, np.arange(6) < 2)
-    assert {name: [*np.flatnonzero(chosen)] for name, chosen in among.items() if chosen.any()} == {
-        "abstract": [1],
-        "concrete": [0],
-    }

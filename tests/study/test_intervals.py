@@ -35,17 +35,12 @@ def fisher(r: float, pairs: int, variance: float = 1.0) -> Score:
 
 SOUND = [
     (R10, wald(3702, 5000)),
-    (R10, wald(737, 929)),
-    (R10, wald(265_223, 317_218)),
     (R10, wilson(3, 1000)),
-    (R10, wilson(317_210, 317_218)),
     (R10, wilson(0, 929)),
     (R10, wilson(1000, 1000)),
-    (R10, wilson(999, 1000)),
     (R10, Score(value=67.2, low=65.9, high=68.5)),
     ("hypernyms/evaluate.test.order.accuracy", wald(7880, 8000)),
     (f"{RATED}.pearson", fisher(0.757123, 1379)),
-    (f"{RATED}.pearson", fisher(-0.2, 7)),
     (f"{RATED}.spearman", fisher(0.713, 1379, 1.0 + 0.713**2 / 2.0)),
     ("retrieval.test.full.caption_to_image.median_rank", Score(value=3.0, low=2.0, high=9.0)),
 ]
@@ -73,7 +68,6 @@ def moved(score: Score, by: float) -> Score:
         (R10, moved(wilson(3, 1000), 5.0)),
         (R10, Score(value=94.0, low=92.7, high=95.3)),  # few digits: not of 5,000 captions
         (R10, Score(value=104.0, low=102.7, high=105.3)),
-        (R10, Score(value=-1.0, low=-1.5, high=0.5)),
         ("hypernyms/evaluate.test.order.accuracy", moved(wald(7880, 8000), -1.0)),
         (f"{RATED}.pearson", moved(fisher(0.757123, 1379), 0.1)),
         (f"{RATED}.spearman", fisher(0.713, 1379)),

@@ -18,7 +18,6 @@ from sightword.entailment.judging.measuring import TAKEN
 from sightword.errors import FileFormatError, ParamsError
 from study import __main__ as command
 from study import charts, intervals, origins, prose
-from study.origins import fetched_by
 from study.rows import Row, read_rows, read_topic, write_row
 from study.tables import UNHASHED
 
@@ -80,24 +79,11 @@ def test_broken_origin_of_a_row_is_a_fault(project, change, fault):
     assert re.match(f"ngrams/base: .*{fault}", found[0])
 
 
-def test_setting_that_left_needs_the_word_in_the_note(project):
-    row = {"overrides": {"train.left": 3}, "note": f"{origins.EARLIER} that setting has left"}
-    assert not [
-        one for one in origins.faults(project, edit(project, lambda one: one.update(row))) if "study/" not in one
-    ]
-
-
 def test_changed_score_is_a_fault_of_each_page(project):
     change = {"value": 0.99, "low": 0.98, "high": 0.995}
     edit(project, lambda row: row["runs"][0]["scores"][STSB].update(change))
     pages = ["docs/results.md", "study/pages/ngrams.md", "study/pages/what-pictures-add.md"]
     assert prose.table_faults(project) == [f"{page}: tables differ from the rows" for page in pages]
-
-
-def test_row_in_another_layout_is_a_fault(project):
-    path = project / NGRAMS
-    path.write_text(path.read_text().replace(": ", ":"))
-    assert f"{NGRAMS}: is not as `python -m study add` writes it" in origins.faults(project, read_rows(project))
 
 
 def test_row_or_table_that_nobody_shows_is_a_fault(project):
@@ -106,14 +92,6 @@ def test_row_or_table_that_nobody_shows_is_a_fault(project):
     page.write_text(re.sub(r"<!-- table: small-recipe -->.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL))
     prose.fill(project)  # the count of scorings has the row
     expected = ["study/pages/tables.yaml: no page shows the table small-recipe", "ngrams/other: no table shows the row"]
-    assert prose.table_faults(project) == expected
-
-
-def test_table_outside_of_markers_is_a_fault(project):
-    for page, head in {"docs/results.md": "| a |\n|---|", "study/pages/ngrams.md": "a | b\n---|---"}.items():
-        with (project / page).open("a") as file:
-            file.write(f"\n{head}\n| 1 | 2 |\n")
-    expected = [f"{page}: a table stands outside of markers" for page in ("docs/results.md", "study/pages/ngrams.md")]
     assert prose.table_faults(project) == expected
 
 
@@ -220,21 +198,6 @@ def test_wrong_row_gives_a_message(tmp_path, lines, words):
         read_topic(path)
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("data/raw/flickr8k/images/1000268201_693b08cb0e.jpg", "flickr8k"),
-        ("data/raw/flickr8k/images/notes.txt", None),
-        ("data/raw/flickr8k-own/Flickr8k.token.txt", None),
-        ("data/raw/senteval/downstream/STS/STS12-en-test/STS.input.MSRpar.txt", "senteval"),
-        ("data/raw/wordnet/data.noun", "wordnet"),
-        ("data/raw/features/features_densenet169.npy", None),
-    ],
-)
-def test_file_of_a_data_set_is_known_by_its_place(path, name):
-    assert fetched_by(path) == name
-
-
 def test_row_with_scores_of_other_encoders_names_them(repository):
     found = set()
     for row in read_rows(repository).values():
@@ -263,5 +226,3 @@ def test_charts_have_the_numbers_of_the_tables(repository):
         committed = texts((repository / chart.file).read_text("utf-8"))
         numbers = [f"{value:.1f}" for bar in bars for value in bar[1:]]
         assert [text for text in committed if re.fullmatch(r"\d+\.\d", text)] == numbers, "run `python -m study.charts`"
-    drawn = texts(charts.draw_doses(read_rows(repository)).svg())
-    assert texts((repository / charts.DOSES).read_text("utf-8")) == drawn

@@ -54,14 +54,6 @@ def test_seeds_of_experiments_extend_the_row(project):
     assert project.row("toys/seeds")["note"] == "A sentence."
 
 
-def test_parameters_that_differ_stand_in_the_row(project):
-    project.set("hidden", 9)
-    project.do("dvc", "repro", "-q")
-    project.commit("wider")
-    assert "train.hidden: 9" in project.add("toys/nine", "--recipe", "plain")
-    assert project.row("toys/nine")["overrides"] == {"train.hidden": 9}
-
-
 def test_file_that_nobody_else_has_needs_a_reason(project):
     project.write("data/raw/numbers/own.txt", "30\n")
     project.do("dvc", "repro", "-q")

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import FileFormatError, ParamsError
-from sightword.evaluation.published.rows import published
 from study.origins import EARLIER
 from study.rows import Row
 from study.tables import FILE, UNHASHED, Layout, load, markdown, pooled
@@ -78,48 +77,6 @@ def test_cell_of_scores_is_rounded_scaled_and_says_what_is_missing():
     assert cells(text) == [["1", "12.3 / 45.7", "66.1"], ["2", "– / 50.0", "–"]]
 
 
-def test_table_of_topics_counts_the_encoders_that_were_scored():
-    rows = {
-        "a/seeds": row({"test.r1": 1.0, "test.r10": 2.0, "dev.r1": 1.0}, {"test.r5": 1.0}, seeds=[[0, 1], [2]]),
-        "a/dev": row({"dev.r1": 1.0, "testing.r1": 2.0}),
-        "b/models": row({"sts-en": 0.5, "sts-de": 0.5, "model.x.sts": 0.5, "model.y.sts": 0.5, "model.y.sick": 0.1}),
-        "c/none": row({"dev.r1": 1.0}),
-        "d/by-hand": row({"note.test": 1000.0}, recipe=None, note="counted"),
-    }
-    rows = {key: one.model_copy(update={"topic": key[0]}) for key, one in rows.items()}
-    columns = ({"title": "R", "cell": "{test} {note.test}"}, {"title": "STS", "cell": "{sts|sts-en} {model.*.sts}"})
-    table = layout(columns=columns, topics=True, result="d/by-hand")
-    text = markdown("t", table, rows)
-    assert text.splitlines()[0] == "| system ¹ | R | STS |"
-    assert cells(text) == [["`a`", "3", "–"], ["`b`", "–", "3"], ["`d`", "1,000", "–"], ["together", "1,003", "3"]]
-    assert explanations(text) == ["¹ No recipe makes the row. Counted."]
-    rows["e/new"] = row({"test.language_de.r1": 1.0}).model_copy(update={"topic": "e"})
-    assert cells(markdown("t", table, rows))[-2:] == [["`e`", "1", "–"], ["together", "1,004", "3"]]
-    with pytest.raises(ParamsError, match="the column 'misspelt' has no score"):
-        markdown("t", layout(columns=(*columns, {"title": "misspelt", "cell": "{tset}"}), topics=True), rows)
-
-
-def test_published_line_has_the_scores_of_the_file():
-    (published_row,) = [one for one in published("retrieval") if (one.system, one.setting) == ("char-GRU", "Flickr8k")]
-    columns = (
-        {"title": "R@10", "cell": "{retrieval.test.full.caption_to_image.r10}"},
-        {"title": "STS", "cell": "{summary.sts}", "factor": 100},
-        {"title": "SICK", "cell": "{semantics.SICKRelatedness.trained.pearson}", "factor": 100},
-    )
-    line = {"label": "published", "published": {"retrieval": "char-GRU | Flickr8k", "semantics": "char-gru"}}
-    (found,) = cells(markdown("t", layout(line, columns=columns), {}))
-    subtasks = [one.scores["r"] for one in published("semantics") if one.system == "char-gru" and "STS1" in one.setting]
-    assert len(subtasks) == 24
-    sick = next(
-        one.scores["r"] for one in published("semantics") if one.setting.startswith("SICK") and one.system == "char-gru"
-    )
-    assert found[1:] == [
-        f"{published_row.scores['caption_to_image r10']}",
-        f"{statistics.fmean(subtasks):.1f}",
-        f"{sick}",
-    ]
-
-
 def test_mark_of_a_row_is_explained_below_the_table():
     rows = {
         "a/plain": row({"sts": 0.1}),
@@ -159,7 +116,6 @@ def test_row_with_a_run_without_hashes_is_marked(lacks):
         ({"label": "x", "result": "a/b"}, ("stss",), "no such column"),
         ({"label": "x", "result": "a/b"}, (STS, RECALL), "column 'recall' has no score"),
         ({"label": "x", "published": {"retrieval": "char-GRU | Flikr8k"}}, (STS,), "no such published row"),
-        ({"label": "x", "published": {"retrival": "char-GRU"}}, (STS,), "no such file of published rows"),
         ({"label": "x", "each": ["$"], "result": "a/$each"}, (STS,), "line 'x' has no score"),
     ],
 )
@@ -172,13 +128,9 @@ def test_name_that_does_not_exist_is_refused_with_the_table(line, columns, messa
         markdown("other", layout(more), {})
 
 
-def test_layout_with_a_strange_key_or_a_line_of_two_sources_is_refused(tmp_path):
+def test_layout_with_a_strange_key_is_refused(tmp_path):
     (tmp_path / "study/pages").mkdir(parents=True)
     file = tmp_path / FILE
-    file.write_text(
-        "tables:\n  t: {columns: [{titel: x, cell: '{a}'}], rows: [{label: x, result: a/b, published: {a: b}}]}\n"
-    )
-    with pytest.raises(FileFormatError, match=r"(?s)titel.*result or published, not both"):
+    file.write_text("tables:\n  t: {columns: [{titel: x, cell: '{a}'}], rows: [{label: x, result: a/b}]}\n")
+    with pytest.raises(FileFormatError, match="titel"):
         load(tmp_path)
-    file.write_text("tables: {t: {columns: [c], rows: [{label: x, result: a/b}]}}\n")
-    assert load(tmp_path).tables["t"].rows[0].label == "x"

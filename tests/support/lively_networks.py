@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from sightword.features.backbones import build, cut, find_backbone
+from sightword.features.backbones import build, find_backbone
 
 
 def pictures(name: str) -> torch.Tensor:
@@ -20,7 +20,7 @@ def lively(name: str) -> nn.Module:
     backbone = find_backbone(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network = cut(build(backbone, initialise=True), backbone)
+        network = backbone.cut(build(backbone, initialise=True))
         for module in network.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.momentum = 1.0

@@ -134,6 +134,7 @@ class Project:
             "SIGHTWORD_DEVICE": "cpu",
             "SIGHTWORD_STORE": str(store),
             "SIGHTWORD_WORKERS": "2",
+            "SIGHTWORD_THREADS": "1",
             **environment,
         }
         python = sys.executable if environment.get("SIGHTWORD_ENGINE") == "ray" else self._python
@@ -181,7 +182,7 @@ def members(session: int) -> dict[int, str]:
 
 def workers(session: int) -> list[int]:
     """The workers of a node, or of a local cluster, that compute features."""
-    return [number for number, title in members(session).items() if title.startswith("ray::_Actor")]
+    return [number for number, title in members(session).items() if title.startswith("ray::Worker")]
 
 
 def kill(node: subprocess.Popen[bytes]) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from extracting import extract
 from finished_run import drawn
 from numpy.typing import NDArray
 from PIL import Image
 
-from sightword import extract
 from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sightword.training.scratch import clear, take_folder
+from sightword.training.checkpoint import clear, take_folder
 
 
 def aged(path: Path, days: float = 3.0) -> Path:
@@ -68,7 +68,7 @@ def test_half_done_work_stays_however_old_it_is(tmp_path):
 
 def test_what_another_process_works_in_stays_however_old_it_is(tmp_path):
     script = (
-        "import sys\nfrom pathlib import Path\nfrom sightword.training.scratch import take_folder\n"
+        "import sys\nfrom pathlib import Path\nfrom sightword.training.checkpoint import take_folder\n"
         "with take_folder(Path(sys.argv[1]), 'a') as one, take_folder(Path(sys.argv[1]), 'a') as two:\n"
         "    print(one.name, two.name, flush=True)\n    sys.stdin.read()\n"
     )

@@ -22,8 +22,7 @@ from sightword.errors import SemanticsError, TrainingError
 from sightword.evaluation.binary.threshold import best_threshold
 from sightword.messages import quote
 from sightword.model.embedding import embed_captions
-from sightword.model.encoders import CaptionEncoder, Encoders
-from sightword.model.initialisation import initialise
+from sightword.model.encoders import CaptionEncoder, Encoders, initialise
 from sightword.model.shape import RecurrentShape, Shape
 from sightword.training.checkpoint import Checkpoint
 from sightword.training.engine import Task, Tensors, Validation, run

@@ -11,7 +11,6 @@ import logging
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -21,9 +20,8 @@ from sightword.compute.devices import thread_count
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.inputs import Embeddings, Which, rows_at_once
 from sightword.evaluation.retrieval.top_k import PRODUCTS, ROUND, SQUARES, Ties
-from sightword.model.penalty import Kernel, compiled, errors
 from sightword.model.products import single_product
-from sightword.model.similarity import tie_width
+from sightword.model.similarity import errors, tie_width
 
 log = logging.getLogger(__name__)
 
@@ -146,18 +144,13 @@ class _Order(Similarity):
 
     ties = SQUARES
 
-    @cached_property
-    def _fused(self) -> Kernel | None:
-        captions, images = self.counts
-        return compiled(float(images) * captions * self.dimensions, self.device)
-
     def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
         excess = np.maximum(captions - images, 0.0)
         found: NDArray[np.float64] = -np.einsum("nd,nd->n", excess, excess)
         return found
 
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        errors(captions, images, out, self._fused)
+        errors(captions, images, out)
         out.neg_()
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,16 +1,14 @@
-"""SentEval's two logistic regressions: its own, trained by Adam, and scikit-learn's.
+"""SentEval's default logistic regression, trained by Adam.
 
-They follow facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/classifier.py``,
-``senteval/tools/validation.py``), as its code behaves with today's torch: the cross-entropy is a mean over the batch
+It follows facebookresearch/SentEval, commit 5d6dc117 (``senteval/tools/classifier.py``,
+``senteval/tools/validation.py``), as this code behaves with today's torch: the cross-entropy is a mean over the batch
 (``size_average=False`` is ignored).
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -71,8 +69,6 @@ class AdamRegression:
     """Called with the number of finished epochs."""
     grid: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
     """The regularisations to choose from."""
-    grid_in_folds: Sequence[float] = (1e-5, 1e-4, 1e-3, 1e-2)
-    """The regularisations to choose from with a test set but without dev examples."""
     unregularised: float = 1e-9
     """The regularisation for SNLI."""
 
@@ -188,57 +184,3 @@ class _Fits:
 
 def _answers(examples: Inputs, start: int, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return finite(torch.addmm(bias, examples.batch(slice(start, start + _ROWS)), weight.T))
-
-
-@dataclass
-class SklearnRegression:
-    """SentEval's alternative: scikit-learn's ``LogisticRegression`` with its defaults."""
-
-    seed: int = 1111
-    grid: Sequence[float] = tuple(2.0**power for power in range(-2, 4))
-    grid_in_folds: Sequence[float] = tuple(2.0**power for power in range(-1, 6))
-    unregularised: float = 1e9
-    fits: int = 0
-    """The number of fits made."""
-    unfinished: list[str] = field(default_factory=list)
-    """scikit-learn's warnings of fits that did not converge, which SentEval uses nevertheless."""
-
-    def scan(self, train: Inputs, dev: Inputs, strengths: Sequence[float]) -> list[tuple[float, SklearnFit]]:
-        """Fit once for each inverse regularisation; return each fit with its accuracy on dev.
-
-        SemanticsError if the features do not fit into memory, or overflow.
-        """
-        features = train.matrix()
-        fitted = [self._fit(features, train.labels, strength) for strength in strengths]
-        return [(accuracy(fit.predict(dev), dev.labels), fit) for fit in fitted]
-
-    def final(self, train: Inputs, strength: float) -> SklearnFit:
-        """Fit on all of ``train``; raise as :meth:`scan`."""
-        return self._fit(train.matrix(), train.labels, strength)
-
-    def _fit(self, features: NDArray[np.floating[Any]], labels: Labels, strength: float) -> SklearnFit:
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = LogisticRegression(C=strength, random_state=self.seed).fit(features, labels)
-        self.fits += 1
-        for warning in caught:
-            if issubclass(warning.category, ConvergenceWarning):
-                self.unfinished.append(str(warning.message).partition("\n")[0])
-            else:
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        return SklearnFit(model)
-
-
-@dataclass(frozen=True)
-class SklearnFit:
-    """A fitted model of scikit-learn."""
-
-    model: Any
-
-    def predict(self, examples: Inputs) -> Labels:
-        """Return the (N,) classes of N examples."""
-        predicted: Labels = self.model.predict(examples.matrix())
-        return predicted

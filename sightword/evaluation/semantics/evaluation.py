@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from sightword.evaluation.semantics.encoding import Embeddings, Encode, embed
 from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
-from sightword.evaluation.semantics.settings import ClassifierName
 from sightword.evaluation.semantics.tested import Rows, tested
 from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.evaluation.semantics.validation import check_folds, classify
@@ -57,7 +56,6 @@ def evaluate(
     *,
     trained_head: bool = True,
     seed: int = 1111,
-    classifier: ClassifierName = "pytorch",
     kfold: int = 5,
     missing: Literal["error", "skip"] = "error",
     controls: Mapping[str, Control] = MappingProxyType({}),
@@ -75,7 +73,6 @@ def evaluate(
         training_captions: the encoder's training captions, to measure the share of test sentences seen in training.
         trained_head: evaluate STSBenchmark and SICKRelatedness also by SentEval's trained head.
         seed: the seed of the head and of the classifiers.
-        classifier: SentEval's logistic regression in PyTorch (its default) or scikit-learn's.
         kfold: folds of the cross-validations.
         missing: "skip" leaves out tasks with missing files and lists them under ``skipped``.
         controls: by name other encoders, evaluated in the same way but for the trained head, or :class:`TfIdf`,
@@ -98,12 +95,12 @@ def evaluate(
             result cannot be evaluated.
     """
     training = None if training_captions is None else _texts(training_captions)
-    _check(seed, classifier, kfold, missing)
+    _check(seed, kfold, missing)
     read, skipped = _read(tasks, Path(data), missing)
     for task in read:
         if isinstance(task, ClassificationTask):
-            check_folds(task, classifier, kfold)
-    how = _How(trained_head, seed, classifier, kfold, progress)
+            check_folds(task, kfold)
+    how = _How(trained_head, seed, kfold, progress)
     found = _evaluated(encode, read, None if training is None else Seen(training), how)
     found.tested = {task.name: tested(task) for task in read}
     if skipped:
@@ -124,7 +121,6 @@ class _How(NamedTuple):
 
     trained_head: bool
     seed: int
-    classifier: ClassifierName
     kfold: int
     progress: bool
 
@@ -166,11 +162,10 @@ def _cosines(vectors: Embeddings, first: Sequence[str], second: Sequence[str]) -
 
 
 def _accuracy(task: ClassificationTask, vectors: Embeddings, seen: Seen | None, how: _How) -> Entry:
-    classifier, kfold = how.classifier, how.kfold
-    entry = classify(task, vectors, classifier=classifier, kfold=kfold, seed=how.seed, progress=how.progress)
+    entry = classify(task, vectors, kfold=how.kfold, seed=how.seed, progress=how.progress)
     if seen is not None:
         entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
-    return entry | {"classifier": classifier, "kfold": kfold} | _zeros(vectors, task.test_sentences())
+    return entry | {"kfold": how.kfold} | _zeros(vectors, task.test_sentences())
 
 
 def _texts(captions: Iterable[str]) -> list[str]:
@@ -182,12 +177,10 @@ def _texts(captions: Iterable[str]) -> list[str]:
     return found
 
 
-def _check(seed: int, classifier: str, kfold: int, missing: str) -> None:
+def _check(seed: int, kfold: int, missing: str) -> None:
     """Check the arguments, since callers of the library may pass anything."""
-    known_classifiers, known_actions = get_args(ClassifierName), ("error", "skip")
-    for name, value, known in (("classifier", classifier, known_classifiers), ("missing", missing, known_actions)):
-        if value not in known:
-            raise SemanticsError(f"{name} is {value!r}", expected=" or ".join(map(repr, known)))
+    if missing not in ("error", "skip"):
+        raise SemanticsError(f"missing is {missing!r}", expected="'error' or 'skip'")
     for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
         if type(number) is not int or not least <= number <= MAX_SEED:
             raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")

@@ -5,7 +5,6 @@ The features of SNLI's half a million pairs would fill tens of gigabytes; their 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,22 +61,6 @@ class Inputs:
         if self.features == "compared":
             return torch.cat([apart, u * v], dim=1)
         return torch.cat([u, v, apart] if self.features == "directed" else [u, v, u * v, apart], dim=1)
-
-    def matrix(self) -> NDArray[np.floating[Any]]:
-        """Return all features (N, width) in the vectors' dtype.
-
-        SemanticsError if the features do not fit into this machine's memory, or overflow.
-        """
-        size = len(self) * self.width * self.vectors.element_size()
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if size > memory:
-            raise SemanticsError(
-                f"scikit-learn needs all features at once, {size / 2**30:.0f} GiB; "
-                f"this machine has {memory / 2**30:.0f} GiB of memory",
-                todo="Set semantics.classifier to pytorch, which computes them batch by batch.",
-            )
-        found: NDArray[np.floating[Any]] = finite(self._computed(slice(None))).numpy()
-        return found
 
 
 def inputs_of(

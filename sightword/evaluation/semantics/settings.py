@@ -22,7 +22,6 @@ BENCHMARK_DEV = "downstream/STS/STSBenchmark/sts-dev.csv"
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ru", "zh", "ja")
 """The languages of STS Benchmark: ``STSBenchmark-de``, and ``STSBenchmark-en-de`` for pairs of two languages."""
 
-ClassifierName = Literal["pytorch", "sklearn"]
 ControlName = Literal["tfidf", "untrained"]
 
 
@@ -40,9 +39,6 @@ class SemanticsSettings(Settings):
     """A task whose files are not there: stop, or leave it out and name it in the metrics."""
     trained_head: bool = True
     """Judge STSBenchmark and SICKRelatedness by SentEval's trained head too, not by the cosine alone."""
-    classifier: ClassifierName = "pytorch"
-    """The logistic regression of the classification tasks: SentEval's own, trained by Adam, or scikit-learn's. Their
-    scores differ."""
     kfold: int = Field(default=5, ge=2)
     """Folds of the cross-validation in MR, CR, SUBJ, MPQA, TREC and MRPC; 5 is SentEval's default, its published
     scores are of 10."""
@@ -56,10 +52,6 @@ class SemanticsSettings(Settings):
     """Controls whose scores stand beside the encoder's: ``tfidf``, the cosine of n-grams of characters, weighted by
     their frequency in the training captions; and ``untrained``, the same network with random weights (the seed is
     ``seed``), by cosines and accuracies."""
-    plot_pairs: int = Field(default=2000, ge=0)
-    """How many pairs the plot of cosines against gold scores shows at most; they are taken evenly."""
-    worst_pairs: int = Field(default=50, ge=0)
-    """How many pairs are listed that people and the encoder rank most differently."""
 
     @field_validator("tasks")
     @classmethod

@@ -1,6 +1,6 @@
 """The cosine of weighted n-grams of characters, a control for any encoder of sentences: no training, no pictures.
 
-:class:`sightword.model.tfidf.Tfidf` is the same with few numbers, as a network.
+:class:`sightword.model.ngrams.Tfidf` is the same with few numbers, as a network.
 """
 
 from __future__ import annotations

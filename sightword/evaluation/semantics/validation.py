@@ -7,7 +7,6 @@ draws the folds.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -18,16 +17,11 @@ from tqdm import tqdm
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask, Labelled
-from sightword.evaluation.semantics.classifier import HELD_OUT, AdamRegression, Labels, SklearnRegression, accuracy
+from sightword.evaluation.semantics.classifier import HELD_OUT, AdamRegression, Labels, accuracy
 from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.inputs import Inputs, inputs_of
-from sightword.evaluation.semantics.settings import ClassifierName
 from sightword.messages import plural
 from sightword.statistics.inference import proportion_interval
-
-log = logging.getLogger(__name__)
-
-Classifier = AdamRegression | SklearnRegression
 
 NESTED_SEED = 1111
 """The seed of nested folds, independent of the other seeds."""
@@ -37,7 +31,6 @@ def classify(
     task: ClassificationTask,
     vectors: Embeddings,
     *,
-    classifier: ClassifierName = "pytorch",
     kfold: int = 5,
     seed: int = 1111,
     progress: bool = False,
@@ -53,29 +46,26 @@ def classify(
     Raises:
         SemanticsError: a class has too few examples for the folds, or the vectors are too large for a classifier.
     """
-    return classified(task, vectors, classifier=classifier, kfold=kfold, seed=seed, progress=progress)[0]
+    return classified(task, vectors, kfold=kfold, seed=seed, progress=progress)[0]
 
 
 def classified(
     task: ClassificationTask,
     vectors: Embeddings,
     *,
-    classifier: ClassifierName = "pytorch",
     kfold: int = 5,
     seed: int = 1111,
     progress: bool = False,
 ) -> tuple[dict[str, Any], NDArray[np.bool_]]:
     """Return the result of :func:`classify`, and for each tested example, in the task's order, whether it is right."""
-    check_folds(task, classifier, kfold)
+    check_folds(task, kfold)
 
     def inputs(part: Labelled) -> Inputs:
         return inputs_of(vectors, task.features, part.first, part.second, part.labels)
 
     fits = {"nested": kfold * (kfold + 1), "folds": kfold + 1, "split": 1}[task.protocol]
     with tqdm(total=fits, desc=task.name, unit="fit", disable=None if progress else True) as bar:
-        regression: Classifier = SklearnRegression(seed)
-        if classifier == "pytorch":
-            regression = AdamRegression(len(task.classes), seed, lambda epoch: bar.set_postfix(epoch=epoch))
+        regression = AdamRegression(len(task.classes), seed, lambda epoch: bar.set_postfix(epoch=epoch))
         protocols = _Protocols(regression, kfold, seed, bar.update)
         train, entry = inputs(task.train), {}
         if task.test is None:
@@ -93,19 +83,13 @@ def classified(
                 from sklearn.metrics import f1_score
 
                 entry["f1"] = round(100 * float(f1_score(test.labels, predicted, zero_division=0.0)), 2)
-    if isinstance(regression, SklearnRegression) and regression.unfinished:
-        log.warning(
-            "%s: %d of %d fits of scikit-learn's logistic regression did not converge, and were "
-            "used nevertheless, as in SentEval (%s)",
-            *(task.name, len(regression.unfinished), regression.fits, regression.unfinished[0]),
-        )
     tested = len(task.test or task.train)
     interval = proportion_interval(found, tested)
     numbers = {"accuracy": found, "accuracy_ci95": interval, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
     return numbers, right
 
 
-def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int) -> None:
+def check_folds(task: ClassificationTask, kfold: int) -> None:
     """Raise SemanticsError, before any encoding, if a class has too few examples for the folds."""
     if task.protocol == "split":
         return
@@ -118,16 +102,16 @@ def check_folds(task: ClassificationTask, classifier: ClassifierName, kfold: int
             what = f"task {task.name}: has {plural(int(n), 'example')} of the class {name}"
             expected = f"enough for {kfold} folds{' within each of as many' if nested else ''}"
             raise SemanticsError(what, where=task.folder, expected=expected, todo="Lower semantics.kfold.")
-    if classifier == "pytorch" and int(HELD_OUT * sum(left)) == 0:
+    if int(HELD_OUT * sum(left)) == 0:
         what = f"task {task.name}: has {plural(len(task.train), 'training example')}"
         expected = f"enough to hold out {HELD_OUT:.0%} of them"
-        raise SemanticsError(what, where=task.folder, expected=expected, todo="Set semantics.classifier to sklearn.")
+        raise SemanticsError(what, where=task.folder, expected=expected, todo="Leave the task out.")
 
 
 class _Protocols:
     """The three protocols for one classifier; ``done`` is called after each fit."""
 
-    def __init__(self, classifier: Classifier, kfold: int, seed: int, done: Callable[[int], object]) -> None:
+    def __init__(self, classifier: AdamRegression, kfold: int, seed: int, done: Callable[[int], object]) -> None:
         self._classifier, self._kfold, self._seed, self._done = classifier, kfold, seed, done
 
     def nested(self, examples: Inputs) -> tuple[Labels, float, float]:
@@ -146,7 +130,7 @@ class _Protocols:
 
     def folds(self, train: Inputs, test: Inputs) -> tuple[Labels, float]:
         """Choose by folds of the training examples; return the classes of the test examples, and the best accuracy."""
-        strength, best = self._chosen(train, self._classifier.grid_in_folds, self._seed)
+        strength, best = self._chosen(train, self._classifier.grid, self._seed)
         return self._final(train, strength, test), best
 
     def split(self, train: Inputs, dev: Inputs, test: Inputs, regularised: bool) -> tuple[Labels, float]:

@@ -71,13 +71,13 @@ def find(name: str, feature_point: str) -> Function:
     """
     where = f"backbone {quote(name)}"
     if not _NAME.fullmatch(name):
-        expected = "a name of torchvision, timm:NAME, open_clip:NAME/TAG, transformers:NAME or package.module:function"
+        expected = "a name of torchvision, timm:NAME or package.module:function"
         raise FeaturesError("is not the name of a network", where=where, expected=expected)
     module_name, _, function_name = name.partition(":")
     try:
         module = import_here(module_name)
     except (ImportError, SyntaxError) as error:  # other errors of its code are shown as they are
-        near = did_you_mean(module_name, ["timm", "open_clip", "transformers"])
+        near = did_you_mean(module_name, ["timm"])
         raise FeaturesError(f"cannot be imported ({first_line(error)})", where=where, todo=near) from None
     function: Any = getattr(module, function_name, None)
     if not callable(function):

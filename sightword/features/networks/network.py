@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
 from typing import cast
 
 import torch
 from torch import nn
 
-from sightword.errors import FeaturesError, SetupError
+from sightword.errors import FeaturesError
 from sightword.features.settings import HUB, IMAGENET_MEAN, IMAGENET_STD, RANDOM
-from sightword.messages import install_extra
 
 PUBLISHED_CROP = 224
 """The side of a crop in pixels (Merkx & Frank 2019)."""
@@ -117,39 +115,6 @@ class Library(Backbone):
             what = f"the network has no feature point: for one crop it returns {shape}"
             raise FeaturesError(what, where=f"backbone {self.name!r}", expected="a tensor (crops, features)")
         return FeatureNetwork(network, found.shape[1]).eval()
-
-
-class TokenMean(nn.Module):
-    """The mean of the last tokens, those of the patches: (B, tokens, D) to (B, D)."""
-
-    def __init__(self, others: int) -> None:
-        super().__init__()
-        self.others = others
-        """Tokens before the patches' own."""
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return the mean (B, D) of tokens (B, tokens, D)."""
-        return tokens[:, self.others :].mean(dim=1)
-
-
-def library(name: str, extra: str) -> ModuleType:
-    """Import a library of networks, after torchvision (:mod:`sightword.features.vision`), which it may import.
-
-    Raises:
-        SetupError: the library is not installed.
-    """
-    import importlib
-
-    from sightword.features import vision
-
-    assert vision.torchvision
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        what = f"{name} is not installed"
-        raise SetupError(what, where="features.backbone", todo=install_extra(extra)) from None
 
 
 def no_point(name: str, point: str, points: list[str]) -> FeaturesError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from sightword.errors import FeaturesError
-from sightword.features.networks.network import FeatureNetwork, Library, OwnTransform, TokenMean, library, no_point
-from sightword.messages import did_you_mean
+from sightword.errors import FeaturesError, SetupError
+from sightword.features import vision
+from sightword.features.networks.network import FeatureNetwork, Library, OwnTransform, no_point
+from sightword.messages import did_you_mean, install_extra
 
 _POINTS = ["pooled", "cls", "patches"]
 
@@ -24,12 +26,12 @@ class Timm(Library):
 
     @property
     def _config(self) -> Any:
-        return library("timm", "timm").get_pretrained_cfg(self.model)
+        return _timm().get_pretrained_cfg(self.model)
 
     @property
     def own(self) -> OwnTransform:
         """The transform that the network was trained with, as timm's own evaluation applies it."""
-        found = library("timm.data", "timm").resolve_data_config(pretrained_cfg=self._config.to_dict(), model=None)
+        found = _timm().data.resolve_data_config(pretrained_cfg=self._config.to_dict(), model=None)
         crop = int(found["input_size"][-1])
         side = int(crop / found["crop_pct"])
         squashed = found["crop_mode"] == "squash"
@@ -46,7 +48,7 @@ class Timm(Library):
 
     def made(self, *, published: bool) -> nn.Module:
         """Return the network without its classifier, with the weights that timm publishes or with random ones."""
-        network: nn.Module = library("timm", "timm").create_model(self.model, pretrained=published, num_classes=0)
+        network: nn.Module = _timm().create_model(self.model, pretrained=published, num_classes=0)
         return network
 
     def cut(self, network: nn.Module) -> FeatureNetwork:
@@ -69,18 +71,17 @@ class _Tokens(nn.Module):
 
     def __init__(self, network: nn.Module, prefix: int | None) -> None:
         super().__init__()
-        self.network = network
-        self.mean = None if prefix is None else TokenMean(prefix)
+        self.network, self.prefix = network, prefix
 
     def forward(self, crops: torch.Tensor) -> torch.Tensor:
         """Return the features (B, D) of crops."""
         tokens: torch.Tensor = self.network.forward_features(crops)  # type: ignore[operator]  # a method of timm's
-        return tokens[:, 0] if self.mean is None else self.mean(tokens)
+        return tokens[:, 0] if self.prefix is None else tokens[:, self.prefix :].mean(dim=1)
 
 
 def find(name: str, feature_point: str) -> Timm:
     """Return a network of timm; FeaturesError if the name, its tag or the feature point is unknown."""
-    timm, where = library("timm", "timm"), f"backbone 'timm:{name}'"
+    timm, where = _timm(), f"backbone 'timm:{name}'"
     architecture, _, tag = name.partition(".")
     if not timm.is_model(architecture):
         near = did_you_mean(architecture, timm.list_models())
@@ -94,3 +95,14 @@ def find(name: str, feature_point: str) -> Timm:
     if feature_point not in ("", *_POINTS):
         raise no_point(f"timm:{name}", feature_point, _POINTS)
     return Timm(f"timm:{name}", feature_point or _POINTS[0], name)
+
+
+def _timm() -> Any:
+    """Import timm, after torchvision (:mod:`sightword.features.vision`), which it imports."""
+    assert vision.torchvision
+    try:
+        return importlib.import_module("timm")
+    except ModuleNotFoundError as error:
+        if error.name != "timm":
+            raise
+        raise SetupError("timm is not installed", where="features.backbone", todo=install_extra("timm")) from None

@@ -113,7 +113,7 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
         if settings.missing == "skip" and (gone := missing_file(name, data)):
             skipped[name] = f"{gone} does not exist"
         elif isinstance(task := read_task(name, data), ClassificationTask):
-            check_folds(task, "pytorch", settings.kfold)
+            check_folds(task, settings.kfold)
             tasks.append(task)
     members(splits[settings.splits[0]].texts, settings.groups, settings.points)
     ratings = read_ratings(settings.ratings) if settings.ratings else {}
@@ -248,7 +248,7 @@ def _transfer(
         tested = task.train if task.test is None else task.test
         first = np.unique(tested.first, return_inverse=True)[1]
         vectors = embed_spaces(encoder, task.sentences(), ["sentence"])["sentence"]
-        entry, right = classified(task, vectors, classifier="pytorch", kfold=settings.kfold, seed=settings.seed)
+        entry, right = classified(task, vectors, kfold=settings.kfold, seed=settings.seed)
         if material.seen is not None:
             entry["seen_in_training"] = float(material.seen.mask(task.test_sentences()).mean())
         count = len(right)

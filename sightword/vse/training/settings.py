@@ -6,7 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sightword.model.settings import InitialisationName, ModelSettings
+from sightword.model.settings import ModelSettings
+from sightword.model.shape import InitialisationName
 from sightword.settings import MAX_SEED
 
 

@@ -21,11 +21,10 @@ from sightword.io.files import Pathish
 from sightword.io.saved import TENSORS, Format, as_folder, entry, summed, write_summed
 from sightword.model.embedding import embed_captions, embed_images
 from sightword.model.encoders import Encoders
-from sightword.model.penalty import errors
 from sightword.model.saved import load_encoders, tensor_bytes
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape, SimilarityName
-from sightword.model.similarity import tie_width, unit
+from sightword.model.similarity import errors, tie_width, unit
 from sightword.vse.training.tfidf import shape_of
 
 log = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ def _ranks(
             table = captions[rows] @ images.T
         else:
             table = images.new_empty(len(captions[rows]), len(images))
-            errors(captions[rows], images, table, None)
+            errors(captions[rows], images, table)
             table.neg_()
         table.scatter_(1, owner[rows, None], -torch.inf)  # the right answer is not its own rival
         of_captions.append(1 + (table >= bar(own[rows, None])).sum(dim=1))

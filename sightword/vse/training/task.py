@@ -19,11 +19,9 @@ from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
 from sightword.io.files import write_tsv
-from sightword.model.encoders import Encoders
-from sightword.model.initialisation import initialise
+from sightword.model.encoders import Encoders, initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
-from sightword.training.curves import write_table
-from sightword.training.engine import Task, Tensors, run
+from sightword.training.engine import Task, Tensors, run, write_table
 from sightword.vse.training.batches import Beside, Texts, batches, controlled
 from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
 from sightword.vse.training.objective import Objective

@@ -12,9 +12,9 @@ from tqdm import tqdm
 
 from sightword.captions.vocabulary import PAD, UNKNOWN, Vocabulary
 from sightword.model.encoders import Encoders, pad
+from sightword.model.ngrams import Tfidf
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import Shape, TfidfShape
-from sightword.model.tfidf import Tfidf
 
 BATCH = 256
 """Captions that are counted together."""

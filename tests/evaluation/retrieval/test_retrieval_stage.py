@@ -112,15 +112,6 @@ def test_the_same_inputs_give_the_same_bytes(workplace):
     assert contents(workplace) == once
 
 
-def test_a_small_split_needs_no_cluster(workplace, monkeypatch):
-    retrieval.work(RetrievalSettings())
-    expected = contents(workplace)
-    monkeypatch.setenv("SIGHTWORD_ENGINE", "ray")
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nothing answers there
-    retrieval.work(RetrievalSettings())
-    assert contents(workplace) == expected
-
-
 def test_five_folds_alone_of_too_few_pictures_are_told_before_anything_is_encoded(workplace, monkeypatch):
     monkeypatch.setattr(StandIn, "load", None)
     with pytest.raises(ScoringError, match=r"retrieval.protocols: the split test has 11 pictures.* Add full to retri"):

@@ -8,7 +8,6 @@ from sightword.compute.devices import threads
 from sightword.evaluation.retrieval.inputs import embeddings
 from sightword.evaluation.retrieval.ranks import tiles
 from sightword.evaluation.retrieval.similarity import NAMES, similarity
-from sightword.model import penalty
 from sightword.model.similarity import tie_width
 
 CPU = torch.device("cpu")
@@ -67,14 +66,3 @@ def test_scores_by_any_number_of_threads_have_equal_bytes(captions, images):
         with threads(count):
             found.add(b"".join(scores.numpy().tobytes() for _, _, scores in tiles(alike, progress=False)))
     assert len(found) == 1
-
-
-def test_large_work_takes_the_compiled_kernel(monkeypatch):
-    asked = []
-    monkeypatch.setattr(penalty, "_compiled", lambda: asked.append(CPU))
-    monkeypatch.setattr(penalty, "_WORTH_COMPILING", 24)
-    for captions, expected in ((2, []), (3, [CPU])):
-        alike = made("order", np.eye(3), np.eye(captions, 3))
-        found = torch.empty(captions, 3, dtype=torch.float64)
-        alike.scores(alike.captions(slice(0, captions)), alike.images(slice(0, 3)), found)
-        assert asked == expected

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from plain_classifier import examples, features, plain_fit
-from sklearn.linear_model import LogisticRegression
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import classifier
-from sightword.evaluation.semantics.classifier import AdamRegression, SklearnRegression, accuracy
+from sightword.evaluation.semantics.classifier import AdamRegression, accuracy
 from sightword.evaluation.semantics.inputs import Inputs
 
 GRID = [1e-5, 1e-4, 1e-3, 1e-2]
@@ -62,46 +60,13 @@ def test_without_dev_examples_a_twentieth_is_held_out():
         assert fitted.predict(test).tolist() == plain(torch.from_numpy(features(test))).argmax(1).tolist()
 
 
-def test_scikit_learns_regression_has_its_defaults():
-    train, dev = examples(150, 1, kind="compared"), examples(70, 2, kind="compared")
-    regression = SklearnRegression(seed=3)
-    found = regression.scan(train, dev, regression.grid)
-    assert list(regression.grid) == [0.25, 0.5, 1, 2, 4, 8]
-    assert list(regression.grid_in_folds) == [0.5, 1, 2, 4, 8, 16, 32]
-    for (score, fit), strength in zip(found, regression.grid, strict=True):
-        plain = LogisticRegression(C=strength, random_state=3).fit(features(train), train.labels)
-        assert score == plain.score(features(dev), dev.labels)
-        assert fit.predict(dev).tolist() == plain.predict(features(dev)).tolist()
-    assert (regression.fits, regression.unfinished) == (6, [])
-    plain = LogisticRegression(C=2, random_state=3).fit(features(train), train.labels)
-    assert regression.final(train, 2).predict(dev).tolist() == plain.predict(features(dev)).tolist()
-
-
-def test_fits_that_did_not_converge_are_counted_and_other_warnings_pass(monkeypatch):
-    train = examples(150, 1, width=30)
-    rough = Inputs(train.vectors * torch.logspace(-3, 3, 30), "vector", train.first, None, train.labels)
-    regression = SklearnRegression()
-    regression.scan(rough, rough, [1.0, 1e9])
-    assert (regression.fits, len(regression.unfinished)) == (2, 2)
-    assert "failed to converge" in regression.unfinished[0]
-
-    def fit(self, x, y):
-        warnings.warn("something else", FutureWarning, stacklevel=2)
-        return self
-
-    monkeypatch.setattr(LogisticRegression, "fit", fit)
-    with pytest.warns(FutureWarning, match="something else"):
-        regression.final(train, 1.0)
-
-
 @pytest.mark.parametrize("kind", ["vector", "compared", "directed", "all"])
 def test_a_batch_and_the_whole_are_the_published_features(kind):
     part = examples(20, 1, kind=kind, dtype=np.float64)
     index = np.array([3, 19, 3])
-    np.testing.assert_array_equal(part.matrix(), features(part))
     np.testing.assert_array_equal(part.batch(index).numpy(), features(part)[index].astype(np.float32))
     assert part.batch(slice(0, 5)).shape == (5, part.width)
-    np.testing.assert_array_equal(part.at(index).matrix(), features(part)[index])
+    np.testing.assert_array_equal(part.at(index).batch(slice(None)), part.batch(index))
     assert part.at(index).labels.tolist() == part.labels[index].tolist()
 
 
@@ -109,25 +74,17 @@ def test_a_batch_and_the_whole_are_the_published_features(kind):
 def test_swapped_sides_change_the_features_that_tell_a_direction(kind, same):
     part = examples(20, 1, kind=kind, dtype=np.float64)
     swapped = replace(part, first=part.second, second=part.first)
-    assert (swapped.matrix() == part.matrix()).all(1).tolist() == [same] * 20
+    assert (swapped.batch(slice(None)) == part.batch(slice(None))).all(1).tolist() == [same] * 20
 
 
-@pytest.mark.parametrize("regression", [AdamRegression(3), SklearnRegression()])
-def test_vectors_whose_products_overflow_are_refused(regression):
+def test_vectors_whose_products_overflow_are_refused():
     part = examples(40, 1, kind="compared")
     huge = Inputs(part.vectors * 1e30, "compared", part.first, part.second, part.labels)
     with (
         pytest.raises(SemanticsError, match="so large that a classifier on them overflows"),
         np.errstate(over="ignore"),
     ):
-        regression.scan(huge, huge, [1.0])
-
-
-def test_features_beyond_the_memory_are_refused(monkeypatch):
-    part = examples(40, 1)
-    monkeypatch.setattr("sightword.evaluation.semantics.inputs.os.sysconf", lambda name: 1)
-    with pytest.raises(SemanticsError, match=r"needs all features at once.* Set semantics.classifier to pytorch"):
-        part.matrix()
+        AdamRegression(3).scan(huge, huge, [1.0])
 
 
 def test_torchs_global_state_is_restored():

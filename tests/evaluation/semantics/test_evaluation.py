@@ -224,8 +224,6 @@ def test_wrong_arguments_are_refused(data, bag_encoder):
         evaluate(bag_encoder, ["STSOwn"], data, "a caption")
     with pytest.raises(SemanticsError, match="training caption 1 is not a text but NoneType"):
         evaluate(bag_encoder, ["STSOwn"], data, ["a caption", None])
-    with pytest.raises(SemanticsError, match="classifier is 'Pytorch'; expected 'pytorch' or 'sklearn'"):
-        evaluate(bag_encoder, ["STSOwn"], data, classifier="Pytorch")
     with pytest.raises(SemanticsError, match="missing is 'bogus'"):
         evaluate(bag_encoder, ["STSOwn"], data, missing="bogus")
     for wrong in ({"seed": -1}, {"kfold": 1}, {"kfold": 2.5}, {"seed": True}):

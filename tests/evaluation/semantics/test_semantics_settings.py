@@ -18,7 +18,7 @@ def test_the_classification_tasks_are_accepted_but_not_in_the_defaults():
 
 def test_the_defaults_are_sentevals():
     settings = SemanticsSettings()
-    assert (settings.classifier, settings.kfold, settings.seed) == ("pytorch", 5, 1111)
+    assert (settings.kfold, settings.seed) == (5, 1111)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,6 @@ def test_the_defaults_are_sentevals():
         ({"tasks": ["MR", "SST5"]}, "no such task: 'SST5' .accepted: STSBenchmark, STS12 and other STS.*MR, CR"),
         ({"tasks": ["MR", "MR"]}, "a task is named twice"),
         ({"kfold": 1}, "kfold"),
-        ({"classifier": "svm"}, "classifier"),
     ],
 )
 def test_wrong_values_are_refused(wrong, message):

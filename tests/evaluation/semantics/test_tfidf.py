@@ -91,7 +91,7 @@ def test_chance_is_the_most_frequent_class_of_the_test_examples(published) -> No
         return np.array([[len(text), text.count("a")] for text in sentences], float)
 
     control = {"tfidf": TfIdf(["a film"]), "untrained": encode}
-    found = evaluate(encode, ["SST2"], published, classifier="sklearn", controls=control)
+    found = evaluate(encode, ["SST2"], published, controls=control)
     assert found["controls"]["chance"] == {"SST2": 50.0}  # two test examples, one of each class
     assert found["controls"]["untrained"] == {"SST2": found["SST2"]["accuracy"]}
     assert found["controls"]["tfidf"] == {}

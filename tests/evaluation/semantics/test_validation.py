@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import logging
 import sys
 
 import numpy as np
 import pytest
 from plain_classifier import plain_fit
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
@@ -56,7 +54,7 @@ def arrays(part, vectors, features):
 
 
 class Adam:
-    grid = grid_in_folds = (1e-5, 1e-4, 1e-3, 1e-2)
+    grid = (1e-5, 1e-4, 1e-3, 1e-2)
 
     def __init__(self, classes, seed):
         self.classes, self.seed = classes, seed
@@ -67,26 +65,6 @@ class Adam:
     def predict(self, x, y, test_x, strength, dev=None):
         layer = plain_fit(x, y, self.classes, strength, self.seed, dev)[1]
         return layer(layer.weight.new_tensor(test_x)).argmax(1).numpy()
-
-
-class Sklearn:
-    grid = (0.25, 0.5, 1, 2, 4, 8)
-    grid_in_folds = (0.5, 1, 2, 4, 8, 16, 32)
-
-    def __init__(self, classes, seed):
-        self.seed = seed
-
-    def _fit(self, x, y, strength):
-        return LogisticRegression(C=strength, random_state=self.seed).fit(x, y)
-
-    def score(self, x, y, test_x, test_y, strength):
-        return self._fit(x, y, strength).score(test_x, test_y)
-
-    def predict(self, x, y, test_x, strength, dev=None):
-        return self._fit(x, y, strength).predict(test_x)
-
-
-PLAIN = {"pytorch": Adam, "sklearn": Sklearn}
 
 
 def chosen(plain, grid, x, y, folds, seed):
@@ -101,18 +79,18 @@ def chosen(plain, grid, x, y, folds, seed):
     return grid[int(np.argmax(scores))], max(scores)
 
 
-@pytest.mark.parametrize(("classifier", "seed", "folds"), [("pytorch", 4, 2), ("sklearn", 1111, 3), ("sklearn", 4, 3)])
-def test_nested_folds_agree_with_a_plain_loop(tmp_path, classifier, seed, folds):
+def test_nested_folds_agree_with_a_plain_loop(tmp_path):
+    seed, folds = 4, 2
     task, vectors = task_and_vectors("MR", "nested", tmp_path)
     x, y = arrays(task.train, vectors, task.features)
-    plain = PLAIN[classifier](2, seed)
+    plain = Adam(2, seed)
     dev, test = [], []
     for rest, fold in StratifiedKFold(folds, shuffle=True, random_state=1111).split(x, y):
         strength, best = chosen(plain, plain.grid, x[rest], y[rest], folds, 1111)
         dev.append(best)
         right = np.mean(plain.predict(x[rest], y[rest], x[fold], strength) == y[fold])
         test.append(round(100 * right, 2))
-    found = classify(task, vectors, classifier=classifier, kfold=folds, seed=seed)
+    found = classify(task, vectors, kfold=folds, seed=seed)
     expected = round(np.mean(test), 2)
     assert found == {
         "accuracy": expected,
@@ -123,15 +101,15 @@ def test_nested_folds_agree_with_a_plain_loop(tmp_path, classifier, seed, folds)
     assert found["accuracy"] not in (50, 100)  # so that the comparison says something
 
 
-@pytest.mark.parametrize(("classifier", "seed"), [("pytorch", 4), ("sklearn", 4)])
-def test_folds_and_a_test_set_agree_with_a_plain_loop(tmp_path, classifier, seed):
+def test_folds_and_a_test_set_agree_with_a_plain_loop(tmp_path):
+    seed = 4
     task, vectors = task_and_vectors("MRPC", "folds", tmp_path, features="compared")
     x, y = arrays(task.train, vectors, task.features)
     test_x, test_y = arrays(task.test, vectors, task.features)
-    plain = PLAIN[classifier](2, seed)
-    strength, best = chosen(plain, plain.grid_in_folds, x, y, 4, seed)
+    plain = Adam(2, seed)
+    strength, best = chosen(plain, plain.grid, x, y, 4, seed)
     predicted = plain.predict(x, y, test_x, strength)
-    found = classify(task, vectors, classifier=classifier, kfold=4, seed=seed)
+    found = classify(task, vectors, kfold=4, seed=seed)
     accuracy = round(100 * np.mean(predicted == test_y), 2)
     assert found == {
         "accuracy": accuracy,
@@ -142,17 +120,15 @@ def test_folds_and_a_test_set_agree_with_a_plain_loop(tmp_path, classifier, seed
     }
 
 
-@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")  # of the plain loop
-@pytest.mark.parametrize("classifier", ["pytorch", "sklearn"])
 @pytest.mark.parametrize(("name", "features"), [("SICKEntailment", "compared"), ("SNLI", "all"), ("SST2", "vector")])
-def test_a_split_agrees_with_a_plain_loop(tmp_path, classifier, name, features):
+def test_a_split_agrees_with_a_plain_loop(tmp_path, name, features):
     task, vectors = task_and_vectors(name, "split", tmp_path, 3, features, dtype=np.float32)
     (x, y), dev, (test_x, test_y) = (arrays(p, vectors, features) for p in (task.train, task.dev, task.test))
-    plain = PLAIN[classifier](3, 1111)
-    grid = plain.grid if name != "SNLI" else [{"pytorch": 1e-9, "sklearn": 1e9}[classifier]]
+    plain = Adam(3, 1111)
+    grid = plain.grid if name != "SNLI" else [1e-9]
     scores = [round(100 * plain.score(x, y, *dev, strength), 2) for strength in grid]
     predicted = plain.predict(x, y, test_x, grid[int(np.argmax(scores))], dev)
-    found = classify(task, vectors, classifier=classifier)
+    found = classify(task, vectors)
     assert found["dev_accuracy"] == max(scores)
     assert found["accuracy"] == round(100 * np.mean(predicted == test_y), 2)
     assert (found["test"], "f1" in found) == (40, False)
@@ -170,11 +146,10 @@ def silent(protocol, tmp_path, value, test_labels=None):
     return task, Embeddings(sentences, np.full((500, 100), value))
 
 
-@pytest.mark.parametrize("classifier", ["pytorch", "sklearn"])
 @pytest.mark.parametrize("value", [0.0, 0.3])
 @pytest.mark.parametrize("protocol", ["nested", "folds", "split"])
-def test_a_constant_encoder_predicts_the_largest_class(tmp_path, classifier, value, protocol):
-    found = classify(*silent(protocol, tmp_path, value), classifier=classifier, kfold=2)
+def test_a_constant_encoder_predicts_the_largest_class(tmp_path, value, protocol):
+    found = classify(*silent(protocol, tmp_path, value), kfold=2)
     assert (found["accuracy"], found["dev_accuracy"]) == (80.0, 80.0)
     assert found.get("f1", 0.0) == 0.0
 
@@ -201,14 +176,14 @@ def test_too_few_examples_for_the_folds_are_reported(tmp_path, protocol, counts,
     task = ClassificationTask(
         "MR", tmp_path, ("a", "b"), "vector", protocol, Labelled(sentences, None, labels), test=test
     )
-    for check in (lambda: check_folds(task, "pytorch", folds), lambda: classify(task, Embeddings([], []), kfold=folds)):
+    for check in (lambda: check_folds(task, folds), lambda: classify(task, Embeddings([], []), kfold=folds)):
         with pytest.raises(SemanticsError) as caught:
             check()
         assert message in str(caught.value)
         assert str(tmp_path) in str(caught.value)
     enough = int(10 * folds)
     more = Labelled([str(number) for number in range(2 * enough)], None, np.repeat([0, 1], enough))
-    check_folds(ClassificationTask("MR", tmp_path, ("a", "b"), "vector", protocol, more, test=test), "pytorch", folds)
+    check_folds(ClassificationTask("MR", tmp_path, ("a", "b"), "vector", protocol, more, test=test), folds)
 
 
 def test_the_smallest_sets_that_pass_can_be_classified(tmp_path):
@@ -218,16 +193,6 @@ def test_the_smallest_sets_that_pass_can_be_classified(tmp_path):
     task = ClassificationTask("MR", tmp_path, ("a", "b"), "vector", "nested", Labelled(sentences, None, labels))
     vectors = Embeddings(sentences, np.array([vector(sentence) for sentence in sentences]))
     assert classify(task, vectors)["test"] == 37  # scikit-learn would warn of too few members in a class
-
-
-def test_fits_that_did_not_converge_are_one_line_in_the_log(tmp_path, caplog):
-    task, vectors = task_and_vectors("TREC", "folds", tmp_path)
-    rough = Embeddings(sorted(set(task.sentences())), vectors.vectors * 10.0 ** np.arange(-4, 6, 2))
-    with caplog.at_level(logging.WARNING):
-        classify(task, rough, classifier="sklearn")
-    (line,) = caplog.messages
-    assert line.startswith("TREC: ")
-    assert " of 36 fits of scikit-learn's logistic regression did not converge" in line
 
 
 def test_half_precision_is_converted_to_single(tmp_path):
@@ -255,13 +220,11 @@ def sick(real_data, monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")  # of the plain loop
-@pytest.mark.parametrize("classifier", ["pytorch", "sklearn"])
-def test_sick_entailment_with_the_reference_encoder_agrees_with_plain_fits(real_data, monkeypatch, classifier):
+def test_sick_entailment_with_the_reference_encoder_agrees_with_plain_fits(real_data, monkeypatch):
     task, vectors = sick(real_data, monkeypatch)
     (x, y), dev, (test_x, test_y) = (arrays(p, vectors, "compared") for p in (task.train, task.dev, task.test))
-    found = classify(task, vectors, classifier=classifier)
-    plain = PLAIN[classifier](3, 1111)
+    found = classify(task, vectors)
+    plain = Adam(3, 1111)
     scores = [round(100 * plain.score(x, y, *dev, strength), 2) for strength in plain.grid]
     predicted = plain.predict(x, y, test_x, plain.grid[int(np.argmax(scores))], dev)
     assert found["dev_accuracy"] == pytest.approx(

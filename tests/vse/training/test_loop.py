@@ -7,8 +7,7 @@ from small_pictures import TOKENS, spelled
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
-from sightword.model.encoders import Encoders
-from sightword.model.initialisation import initialise
+from sightword.model.encoders import Encoders, initialise
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.snapshots import validate
 from sightword.vse.training.task import CaptionTask, _near, cyclic_rate, train

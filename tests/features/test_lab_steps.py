@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
-import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -24,42 +23,6 @@ from ray_nodes import RAY, Project, kill
 
 SCHEMA = "1.37"
 PICTURES = 60
-GROUP = {
-    "groupName": {"type": "string"},
-    **{key: {"type": "integer", "minimum": 0} for key in ("replicas", "minReplicas", "maxReplicas")},
-    "rayStartParams": {"type": "object", "additionalProperties": {"type": "string"}},
-    "template": {"type": "object"},
-}
-CLUSTER = {
-    "rayVersion": {"type": "string"},
-    "enableInTreeAutoscaling": {"type": "boolean"},
-    "autoscalerOptions": ("idleTimeoutSeconds", {"idleTimeoutSeconds": {"type": "integer"}}),
-    "authOptions": ("mode", {"mode": {"enum": ["disabled", "token"]}}),
-    "headGroupSpec": ("rayStartParams template", {name: GROUP[name] for name in ("rayStartParams", "template")}),
-    "workerGroupSpecs": [("groupName minReplicas maxReplicas rayStartParams template", GROUP)],
-}
-JOB = {
-    "entrypoint": {"type": "string"},
-    **{key: {"type": "number"} for key in ("entrypointNumCpus", "entrypointNumGpus")},
-    **{key: {"type": "integer"} for key in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished")},
-    "submissionMode": {"enum": ["K8sJobMode", "HTTPMode", "InteractiveMode"]},
-    "shutdownAfterJobFinishes": {"type": "boolean"},
-    "rayClusterSpec": ("headGroupSpec", CLUSTER),
-}
-"""Fields of ray.io/v1 RayJob by name, with those that are required, as its definition in KubeRay has them."""
-
-
-def schema(fields: Any) -> dict[str, Any]:
-    """The JSON schema of fields, which takes no other field."""
-    if isinstance(fields, list):
-        return {"type": "array", "items": schema(fields[0])}
-    if isinstance(fields, dict):
-        return fields
-    required, named = fields
-    properties = {name: schema(field) for name, field in named.items()}
-    return {
-        "type": "object", "required": required.split(), "properties": properties, "additionalProperties": False
-    }  # fmt: skip
 
 
 def documents(repository: Path, name: str) -> list[dict[str, Any]]:
@@ -69,9 +32,6 @@ def documents(repository: Path, name: str) -> list[dict[str, Any]]:
 def templates(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The templates of pods in a document."""
     spec = document["spec"]
-    if document["kind"] == "RayJob":
-        groups = spec["rayClusterSpec"]
-        return [groups["headGroupSpec"]["template"], *(group["template"] for group in groups["workerGroupSpecs"])]
     return [spec["template"]] if "template" in spec else [document] if document["kind"] == "Pod" else []
 
 
@@ -83,42 +43,14 @@ def command(document: dict[str, Any]) -> str:
     return str(text)
 
 
-@pytest.mark.parametrize("name", ["project", "parts", "rayjob"])
+@pytest.mark.parametrize("name", ["project", "parts"])
 def test_manifests_fit_the_schema(repository, name) -> None:
     for document in documents(repository, name):
-        if document["apiVersion"] != "ray.io/v1":
-            kubernetes_validate.validate(document, SCHEMA, strict=True)
+        kubernetes_validate.validate(document, SCHEMA, strict=True)
         for template in templates(document):
             pod = {"metadata": {"name": "pod"}, "apiVersion": "v1", "kind": "PodTemplate"}
             within = {key: template[key] for key in ("metadata", "spec") if key in template}
             kubernetes_validate.validate(pod | {"template": within}, SCHEMA, strict=True)
-
-
-def test_the_schema_refuses_a_wrong_field(repository) -> None:
-    (job,) = documents(repository, "parts")
-    job["spec"]["template"]["spec"]["restart"] = "Never"
-    with pytest.raises(kubernetes_validate.ValidationError, match="'restart' was unexpected"):
-        kubernetes_validate.validate(job, SCHEMA, strict=True)
-
-
-def test_the_job_of_kuberay_has_known_fields_the_pinned_ray_and_workers_that_fit(repository) -> None:
-    (job,) = documents(repository, "rayjob")
-    jsonschema.validate(job["spec"], schema(("rayClusterSpec", JOB)))
-    cluster = job["spec"]["rayClusterSpec"]
-    pins = (repository / "constraints.txt").read_text() + (repository / "docs/lab.md").read_text()
-    assert set(re.findall(r"^ray==(.*)$|ray\[default\]==([\d.]+)", pins, re.MULTILINE)) == {
-        (cluster["rayVersion"], ""),
-        ("", cluster["rayVersion"]),
-    }
-    (head, *_) = templates(job)
-    variables = {one["name"]: one["value"] for one in head["spec"]["containers"][0]["env"]}
-    for group in cluster["workerGroupSpecs"]:
-        assert int(group["rayStartParams"]["num-cpus"]) >= int(variables["SIGHTWORD_RAY_CPUS"])
-        (container,) = group["template"]["spec"]["containers"]
-        resources = container["resources"]
-        assert str(resources["requests"]["cpu"]) == group["rayStartParams"]["num-cpus"]
-        gpus = str(resources.get("limits", {}).get("nvidia.com/gpu", ""))
-        assert gpus == group["rayStartParams"].get("num-gpus", "")
 
 
 def test_pods_ask_for_what_the_page_makes(repository) -> None:
@@ -131,7 +63,7 @@ def test_pods_ask_for_what_the_page_makes(repository) -> None:
     }
     images = set(re.findall(r"^docker push (\S+)$", page, re.MULTILINE))
     pods = [pod for name in names for document in documents(repository, name) for pod in templates(document)]
-    assert len(pods) == 5
+    assert len(pods) == 2
     for pod in pods:
         (container,) = pod["spec"]["containers"]
         assert {source["secretRef"]["name"] for source in container["envFrom"]} <= made
@@ -177,6 +109,7 @@ class Shell:
             "RAY_worker_niceness": "0",
             "SIGHTWORD_DEVICE": "cpu",
             "SIGHTWORD_STORE": str(self.store),
+            "SIGHTWORD_THREADS": "1",
         }
         self._begun: list[subprocess.Popen[bytes]] = []
 
@@ -203,6 +136,20 @@ class Shell:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def project(repository, tmp_path_factory) -> Project:
+    made = Project(tmp_path_factory.mktemp("cluster") / "project", repository, PICTURES)
+    made.run("resize", store=made.folder)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(project, tmp_path_factory) -> bytes:
+    """What one machine computes."""
+    project.run("features", store=tmp_path_factory.mktemp("stores") / "local")
+    return project.taken()
+
+
 @pytest.fixture
 def shell(project, tmp_path) -> Iterator[Shell]:
     made = Shell(project, tmp_path)
@@ -227,20 +174,8 @@ def test_by_hand(repository, project, expected, shell) -> None:
     for step in (token, head, other, run.replace("/shared/store", str(shell.store))):
         shell.run(step)
     assert project.taken() == expected
-    assert f"Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
+    assert "features: asked Ray for workers with 1 CPUs" in shell.said()
     assert f"{PICTURES} computed" in shell.said()
-
-
-@pytest.mark.full
-def test_slurm_with_ray(repository, project, expected, shell) -> None:
-    (script, *_) = typed(repository, "### Slurm with Ray")
-    for there, here in (("GPUS=1", "GPUS=0"), ("16", "1"), ("20000 + SLURM_JOB_ID % 10000", shell.port)):
-        assert there in script
-        script = script.replace(there, here)
-    script = script.replace(" --num-gpus 1", "")
-    shell.run(script, SLURM_JOB_NODELIST="nodes", SLURM_JOB_NUM_NODES="2")
-    assert project.taken() == expected
-    assert f"Ray at 127.0.0.1:{shell.port}, with room for " in shell.said()
 
 
 @pytest.mark.full

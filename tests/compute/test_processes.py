@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sightword.cluster.processes import ordered_map
+from sightword.compute.processes import ordered_map
 from sightword.errors import SetupError
 
 

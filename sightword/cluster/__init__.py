@@ -1,1 +1,0 @@
-"""Work spread over processes, and over a cluster of Ray."""
