@@ -20,7 +20,7 @@ from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import PARAMS, Pipeline, pipelines
 from sightword.errors import SightwordError
-from sightword.messages import flat, last_line
+from sightword.messages import last_line
 from sightword.settings import Settings
 
 DVC_SECONDS = 15.0
@@ -125,15 +125,6 @@ class Context:
     def section(self, name: str) -> Any:
         """Return a section, such as ``train`` or ``hypernyms/params.yaml:train``; None where there is none."""
         return self._settings.get(name)
-
-    def in_bfloat16(self) -> list[str]:
-        """Return the names of the parameters by which stages work in bfloat16, such as ``train.precision``."""
-        values = flat({name: section.model_dump() for name, section in self._settings.items()})
-        found = [name for name, value in values.items() if name.endswith(".precision") and value == "bf16"]
-        unused = {"features.precision"} if values.get("features.source") == "precomputed" else set()
-        if values.get("train.cell") in ("ngrams", "tfidf"):
-            unused |= {"train.precision", "semantics.precision", "epochs.precision"}
-        return [name for name in found if name not in unused]
 
     def has_run(self, stage: str) -> bool:
         """Return whether ``dvc.lock`` has a stage with its present parameters."""

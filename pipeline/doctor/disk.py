@@ -11,21 +11,12 @@ from pathlib import Path
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, good, problem, warning
 from sightword import machine
-from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
-from sightword.errors import SetupError, SightwordError
+from sightword.errors import SetupError
 from sightword.io.files import FULL
 from sightword.messages import size
 
-LITTLE = 100e6
-"""Free bytes below which a disk counts as full."""
-BASE = 1e9
-"""Bytes of snapshots, checkpoints, tables and pages of a run of any size."""
-FEATURES = 8_192
-"""Bytes of the features of a picture: 2,048 numbers of ResNet."""
-PIXELS = 4
-"""Bytes of a photograph's pixels, three each, by the square of its shorter side: sides are as 4 to 3."""
-COMPRESSION = {"raw": 1.0, "png": 0.6, "webp": 0.5}
-"""Size of a stored picture as a share of its pixels' bytes."""
+LITTLE, USUAL = 100e6, 5e9
+"""Free bytes below which a disk counts as full, and below which a run on some thousand pictures may fill it."""
 
 _OTHERWISE = {
     "the project": "work in a clone elsewhere",
@@ -50,15 +41,11 @@ def check_disk(context: Context) -> Iterator[Finding]:
             yield problem(what, _room(name, context) if error.errno in FULL else refused)
         else:
             disks.setdefault(there.stat().st_dev, {})[name] = there
-    amounts = {} if context.quick else estimate(context)
     for places in disks.values():
         folder = next(iter(places.values()))
-        free, wanted = shutil.disk_usage(folder).free, sum(amounts.get(name, 0.0) for name in places)
-        found = f"{', '.join(places)} ({folder}): {size(free)} free"
-        if wanted and free >= LITTLE:
-            found += f", a run with these parameters writes about {size(wanted)}"
-        report = problem if free < LITTLE else warning
-        yield report(found, _room(list(places)[-1], context)) if free < max(LITTLE, wanted) else good(found)
+        free = shutil.disk_usage(folder).free
+        what, report = f"{', '.join(places)} ({folder}): {size(free)} free", problem if free < LITTLE else warning
+        yield report(what, _room(list(places)[-1], context)) if free < USUAL else good(what)
 
 
 def _room(name: str, context: Context) -> str:
@@ -86,30 +73,3 @@ def _folders(context: Context) -> dict[str, Path]:
         return found  # the check of settings reports the error
     store = {"copies of the store": here.cache} if machine.is_address(here.store) else {"the store": here.local_store}
     return found | store | {"the scratch folder": here.scratch}
-
-
-def estimate(context: Context) -> dict[str, float]:
-    """Return a rough size in bytes of what a run still writes, by folder; empty outside a project."""
-    resize, features = context.section("resize"), context.section("features")
-    if resize is None or features is None:
-        return {}
-    count = _count_pictures(context)
-    resized = 0.0 if context.has_run("resize") else PIXELS * resize.side**2 * COMPRESSION[resize.encoding] * count
-    vectors = 0.0 if context.has_run("features") else FEATURES * count
-    store, outputs = vectors if features.source == "extract" else 0.0, BASE + resized + vectors
-    stores = {"the store": store, "copies of the store": store}
-    return {"the project": outputs, "DVC's cache": outputs, **stores, "the scratch folder": BASE}
-
-
-def _count_pictures(context: Context) -> int:
-    settings = context.section("corpus")
-    try:
-        if settings.format == "sample":
-            from sightword.corpus.sample.world import load_world
-
-            planned = load_world(context.root / settings.path).pictures
-            return planned.train + planned.dev + planned.test
-        listing = list_pictures(context.root / settings.pictures, required=False)
-    except SightwordError:
-        return 0  # the check of the corpus reports the error
-    return sum(name.lower().endswith(PICTURE_SUFFIXES) for name in listing.files) if listing else 0

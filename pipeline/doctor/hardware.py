@@ -51,13 +51,6 @@ def _check_cores(here: machine.Machine) -> Iterator[Finding]:
         if count > most:
             todo = f"Set SIGHTWORD_{variable.upper()} to {cores}, or unset it: more are slower."
             yield warning(f"{count} {variable} share {cores} cores", todo)
-    load = os.getloadavg()[0]
-    if os.environ.get("OMP_WAIT_POLICY", "").upper() == "ACTIVE":
-        what = "OMP_WAIT_POLICY=ACTIVE: waiting threads spin, which is many times slower on a busy machine"
-        yield warning(what, "Unset it, unless nobody else works here.")
-    elif load > 1.5 * cores and here.threads > 1:
-        todo = "SIGHTWORD_THREADS=1 is often faster then; the last digits of a training run depend on the number."
-        yield warning(f"the machine is busy ({load:.1f} processes for {cores} cores)", todo)
 
 
 def check_devices(context: Context) -> Iterator[Finding]:
@@ -82,9 +75,3 @@ def check_devices(context: Context) -> Iterator[Finding]:
         )
     elif not devices:
         yield good("no CUDA device: all work is done on the CPU")
-    slower, parameters = facts.get("bfloat16_time", 0.0), context.in_bfloat16()
-    on_cpu = requested == "cpu" or not devices
-    if slower > 1.1 and parameters and on_cpu:
-        what = f"a product of matrices in bfloat16 takes {slower:.1f} times as long as in float32 on this processor"
-        todo = f"`fp32` is the better choice here for {', '.join(parameters)}; the last digits of results differ."
-        yield warning(what, todo)

@@ -8,8 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -73,67 +72,40 @@ def _is_this_python(program: str) -> bool:
 
 
 def check_packages(context: Context) -> Iterator[Finding]:
-    """Check the packages that Sightword needs, and in a checkout the versions of ``constraints.txt``."""
-    required = _required(context.project)
-    wrong = [f"{one} ({_version(one) or 'not'} installed)" for one in required if not _fits(one)]
-    if wrong:
-        yield problem(f"Sightword needs {and_more(wrong, 5)}", _INSTALL)
-    else:
-        yield good(f"{len(required)} packages are in the ranges that Sightword needs")
+    """Check what packages need of each other, and in a checkout the versions of ``constraints.txt``."""
+    command = [sys.executable, "-P", "-m", "pip", "check", "--disable-pip-version-check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+    wrong = done.stdout.strip().splitlines()
+    if done.returncode and wrong:
+        yield problem(and_more(wrong, 5, between="; "), _INSTALL)
+    elif not done.returncode:
+        yield good("packages fit each other (pip check)")
     path = context.project / "constraints.txt" if context.project else None
     lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []
-    pins = _requirements(text for line in lines if (text := line.partition("#")[0].strip()))
-    off = [pin for pin in pins if _version(pin) and not _fits(pin)]
-    if other := [f"{pin.name} {_version(pin)} instead of {pin.specifier}" for pin in off]:
+    pins = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+    other = [
+        f"{pin.name} {version} instead of {pin.specifier}"
+        for pin in pins
+        if (version := _version(pin.name)) and not pin.specifier.contains(version, prereleases=True)
+        if pin.marker is None or pin.marker.evaluate()
+    ]
+    if other:
         what = f"{and_more(other, 5)}: results may differ in their last digits from those of constraints.txt"
         yield warning(what, "Run `make install` for the versions that the tests ran with.")
     elif pins:
         yield good("versions are those of constraints.txt")
 
 
-def _version(requirement: Requirement) -> str | None:
+def _version(package: str) -> str | None:
     """Return the installed version of a package; None for a missing one, and one whose installation was cut off."""
     try:
-        return metadata.version(requirement.name)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _fits(requirement: Requirement) -> bool:
-    """Return whether the installed version is a required one, whatever its build (the part after a plus sign)."""
-    version = _version(requirement)
-    return version is not None and requirement.specifier.contains(version, prereleases=True)
-
-
-def _required(project: Path | None) -> list[Requirement]:
-    """Return what the pipeline requires: by the checkout's pyproject.toml, else by the installed package."""
-    if project is not None and (project / "pyproject.toml").is_file():
-        table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
-        if table.get("name") == "sightword":
-            return _requirements([*table["dependencies"], *table["optional-dependencies"]["pipeline"]])
-    return _needs("sightword")
-
-
-def _needs(package: str) -> list[Requirement]:
-    """Return what an installed package requires, by its own metadata."""
-    try:
-        return _requirements(metadata.requires(package) or [])
-    except metadata.PackageNotFoundError:
-        return []
-
-
-def _requirements(texts: Iterable[str]) -> list[Requirement]:
-    """Return the requirements that hold on this machine and for the extra ``pipeline``."""
-    found = map(Requirement, texts)
-    return [one for one in found if one.marker is None or one.marker.evaluate({"extra": "pipeline"})]
-
-
 def check_torch(context: Context) -> Iterator[Finding]:
-    """Check that torch loads, with a torchvision that was built for it."""
-    for requirement in _needs("torchvision"):
-        if requirement.name == "torch" and _version(requirement) and not _fits(requirement):
-            what = f"torchvision {metadata.version('torchvision')} needs {requirement}, not {_version(requirement)}"
-            yield problem(what, "Install a pair that fits, such as the one in constraints.txt: `make install`.")
+    """Check that torch and torchvision load."""
     facts = context.ask("torch")
     error = facts.get("torchvision_error") or facts.get("failed", "no message")
     if facts.get("late"):

@@ -6,26 +6,18 @@ crashes. No credentials are printed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import stat
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from pipeline.doctor import permissions
 from sightword.messages import first_line, flat
-
-if TYPE_CHECKING:
-    import torch
-
-RUNS = 50
-"""Number of the newest entries of the run-cache that are looked for in the remote."""
-SECONDS = 10.0
-"""Time limit of a web server."""
 
 _SECRET = re.compile(r"password|secret|token(?!_c)|passphrase|account_key|connection_string|customer_key|custom_auth")
 _USER = re.compile(r"(\w+://)[^/@\s]*@")
@@ -50,15 +42,23 @@ def probe_dvc(option: str) -> None:
         remote=name,
         committed_secrets=sorted(secrets(config.load_one("repo"))),
     )
-    if option == "--no-remote" or not name:
+    if option == "--no-remote" or name not in config["remote"]:
         return
     try:
         remote = repo.cloud.get_remote()
-        _print(**_reach(remote))
-        for facts in _contents(repo, remote):
-            _print(**facts)
+        if remote.fs.protocol == "local":
+            folder = Path(remote.path)
+            above = next(parent for parent in (folder, *folder.parents) if parent.exists())
+            _print(exists=folder.is_dir(), writable=os.access(above, os.W_OK | os.X_OK))
+            outs = [out.hash_info.value for out in repo.index.outs if out.use_cache and out.hash_info]
+            if folder.is_dir() and (shut := _closed(folder, [Path(remote.odb.oid_to_path(oid)) for oid in outs])):
+                _print(closed=shut, folder=str(folder), readers=readers(folder))
+        with contextlib.suppress(FileNotFoundError):
+            remote.fs.ls(remote.path, detail=False)  # an empty project would not ask the remote
+        status = repo.data_status(not_in_remote=True, remote_refresh=True)
+        _print(answers=True, lacks=status["not_in_remote"], gone=status["not_in_cache"])
     except Exception as error:  # noqa: BLE001 - each kind of remote has errors of its own, all reported alike
-        _print(remote_error=without_secrets(f"{type(error).__name__}: {first_line(error)}", repo.config))
+        _print(remote_error=mask_address(f"{type(error).__name__}: {first_line(error)}"))
 
 
 def probe_torch(section: str) -> None:
@@ -70,25 +70,11 @@ def probe_torch(section: str) -> None:
         free, total = torch.cuda.mem_get_info(number)
         devices.append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
     _print(torch=torch.__version__, cuda_build=torch.version.cuda, devices=devices)
-    _print(bfloat16_time=_product_seconds(torch.bfloat16) / _product_seconds(torch.float32))
     if features.get("source", "extract") == "extract":
         try:
             _print(**_torchvision(features))
         except Exception as error:  # noqa: BLE001 - torchvision fails to load in many ways
             _print(torchvision_error=first_line(error))
-
-
-def _product_seconds(kind: torch.dtype) -> float:
-    """Return the least time of a product of two matrices on one thread."""
-    import torch
-
-    square, times = torch.ones(512, 512, dtype=kind), []
-    torch.set_num_threads(1)
-    for _ in range(6):
-        start = time.perf_counter()
-        _ = square @ square
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def _print(**facts: Any) -> None:
@@ -100,98 +86,52 @@ def mask_address(text: str) -> str:
     return _QUERY.sub(r"\1?***", _USER.sub(r"\1***@", text))
 
 
-def secrets(config: Any) -> dict[str, list[str]]:
-    """Return the credentials in DVC's configuration by the names of their settings."""
-    found = {}
-    for name, value in flat(config).items():
-        last = name.rpartition(".")[2]
-        if last == "url":
-            address = urlsplit(value)
-            if address.password or re.search(r"(sig|token|key)=", address.query):
-                found[name] = [address.password or "", address.query]
-        elif _SECRET.search(last) and not last.startswith("ask_"):
-            found[name] = [str(value)]
-    return found
+def secrets(config: Any) -> list[str]:
+    """Return the names of settings of DVC's configuration that are credentials."""
+    return [
+        name
+        for name, value in flat(config).items()
+        if (
+            (last := name.rpartition(".")[2]) == "url"
+            and (urlsplit(value).password or re.search(r"(sig|token|key)=", urlsplit(value).query))
+        )
+        or (_SECRET.search(last) and not last.startswith("ask_"))
+    ]
 
 
-def without_secrets(text: str, config: Any) -> str:
-    """Return a text without the credentials of DVC's configuration."""
-    values = [value for many in secrets(config).values() for value in many]
-    values += [str(value) for name, value in flat(config).items() if name.endswith("access_key_id")]
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "***") if len(value) > 2 else text
-    return mask_address(text)
+def readers(folder: Path) -> str:
+    """Return who may read a folder beside its owner, in the letters of `chmod`: g for the group, o for all others.
+
+    A folder in which the group may write and all others may not is the group's.
+    """
+    mode = folder.stat().st_mode
+    group = "g" * bool(mode & stat.S_IRGRP)
+    of_group = mode & stat.S_IWGRP and not mode & stat.S_IWOTH
+    return group + "o" * bool(mode & stat.S_IROTH and not of_group)
 
 
-def _reach(remote: Any) -> dict[str, Any]:
-    """Return whether the remote answers, and whether it is empty."""
-    fs, path = remote.fs, remote.path
-    if fs.protocol == "local":
-        folder = Path(path)
-        above = next(parent for parent in (folder, *folder.parents) if parent.exists())
-        return {
-            "reached": above.is_dir(),
-            "empty": not folder.is_dir() or not any(folder.iterdir()),
-            "writable": os.access(above, os.W_OK | os.X_OK),
-            "exists": folder.is_dir(),
-        }
-    if fs.protocol in ("http", "https"):
-        import requests
+def _closed(folder: Path, paths: Sequence[Path]) -> list[dict[str, str]]:
+    """Return the first file or folder on the way to each path that not all readers of a folder may read, by owner."""
+    wanted = sum({"g": stat.S_IRWXG, "o": stat.S_IRWXO}[letter] for letter in readers(folder))
+    shut: dict[Path, str] = {}
+    for path in paths:
+        below = path.relative_to(folder)
+        for here in (folder / one for one in (*reversed(below.parents), below)):
+            with contextlib.suppress(FileNotFoundError):
+                mode = here.stat().st_mode
+                needed = wanted & (0o055 if stat.S_ISDIR(mode) else 0o044)
+                if mode & needed != needed:
+                    shut[here] = _owner(here)
+                    break
+    return [{"path": str(path), "owner": owner} for path, owner in shut.items()]
 
-        # Any status shows that the server answers.
-        return {"reached": True, "status": requests.head(path, timeout=SECONDS, allow_redirects=True).status_code}
+
+def _owner(path: Path) -> str:
+    """Return the name of a file's owner; the number, where this machine has no such user."""
     try:
-        return {"reached": True, "empty": not fs.ls(path, detail=False)}
-    except FileNotFoundError:
-        if fs.protocol not in ("ssh", "sftp", "webdav", "webdavs", "hdfs"):  # the others have buckets, which must exist
-            fs.ls(path.partition("/")[0], detail=False)
-        return {"reached": True, "empty": True}
-
-
-def _contents(repo: Any, remote: Any) -> Iterator[dict[str, Any]]:
-    """Yield which tracked outputs are in the cache and in the remote, which runs are there, and what is closed."""
-    from dvc.exceptions import DvcException
-
-    shut: list[Path] = []
-
-    def there(places: list[str]) -> list[bool]:
-        found = remote.fs.exists(places) if places else []
-        hidden = [_closed(remote, place) for place in places]
-        shut.extend(filter(None, hidden))
-        return [bool(one or path) for one, path in zip(found, hidden, strict=True)]
-
-    try:
-        outs = [out for out in repo.index.outs if out.use_cache and out.hash_info]
-    except DvcException:
-        outs = []  # the check of files reports a damaged dvc.yaml or dvc.lock
-    hashes = [out.hash_info.value for out in outs]
-    pushed = there([remote.odb.oid_to_path(value) for value in hashes])
-    known = zip(outs, map(repo.cache.local.exists, hashes), pushed, strict=True)
-    yield {
-        "outs": [
-            {
-                "path": os.path.relpath(out.fs_path, repo.root_dir),
-                "file": out.stage.path_in_repo,
-                "cached": cached,
-                "pushed": one,
-            }
-            for out, cached, one in known
-        ]
-    }
-    if remote.fs.protocol not in ("http", "https"):
-        folder = Path(repo.cache.legacy.path)
-        files = sorted((folder / "runs").glob("*/*/*"), key=lambda path: path.stat().st_mtime, reverse=True)[:RUNS]
-        runs = there([remote.fs.join(remote.path, *path.relative_to(folder).parts) for path in files])
-        yield {"runs": {"local": len(runs), "pushed": sum(runs)}}
-    closed = [{"path": str(path), "owner": permissions.owner(path)} for path in dict.fromkeys(shut)]
-    if closed:
-        yield {"closed": closed, "folder": remote.path, "readers": permissions.readers(Path(remote.path))}
-
-
-def _closed(remote: Any, place: str) -> Path | None:
-    """Return what is closed on the way to a place in a remote that is a folder (:func:`permissions.closed`)."""
-    folder = Path(remote.path)
-    return permissions.closed(folder, Path(place)) if remote.fs.protocol == "local" and folder.is_dir() else None
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)
 
 
 def _torchvision(features: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from pathlib import Path
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.files import Cache
-from pipeline.lineage.lock import CODE, Lock, lock_here, within
+from pipeline.lineage.lock import CODE, lock_here, within
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, pipelines
@@ -27,7 +26,7 @@ TRACED = (
 
 
 def check_files(context: Context) -> Iterator[Finding]:
-    """Check that ``params.yaml``, ``dvc.yaml`` and ``dvc.lock`` can be read, and that no metric was edited."""
+    """Check that ``params.yaml``, ``dvc.yaml`` and ``dvc.lock`` can be read."""
     every = pipelines(context.root)
     for pipeline in every:
         yield from _check_pipeline(pipeline)
@@ -41,7 +40,6 @@ def check_files(context: Context) -> Iterator[Finding]:
         yield failure(error, "Restore it: `git checkout -- dvc.lock`.")
     else:
         yield good(f"dvc.lock: {len(lock.entries)} stages (`sightword doctor --lock` checks whether it fits the code)")
-        yield from _check_metrics(context.root, lock)
         yield from check_leftovers(context.root)
 
 
@@ -67,26 +65,14 @@ def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:
     for pipeline in every:
         if pipeline.hidden and pipeline.has_run:
             what = f"{pipeline.ignore} hides from DVC a pipeline that has run: {pipeline.lock} is there"
-            commit = f"`git add -A {pipeline.folder} metrics runs && git commit`"
+            facts = " runs" if (pipeline.project / "runs").is_dir() else ""
+            commit = f"`git add -A {pipeline.folder} metrics{facts} && git commit`"
             yield problem(what, f"`{pipeline.command}` brings back all that it made; then {commit}.")
         elif pipeline.folder and not pipeline.hidden and not pipeline.has_run:
             what = f"{pipeline.dvc_yaml} has no dvc.lock: `dvc checkout` and `dvc pull` fail for its outputs"
             committed = git_output(pipeline.project, "ls-files", "--", pipeline.ignore)
             hide = f"git checkout -- {pipeline.ignore}" if committed else f"echo dvc.yaml > {pipeline.ignore}"
             yield warning(what, f"Run it: `{pipeline.command}`; or hide it from DVC until then: `{hide}`.")
-
-
-def _check_metrics(project: Path, lock: Lock) -> Iterator[Finding]:
-    """Check the metrics against the lock: in git they can be edited and committed like any text."""
-    cache, edited = Cache(project), []
-    for entry in lock.entries.values():
-        for out in entry.outs:
-            path = project / out.path
-            if path.suffix == ".json" and path.is_file() and cache.edited(path.read_bytes(), entry, out.path):
-                edited.append(out.path)
-    if edited:
-        todo = "`dvc repro` writes it again; `sightword audit --history FILE:KEY` shows the commit of the edit."
-        yield warning(f"edited: {and_more(edited, 5)} does not have the bytes that its stage wrote", todo)
 
 
 def check_leftovers(project: Path) -> Iterator[Finding]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pipeline.doctor.context import DVC_SECONDS, Context
 from pipeline.doctor.findings import Finding, good, problem, warning
-from pipeline.pipelines import DVC_YAML, pipelines
+from pipeline.pipelines import pipelines
 from sightword.messages import and_more
 
 _HINTS = {
@@ -71,45 +71,11 @@ def check_remote(context: Context) -> Iterator[Finding]:
     elif name not in remotes:
         yield problem(f"the default remote {name} is not configured", "`dvc remote list` shows the configured ones.")
     elif not context.quick:
-        yield _check_answer(f"the remote {name} ({remotes[name]})", facts)
-        yield from _check_contents(facts)
+        yield from _check_contents(f"the remote {name} ({remotes[name]})", facts)
 
 
-def _check_answer(remote: str, facts: dict[str, Any]) -> Finding:
-    error = facts.get("remote_error", "")
-    if "reached" not in facts:
-        why = error or facts.get("failed") or f"no answer within {DVC_SECONDS:.0f} s"
-        kind = next(part for part in _HINTS if part.lower() in error.lower())
-        return problem(f"{remote} cannot be reached: {why}", _HINTS[kind])
-    if facts.get("status") in (401, 403):
-        return warning(f"{remote} answers, but wants credentials", _HINTS["Credential"])
-    if facts.get("status", 0) >= 500:
-        return problem(f"{remote} answers with error {facts['status']}", _HINTS[""])
-    if not facts["reached"] or not facts.get("writable", True):
-        return problem(f"{remote} cannot be written to", "Ask for permission there, or use another folder.")
-    if not facts.get("exists", True):
-        return warning(f"{remote} is a folder that does not exist", "Mount it, or let `dvc push` create it.")
-    if error:
-        return warning(f"{remote} answers, but cannot be listed: {error}", "Try `dvc status --cloud`.")
-    return good(f"{remote} answers" + (", and is empty" if facts.get("empty") else ""))
-
-
-def _check_contents(facts: dict[str, Any]) -> Iterator[Finding]:
-    outs, closed = facts.get("outs", []), facts.get("closed", [])
-    missing = [out["path"] for out in outs if not out["pushed"]]
-    gone = [out for out in outs if not out["pushed"] and not out["cached"]]
-    if missing:
-        what = f"of dvc.lock, the remote lacks {and_more(missing, 5)}: another clone would not get them"
-        yield warning(what, f"`dvc push`{_before(gone)}.")
-    elif outs and not closed:
-        yield good(f"the remote has all {len(outs)} outputs of dvc.lock")
-    runs = facts.get("runs") or {"local": 0, "pushed": 0}
-    newest = f"{runs['local']} newest runs in DVC's run-cache"
-    if lacking := runs["local"] - runs["pushed"]:
-        what = f"of the {newest}, the remote lacks {lacking}: others would compute them again"
-        yield warning(what, "`dvc push --run-cache`; others take them with `dvc pull --run-cache`.")
-    elif runs["local"] and not closed:
-        yield good(f"the remote has the {newest}")
+def _check_contents(remote: str, facts: dict[str, Any]) -> Iterator[Finding]:
+    closed = facts.get("closed", [])
     for owner in dict.fromkeys(one["owner"] for one in closed):
         paths = [Path(one["path"]) for one in closed if one["owner"] == owner]
         readers, folder = facts["readers"], facts["folder"]
@@ -118,13 +84,19 @@ def _check_contents(facts: dict[str, Any]) -> Iterator[Finding]:
             f"{owner} runs `find {folder} -user {owner} -exec chmod {readers}+rX {{}} +` once, and "
             f"`umask {'022' if 'o' in readers else '007'}` before each `dvc push`.",
         )
-
-
-def _before(gone: Sequence[Mapping[str, Any]]) -> str:
-    """Return what comes before a push of outputs that are in no cache, by the file that describes them."""
-    found = []
-    for file in dict.fromkeys(out["file"] for out in gone):
-        run = f"`dvc repro{'' if file == DVC_YAML else f' {file}'}`"
-        make = f"its data in their place and `dvc commit {file}`" if file.endswith(".dvc") else run
-        found.append(f"{make} for {and_more([out['path'] for out in gone if out['file'] == file], 5)}")
-    return f"; before that, as the cache lacks them too, {', '.join(found)}" if found else ""
+    if not facts.get("writable", True):
+        yield problem(f"{remote} cannot be written to", "Ask for permission there, or use another folder.")
+    elif not facts.get("exists", True):
+        yield warning(f"{remote} is a folder that does not exist", "Mount it, or let `dvc push` create it.")
+    elif "answers" not in facts:
+        error = facts.get("remote_error", "")
+        why = error or facts.get("failed") or f"no answer within {DVC_SECONDS:.0f} s"
+        kind = next(part for part in _HINTS if part.lower() in error.lower())
+        yield problem(f"{remote} cannot be reached: {why}", _HINTS[kind])
+    elif lacks := facts["lacks"]:
+        gone = [path for path in lacks if path in facts["gone"]]
+        before = f"; before that, `dvc repro` (or raw data in its place) for {and_more(gone, 5)}, which the cache lacks"
+        what = f"{remote} lacks {and_more(lacks, 5)}: another clone would not get them"
+        yield warning(what, f"`dvc push`{before if gone else ''}.")
+    else:
+        yield good(f"{remote} answers, and has all outputs of dvc.lock")

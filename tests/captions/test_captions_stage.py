@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import build_vocabulary
+from sightword.captions.encoding import build_vocabulary, subset
 from sightword.captions.settings import CaptionsSettings
-from sightword.captions.subset import subset
 from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.cleaning import clean
@@ -51,19 +50,6 @@ def test_the_vocabulary_is_from_the_training_captions_only(workspace: Path, capl
     assert [vocabulary.encode(text) for text in table.texts] == [ids.tolist() for ids in table.ids]
     assert (table.image_ids, table.captions) == (["a.jpg", "a.jpg", "b.jpg", "c.jpg"], [0, 1, 0, 0])
     assert caplog.messages[-1].endswith("unknown characters: 5 in dev, 1 in test")
-
-
-def test_words_are_from_the_training_captions_only(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        work(CaptionsSettings(unit="word", case="lower"))
-    table = read_captions("data/captions/captions.parquet")
-    vocabulary = Vocabulary.load("data/captions/vocabulary.json")
-    assert vocabulary.unit == "word"
-    assert vocabulary.tokens == (".", "a", "dog", "hunde", "zwei")
-    assert [ids.tolist() for ids in table.ids] == [[3, 4, 2], [6, 5, 2], [3, 1, 1], [1]]
-    assert "5 words in the vocabulary" in caplog.text
-    assert caplog.messages[-1].endswith("unknown words: 2 in dev, 1 in test")
-    check_vocabulary(table, vocabulary)
 
 
 def test_captions_of_another_vocabulary_are_refused(workspace: Path) -> None:
@@ -129,16 +115,6 @@ def test_a_written_table_is_read_back_unchanged(tmp_path: Path, content: list[tu
     assert [ids.tolist() for ids in again.ids] == [ids for _, ids in content]
 
 
-def test_many_row_groups_are_read_as_one_table(tmp_path: Path) -> None:
-    count = 1_100_000
-    table = CaptionTable(["a"] * count, [0] * count, ["train"] * count, ["x"] * count,
-                         np.split(np.arange(count, dtype=np.int32), count)[:1] * count)  # fmt: skip
-    write_captions(tmp_path / "captions.parquet", table)
-    again = read_captions(tmp_path / "captions.parquet")
-    assert len(again.ids) == count
-    assert again.ids[-1].tolist() == [0]
-
-
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
@@ -167,7 +143,7 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
 def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
     table = CaptionTable(["a"], [0], ["test"], ["x"], [])
     with pytest.raises(CaptionsError, match="training captions"):
-        build_vocabulary([table], CaptionsSettings())
+        build_vocabulary(table, CaptionsSettings())
 
 
 @given(pictures=st.integers(0, 9), captions=st.integers(0, 4), more=st.integers(0, 9))
@@ -177,12 +153,12 @@ def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_
     rows = [(f"{name}.jpg", key, split) for split in ("train", "dev") for name in range(9) for key in range(4)]
     names, keys, splits = (list(column) for column in zip(*rows, strict=True))
     table = CaptionTable(names, keys, splits, [f"{row}" for row in rows], [])
-    small = subset([table], CaptionsSettings(train_pictures=pictures, train_captions=captions))(table)
+    small = subset(table, CaptionsSettings(train_pictures=pictures, train_captions=captions))
     assert small.split("dev") == table.split("dev")
     kept = small.split("train")
     assert len(set(kept.image_ids)) == (pictures or 9)
     assert kept.captions == [*range(captions or 4)] * (pictures or 9)
-    larger = subset([table], CaptionsSettings(train_pictures=pictures and max(pictures, more)))(table)
+    larger = subset(table, CaptionsSettings(train_pictures=pictures and max(pictures, more)))
     assert set(kept.texts) <= set(larger.texts)
 
 
@@ -191,7 +167,7 @@ def drawn(names: str, seed: int, captions: int) -> list[tuple[str, int]]:
     rows = [(name, key, split) for name in names for key, split in enumerate(["train"] * 5 + ["dev"])]
     table = CaptionTable(*map(list, zip(*rows, strict=True)), [str(row) for row in rows], [])
     choice = CaptionsSettings(train_captions=captions, draw="hash", draw_seed=seed)
-    kept = subset([table], choice)(table)
+    kept = subset(table, choice)
     assert kept.split("dev") == table.split("dev")
     train = kept.split("train")
     return list(zip(train.image_ids, train.captions, strict=True))
@@ -205,21 +181,6 @@ def test_hash_draws_captions_of_each_picture_by_itself(names: set[str], seed: in
         own = [key for picture, key in found if picture == name]
         by_hand = sorted(range(5), key=lambda key: hashlib.sha256(f"{seed}\n{name}\n{key}".encode()).digest())
         assert own == sorted(by_hand[:n])
-
-
-def test_hash_of_another_seed_draws_other_captions() -> None:
-    names = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
-    draws = [drawn(names, seed, 1) for seed in (0, 1)]
-    for found in draws:
-        counts = np.bincount([key for _, key in found], minlength=5)
-        assert counts.sum() == 500
-        assert counts.min() > 60
-    assert 60 < len(set(draws[0]) & set(draws[1])) < 140
-
-
-def test_part_of_training_keeps_the_first_captions_there_are() -> None:
-    table = CaptionTable(["a"] * 3, [1, 3, 4], ["train"] * 3, ["x", "y", "z"], [])
-    assert subset([table], CaptionsSettings(train_captions=2))(table).texts == ["x", "y"]
 
 
 def test_more_training_pictures_than_there_are_is_one_error(workspace: Path) -> None:

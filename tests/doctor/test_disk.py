@@ -12,8 +12,7 @@ import pytest
 from looks import only, states
 
 from pipeline.doctor import disk
-from pipeline.doctor.context import Context
-from pipeline.doctor.disk import check_disk, estimate
+from pipeline.doctor.disk import check_disk
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -70,28 +69,9 @@ def test_a_read_only_folder(project, tmp_path: Path, monkeypatch) -> None:
     assert any(one.state == "problem" for one in found) == (os.geteuid() != 0)  # permission bits do not stop root
 
 
-@pytest.mark.parametrize(
-    ("free", "quick", "state"),
-    [(500e9, False, "ok"), (1e9, False, "warning"), (1e9, True, "ok"), (5e6, True, "problem"), (5e6, False, "problem")],
-)
-def test_a_disk_that_is_large_too_small_or_full(project, monkeypatch, free, quick, state) -> None:
+@pytest.mark.parametrize(("free", "state"), [(500e9, "ok"), (1e9, "warning"), (5e6, "problem")])
+def test_a_disk_that_is_large_too_small_or_full(project, monkeypatch, free, state) -> None:
     set_free(monkeypatch, free)
-    found = project.check(check_disk, quick=quick)
+    found = project.check(check_disk)
     assert states(found) == {state}
     assert all("free" in one.what for one in found)
-
-
-def test_the_estimate_follows_pictures_and_parameters_and_shrinks_with_what_has_run(project) -> None:
-    def estimated() -> dict[str, float]:
-        return estimate(Context(project.folder, project.folder))
-
-    assert estimated()["DVC's cache"] == disk.BASE  # the lock of the sample has its parameters
-    project.edit("params.yaml", "\n  side: ", "\n  side: 1")
-    larger = estimated()["DVC's cache"]
-    assert larger > disk.BASE
-    scenes = project.folder / "data/raw/sample/scenes.yaml"
-    scenes.write_text(scenes.read_text().replace("train: ", "train: 1"))
-    assert estimated()["DVC's cache"] > 2 * larger - disk.BASE
-    scenes.unlink()
-    assert estimated()["the project"] == disk.BASE
-    assert estimate(Context(project.folder, None)) == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -22,8 +21,6 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_CACHE", "SIGHTWORD_SCRATCH"):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
 
 
 def test_defaults_are_fine(project) -> None:
@@ -38,7 +35,6 @@ def test_defaults_are_fine(project) -> None:
         ("SIGHTWORD_THREADS", "4096", "warning", "4096 threads share"),
         ("SIGHTWORD_WORKERS", "4096", "warning", "4096 workers share"),
         ("SIGHTWORD_THREAD", "1", "warning", "nothing reads it"),
-        ("OMP_WAIT_POLICY", "active", "warning", "spin"),
     ],
 )
 def test_wrong_settings(project, monkeypatch, name, value, state, word) -> None:
@@ -67,13 +63,6 @@ def test_a_misspelt_variable_has_a_suggestion_and_documented_ones_are_known(proj
     assert documented <= known_variables()
 
 
-def test_a_busy_machine(project, monkeypatch) -> None:
-    monkeypatch.setattr(os, "getloadavg", lambda: (1e3, 0.0, 0.0))
-    monkeypatch.setenv("SIGHTWORD_THREADS", "2")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert "busy" in only(project.check(check_settings), "warning").what
-
-
 def driver(monkeypatch: pytest.MonkeyPatch, *, there: bool) -> None:
     monkeypatch.setattr(hardware, "DRIVERS", (Path("/") if there else Path("/no/such/driver"),))
 
@@ -100,48 +89,3 @@ def test_cards_and_drivers(project, monkeypatch, facts, there, device, state, wo
     monkeypatch.setenv("SIGHTWORD_DEVICE", device)
     project.facts["torch"] = facts
     assert word in only(project.check(check_devices), state).what
-
-
-@pytest.mark.parametrize(
-    ("factor", "precision", "told"), [(1.9, "bf16", True), (1.9, "fp32", False), (0.6, "bf16", False)]
-)
-def test_bfloat16_that_is_slower_is_told_of_where_it_is_asked_for(
-    project, monkeypatch, factor, precision, told
-) -> None:
-    driver(monkeypatch, there=False)
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "auto")
-    project.facts["torch"] = {**CPU, "bfloat16_time": factor}
-    project.edit("params.yaml", "precision: fp32", f"precision: {precision}")
-    found = [one for one in project.check(check_devices) if one.state == "warning"]
-    assert len(found) == told
-    for one in found:
-        assert "in bfloat16 takes 1.9 times as long as in float32" in one.what
-        assert "for features.precision, train.precision, " in one.todo
-    project.facts["torch"]["devices"] = [CARD]
-    assert not [one for one in project.check(check_devices) if one.state == "warning"]
-    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
-    assert len([one for one in project.check(check_devices) if one.state == "warning"]) == told
-
-
-def test_precisions_of_other_pipelines_are_told_of_and_one_that_nothing_uses_is_not(
-    project, monkeypatch, repository
-) -> None:
-    driver(monkeypatch, there=False)
-    shutil.copytree(repository / "grounded", project.folder / "grounded")
-    project.facts["torch"] = {**CPU, "bfloat16_time": 1.9}
-    for place in (".", "grounded"):
-        project.edit(f"{place}/params.yaml", "precision: fp32", "precision: bf16")
-    project.edit("params.yaml", "source: extract", "source: precomputed")
-    project.edit("params.yaml", "precomputed: ''", "precomputed: features.npy")
-    project.edit("params.yaml", "precomputed_ids: ''", "precomputed_ids: features.txt")
-    todo = only(project.check(check_devices), "warning").todo
-    assert "features.precision" not in todo
-    for name in ("train.precision", "skipthought.precision", "train.common.precision"):
-        assert name in todo
-
-
-def test_the_time_of_bfloat16_is_measured() -> None:
-    from pipeline.doctor.context import Context
-
-    with Context(Path.cwd(), None) as context:
-        assert 0.01 < context.ask("torch")["bfloat16_time"] < 100

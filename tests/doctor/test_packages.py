@@ -55,13 +55,12 @@ def test_the_code_of_another_checkout_is_reported(project, own_first) -> None:
     assert str(project.folder) in only(project.check(packages.check_python), "warning").what
 
 
-def test_a_package_out_of_range_or_missing_is_a_problem(project) -> None:
-    project.edit("pyproject.toml", '"jinja2>=3.1"', '"jinja2>=99"')
-    project.edit("pyproject.toml", '"tqdm>=4.66"', '"tqdm>=4.66",\n  "no-such-package>=1"')
-    found = only(project.check(packages.check_packages), "problem")
-    assert "jinja2>=99 (3" in found.what
-    assert "no-such-package>=1 (not installed)" in found.what
-    assert "tqdm" not in found.what
+def test_packages_that_do_not_fit_are_what_pip_says(project, monkeypatch) -> None:
+    for code, said, state in ((1, "a 1.0 requires b, which is not installed.\n", "problem"), (0, "", "ok")):
+        done = subprocess.CompletedProcess([], code, said, "")
+        monkeypatch.setattr(packages.subprocess, "run", lambda *_, done=done, **__: done)
+        found = project.check(packages.check_packages, project=False)
+        assert said.strip() in only(found, state).what
 
 
 def test_pins_are_compared_without_how_they_were_built(project) -> None:
@@ -70,14 +69,9 @@ def test_pins_are_compared_without_how_they_were_built(project) -> None:
     pins = {"torch": version("torch").partition("+")[0], "Jinja2": version("jinja2")}
     lines = [f"{name}=={value}  # a word" for name, value in pins.items()]
     (project.folder / "constraints.txt").write_text("\n".join(["# pins", *lines, "not-installed-here==1.0", ""]))
-    assert states(project.check(packages.check_packages)) == {"ok"}
+    assert "warning" not in states(project.check(packages.check_packages))
     project.edit("constraints.txt", f"Jinja2=={pins['Jinja2']}", "Jinja2==0.1")
     assert f"Jinja2 {pins['Jinja2']} instead of ==0.1" in only(project.check(packages.check_packages), "warning").what
-
-
-def test_outside_a_project_the_requirements_are_those_of_the_installation(project) -> None:
-    found = project.check(packages.check_packages, project=False)
-    assert states(found) == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -93,13 +87,3 @@ def test_outside_a_project_the_requirements_are_those_of_the_installation(projec
 def test_torch_that_loads_or_not(project, facts, state, word) -> None:
     project.facts["torch"] = facts
     assert word in only(project.check(packages.check_torch), state).what
-
-
-def test_a_torchvision_for_another_torch_is_a_problem(project, monkeypatch) -> None:
-    versions = {"torch": "2.11.0+cpu", "torchvision": "0.28.0"}
-    monkeypatch.setattr(packages.metadata, "version", versions.__getitem__)
-    monkeypatch.setattr(packages.metadata, "requires", lambda name: ["numpy", "torch (==2.13.0)"])
-    found = only(project.check(packages.check_torch), "problem")
-    assert "torchvision 0.28.0 needs torch==2.13.0, not 2.11.0+cpu" in found.what
-    versions["torch"] = "2.13.0+cpu"
-    assert project.check(packages.check_torch) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,16 +18,6 @@ from pipeline.doctor.project import check_files, check_git
 def test_a_clean_project(project) -> None:
     assert states(project.check(check_files)) == {"ok"}
     assert states(project.check(check_git)) == {"ok"}
-
-
-def test_an_edited_number_is_reported_even_if_committed(project, repository) -> None:
-    (project.folder / "metrics").mkdir()
-    shutil.copy(repository / "metrics/retrieval.json", project.folder / "metrics/retrieval.json")
-    assert states(project.check(check_files)) == {"ok"}
-    project.edit("metrics/retrieval.json", '"r10": ', '"r10": 9')
-    project.git("add", "-A")
-    project.git("commit", "-qm", "improved")
-    assert "metrics/retrieval.json" in only(project.check(check_files), "warning").what
 
 
 def test_a_wrong_parameter_is_named(project) -> None:

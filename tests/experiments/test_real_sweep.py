@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -48,32 +49,45 @@ def copy(repository, tmp_path):
 
 
 @pytest.mark.full
-def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy, tmp_path):
+def test_a_sweep_outlives_its_terminal_and_keeps_what_dvc_would_have(copy, tmp_path):
     command = ["-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2", "--metric", "dev_r10.*"]
     machine = {"SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
     environment = {**copy.environment, **machine}
-    logs = copy.folder / ".dvc/tmp/sweeps/g/logs"
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
-            [sys.executable, *command], cwd=copy.folder, env=environment, stdout=said, stderr=said
-        )
+            [sys.executable, *command], cwd=copy.folder, env=environment, stdout=said, stderr=said,
+            start_new_session=True,
+        )  # fmt: skip
         limit = time.monotonic() + 300
-        log = logs / "g-lstm-batch8.log"
-        while not log.exists() or "epoch 3:" not in log.read_text():
+        while "running  g-lstm-batch8" not in (tmp_path / "said").read_text():
             assert process.poll() is None, (tmp_path / "said").read_text()
             assert time.monotonic() < limit
-            time.sleep(0.02)
-        process.kill()
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGHUP)  # as a terminal that closes
         process.wait()
 
     again = copy.run("python", *command, ok=False, **machine)
     assert again.returncode == 1
     assert "FAILED   g-batch32" in again.stderr
     assert "more than the 24 training pictures" in again.stderr
-    assert "epoch 1:" not in log.read_text()  # it went on
-    assert "epoch 12:" in log.read_text()
-    assert [line.split()[-1] for line in again.stdout.splitlines()] == ["experiments", "g-gru-batch8", "g-lstm-batch8"]
+    rows = [line.split()[-1] for line in again.stdout.splitlines()]
+    assert rows == ["experiments", "g-gru-batch8", "g-lstm-batch8"], again.stderr
     assert not copy.run("git", "status", "--porcelain").stdout
+    assert set(copy.run("dvc", "exp", "list", "--name-only").stdout.split()) == {"g-gru-batch8", "g-lstm-batch8"}
+
+    # A worker that is killed, as by a reboot: DVC takes its experiment for running, and the command tries it again.
+    copy.run("dvc", "exp", "remove", "g-lstm-batch8")
+    copy.run("rm", "-rf", ".dvc/cache/runs")
+    process = subprocess.Popen([sys.executable, *command], cwd=copy.folder, env=environment, stderr=subprocess.PIPE)
+    limit = time.monotonic() + 120
+    while not (worker := _worker(copy.folder)):
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    for pid in worker:
+        os.kill(pid, signal.SIGKILL)
+    assert copy.run("python", *command, ok=False, **machine).returncode == 1
     assert set(copy.run("dvc", "exp", "list", "--name-only").stdout.split()) == {"g-gru-batch8", "g-lstm-batch8"}
 
     copy.change("params.yaml", train__epochs=12, train__cycle=12, train__hidden=8, train__cell="lstm", train__batch=8)
@@ -87,3 +101,17 @@ def test_a_killed_sweep_on_the_sample_goes_on_and_keeps_what_dvc_would_have(copy
 def _commit(copy, name):
     lines = copy.run("git", "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps").stdout.splitlines()
     return next(line.split()[0] for line in lines if line.endswith(f"/{name}"))
+
+
+def _worker(folder):
+    """The processes of DVC's queue that are at work on an experiment, with the worker."""
+    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    own = {int(line.split()[0]): line for line in listed[1:] if _cwd(int(line.split()[0]), folder) if "dvc" in line}
+    return list(own) if any("exec-run" in line for line in own.values()) else []
+
+
+def _cwd(pid, folder):
+    try:
+        return os.readlink(f"/proc/{pid}/cwd").startswith(str(folder / ".dvc/tmp/exps"))
+    except OSError:
+        return False
