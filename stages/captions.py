@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
 
 from sightword.captions.settings import CaptionsSettings
 
@@ -18,39 +17,26 @@ SETTINGS = CaptionsSettings
 def work(settings: CaptionsSettings) -> None:
     """Normalise the captions and turn them into ids of characters or words."""
     import numpy as np
-    from tqdm import tqdm
 
-    from sightword.captions.encoding import build_vocabulary, with_ids
-    from sightword.captions.subset import subset
-    from sightword.captions.table import CaptionTable, Parts, write_parts
+    from sightword.captions.encoding import build_vocabulary, subset, with_ids
+    from sightword.captions.table import WITHHELD, read_texts, write_captions
     from sightword.captions.vocabulary import FOLDER, UNKNOWN
     from sightword.io.files import atomic_folder
     from sightword.messages import counts
     from sightword.settings import BESIDE, SPLITS
 
-    unknown: Counter[str] = Counter()
-    captions: Counter[str] = Counter()
-
-    def encoded() -> Iterator[CaptionTable]:
-        bar = tqdm(total=len(parts), desc="captions", unit="caption", disable=None)
-        for part in parts:
-            table = with_ids(keep(part), vocabulary)
-            captions.update(table.splits)
-            for split, ids in zip(table.splits, table.ids, strict=True):
-                unknown[split] += int(np.count_nonzero(ids == UNKNOWN))
-            bar.update(len(part))
-            yield table
-        bar.close()
-
-    parts = Parts("data/corpus/captions.parquet")
-    keep = subset(parts, settings)
-    vocabulary = build_vocabulary(map(keep, parts), settings)
+    table = subset(read_texts("data/corpus/captions.parquet", withheld=WITHHELD), settings)
+    vocabulary = build_vocabulary(table, settings)
+    table = with_ids(table, vocabulary)
     with atomic_folder("data/captions") as folder:
-        write_parts(folder / "captions.parquet", encoded(), languages=parts.languages)
+        write_captions(folder / "captions.parquet", table)
         FOLDER.write(folder, vocabulary.to_json(), ["captions.parquet"])
+    unknown: Counter[str] = Counter()
+    for split, ids in zip(table.splits, table.ids, strict=True):
+        unknown[split] += int(np.count_nonzero(ids == UNKNOWN))
     log.info(
         "captions: %d captions, %d %ss in the vocabulary (of %d training captions)%s",
-        *(captions.total(), len(vocabulary.tokens), vocabulary.unit, captions["train"]),
+        *(len(table), len(vocabulary.tokens), vocabulary.unit, table.splits.count("train")),
         counts(
             {f"in {split}": unknown[split] for split in (*SPLITS, *[BESIDE] * (BESIDE in unknown))},
             before=f"; unknown {vocabulary.unit}s: ",

@@ -26,42 +26,33 @@ PICTURES = FOLDER / "pictures"
 
 def work(settings: CorpusSettings) -> None:
     """Read a corpus (or draw the sample) into tables of pictures and captions."""
-    from sightword.corpus.tables import report
+    from sightword.corpus.reading import read_corpus
+    from sightword.corpus.tables import report, write_tables
 
-    corpus = _sample(settings) if settings.draws_pictures else _published(settings)
+    corpus = None if settings.draws_pictures else read_corpus(settings)
+    with atomic_folder(FOLDER) as folder:
+        if corpus is None:
+            corpus = _draw(settings, folder)
+        else:
+            for name, kind in (("pictures", "pictures"), ("senteval", "sentence pairs")):
+                text = f"Empty: only the sample's {kind} are made by the stage corpus.\n"
+                write_text(folder / name / "README.txt", text)
+        write_tables(folder, corpus, settings.pictures)
     report("corpus", corpus)
 
 
-def _sample(settings: CorpusSettings) -> Corpus:
-    from sightword.corpus.beside import with_beside
-    from sightword.corpus.sample.making import make_sample
+def _draw(settings: CorpusSettings, folder: Path) -> Corpus:
+    from sightword.corpus.reading import with_beside
+    from sightword.corpus.sample.drawing import make_sample
     from sightword.corpus.sample.sentences import write_senteval
     from sightword.corpus.sample.world import load_world
-    from sightword.corpus.sealing import seal
-    from sightword.corpus.tables import write_tables
+    from sightword.corpus.splits import seal
 
     if Path(settings.pictures) != PICTURES:
-        raise ParamsError(
-            f"corpus.pictures = {settings.pictures}", expected=f"{PICTURES} for the sample, whose pictures are drawn"
-        )
+        expected = f"{PICTURES} for the sample, whose pictures are drawn"
+        raise ParamsError(f"corpus.pictures = {settings.pictures}", expected=expected)
     world = load_world(settings.path)
-    with atomic_folder(FOLDER) as folder:
-        (folder / PICTURES.name).mkdir()
-        corpus = seal(make_sample(world, folder / PICTURES.name, progress=True), settings.seal)
-        corpus = with_beside(corpus, settings, corpus.images)
-        write_senteval(folder / "senteval", world)
-        write_tables(folder, corpus, settings.pictures)
-    return corpus
-
-
-def _published(settings: CorpusSettings) -> Corpus:
-    from sightword.corpus.reading import read_corpus
-    from sightword.corpus.tables import write_tables
-
-    corpus = read_corpus(settings)
-    with atomic_folder(FOLDER) as folder:
-        write_tables(folder, corpus, settings.pictures)
-        for name, kind in (("pictures", "pictures"), ("senteval", "sentence pairs")):
-            text = f"Empty: only the sample's {kind} are made by the stage corpus.\n"
-            write_text(folder / name / "README.txt", text)
-    return corpus
+    (folder / PICTURES.name).mkdir()
+    corpus = seal(make_sample(world, folder / PICTURES.name, progress=True), settings.seal)
+    write_senteval(folder / "senteval", world)
+    return with_beside(corpus, settings, corpus.images)

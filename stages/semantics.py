@@ -34,8 +34,8 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
+    from sightword.encoder.derived import untrained
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.encoder.untrained import untrained
     from sightword.evaluation.semantics import breakdown, tables
     from sightword.evaluation.semantics.evaluation import judge
     from sightword.evaluation.semantics.pair_table import write_pairs

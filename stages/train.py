@@ -55,7 +55,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     """Train the caption and image encoders, keep snapshots."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.encoder.start import report_unknown
+    from sightword.encoder.derived import report_unknown
     from sightword.features.tables.origin import describe
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.engine import events_folder
@@ -166,7 +166,7 @@ def _read(settings: TrainSettings) -> _Inputs:
     from sightword.captions.encoding import with_ids
     from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
     from sightword.captions.vocabulary import FOLDER, Vocabulary
-    from sightword.encoder.start import read_start
+    from sightword.encoder.derived import read_start
     from sightword.features.tables.pairs import pair, report_uncaptioned, without_pictures
     from sightword.features.tables.table import read_features
     from sightword.io.files import sha256_file

@@ -33,7 +33,7 @@ from sightword.errors import CorpusError, SightwordError
 from sightword.features.backbones import build, find_backbone
 from sightword.features.extractor import cut, normalise, positions
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
-from sightword.images.resize import resize
+from sightword.images.resized import resize
 from sightword.io.files import Pathish, atomic_file, canonical_json, sha256_file
 from sightword.settings import SPLITS
 

@@ -256,7 +256,7 @@ def _pack(arguments: argparse.Namespace) -> int:
 def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Namespace) -> SentenceEncoder:
     """Return the encoder with fewer axes; print the recall of both on dev."""
     from sightword.captions.table import read_captions
-    from sightword.encoder.axes import keep_axes
+    from sightword.encoder.derived import keep_axes
     from sightword.errors import EncoderError
     from sightword.evaluation.retrieval.protocols import score
     from sightword.features.tables.pairs import pair

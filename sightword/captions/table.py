@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,14 +13,13 @@ import pyarrow.compute as pc
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError
-from sightword.io.files import Pathish, read_table, write_groups
+from sightword.io.files import Pathish, read_table, write_table
 from sightword.settings import BESIDE, SEALED, SPLITS
 
 WITHHELD = (SEALED, BESIDE)
 """The splits that readers withhold unless they are asked for them."""
 _TODO = "Run the stage captions again (`dvc repro captions`)."
 _LOOKED_AT = 1000
-_AT_A_TIME = 1 << 16
 _COLUMNS = {"image_id": pa.string(), "caption": pa.int32(), "split": pa.string(), "text": pa.string()}
 _LANGUAGE = "language"
 _SCHEMA = pa.schema([*_COLUMNS.items(), ("ids", pa.list_(pa.int32()))])
@@ -71,15 +70,9 @@ class CaptionTable:
 
 def write_captions(path: Pathish, table: CaptionTable) -> None:
     """Write the five columns, and ``language`` if the table has languages."""
-    write_parts(path, [table], languages=bool(table.languages))
-
-
-def write_parts(path: Pathish, parts: Iterable[CaptionTable], *, languages: bool) -> None:
-    """Write a table whose captions come part by part, as :func:`write_captions` does."""
-    schema = _SCHEMA.append(pa.field(_LANGUAGE, pa.string())) if languages else _SCHEMA
-    columns = ([*vars(table).values()][: len(schema)] for table in parts)
-    made = (pa.Table.from_pydict(dict(zip(schema.names, one, strict=True)), schema) for one in columns)
-    write_groups(path, schema, made)
+    schema = _SCHEMA.append(pa.field(_LANGUAGE, pa.string())) if table.languages else _SCHEMA
+    columns = [*vars(table).values()][: len(schema)]
+    write_table(path, pa.Table.from_pydict(dict(zip(schema.names, columns, strict=True)), schema))
 
 
 def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
@@ -108,22 +101,6 @@ def read_texts(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable
         FileFormatError: the file is missing, not Parquet, or lacks a column.
     """
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), withheld), [])
-
-
-class Parts(Iterable[CaptionTable]):
-    """The corpus's own captions of all splits, some at a time, so that a caption takes the memory of its text alone."""
-
-    def __init__(self, path: Pathish) -> None:
-        """Read a table; errors are those of :func:`read_texts`."""
-        self._table = _read(path, pa.schema([*_COLUMNS.items()]), WITHHELD)
-        self.languages = _LANGUAGE in self._table.column_names
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
-
-    def __iter__(self) -> Iterator[CaptionTable]:
-        for start in range(0, len(self), _AT_A_TIME):
-            yield _by_column(self._table.slice(start, _AT_A_TIME), [])
 
 
 def sealed_pictures(path: Pathish) -> frozenset[str]:

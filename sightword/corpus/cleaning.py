@@ -20,28 +20,18 @@ Equal captions of one picture stay if they are separate records.
 from __future__ import annotations
 
 import logging
-from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow.compute as pc
-
-from sightword.corpus.arrays import Rows
-from sightword.corpus.compact import Captions, Pictures
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.errors import CorpusError
 from sightword.io.mapping import mapping
 from sightword.io.names import COARSE, Names, composed
-from sightword.messages import plural, quote, warn_share
+from sightword.messages import plural, quote, short, warn_share
 
 log = logging.getLogger(__name__)
-
-_MIXED = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number, by which numbers of pictures are spread over 64 bits."""
 
 
 def clean(
@@ -53,89 +43,92 @@ def clean(
     without a file; otherwise their path is None. CorpusError if records contradict each other, or nothing is left.
     """
     dropped: list[Dropped] = []
-    pictures = Pictures.of(images)
-    spoken = Captions.of(captions, pictures)
-    code, first = pictures.groups
-    _distinct_pictures(pictures, dropped)
-    owner = _owners(spoken, code)
-    _distinct_captions(spoken, owner, dropped)
-    counts = np.bincount(owner[owner >= 0], minlength=len(first))
-    found = _found(pictures, listing)
-
-    splits = pictures.split[first]
-    missing = (splits >= 0) & ~found.has if require_pictures else np.zeros(len(first), bool)
-    kept = (splits >= 0) & ~missing & (counts > 0)
-    lost = []
-    for number in np.flatnonzero(~kept):
-        image, with_captions = pictures[first[number]], plural(int(counts[number]), "caption")
+    pictures = _distinct_pictures(images, dropped)
+    captions_of: dict[str, list[Caption]] = {}
+    for caption in _distinct_captions(captions, pictures, dropped):
+        captions_of.setdefault(caption.image_id, []).append(caption)
+    files = {image_id: _file(image, listing) for image_id, image in pictures.items()}
+    if others := sum(file not in (None, pictures[image_id].path) for image_id, file in files.items()):
+        log.info("corpus: %s found by the name in another Unicode form", plural(others, "picture"))
+    kept: list[Image] = []
+    missing: list[str] = []
+    for image_id, image in pictures.items():
+        count = plural(len(captions_of.get(image_id, ())), "caption")
         if image.split is None:
-            dropped.append(Dropped("picture", image.image_id, "in no split", with_captions))
-        elif missing[number]:
-            dropped.append(Dropped("picture", image.image_id, "no picture file", f"{image.path}; {with_captions}"))
-            lost.append(str(image.path))
+            dropped.append(Dropped("picture", image_id, "in no split", count))
+        elif require_pictures and files[image_id] is None:
+            path = image.path or image_id
+            dropped.append(Dropped("picture", image_id, "no picture file", f"{path}; {count}"))
+            missing.append(path)
+        elif image_id not in captions_of:
+            dropped.append(Dropped("picture", image_id, "no captions", f"split {image.split}"))
         else:
-            dropped.append(Dropped("picture", image.image_id, "no captions", f"split {image.split}"))
+            kept.append(replace(image, path=files[image_id]))
     if require_pictures and listing:
-        dropped += _unnamed(listing, found.files, lost)
-    if not kept.any():
-        raise _nothing(dropped, lost, listing)
-
-    place = np.flatnonzero(kept)
-    order = np.argsort(first[place])
-    positions = np.empty(len(order), np.int32)
-    positions[order] = np.arange(len(order), dtype=np.int32)
-    owner[owner >= 0] = np.where(kept, np.cumsum(kept) - 1, -1)[owner[owner >= 0]]
-    rows = np.flatnonzero(owner >= 0)
-    every = spoken.select(rows[np.argsort(owner[rows], kind="stable")])
-    images = pictures.select(found.row[place], splits[place], found.other)
+        dropped += _unnamed(listing, {file for file in files.values() if file}, missing)
+    if not kept:
+        raise _nothing(dropped, missing, listing)
+    ordered = sorted(enumerate(kept), key=lambda pair: pair[1].image_id)
     return Corpus(
-        images, array("i", positions.tobytes()), every, sorted(dropped), places=listing.places if listing else {}
+        [image for _, image in ordered],
+        [position for position, _ in ordered],
+        [caption for _, image in ordered for caption in captions_of[image.image_id]],
+        sorted(dropped),
+        places=listing.places if listing else {},
     )
+
+
+def _distinct_pictures(images: Iterable[Image], dropped: list[Dropped]) -> dict[str, Image]:
+    """Return the pictures by id, and record repeated ones; CorpusError for two splits, two files or two spellings."""
+    distinct: dict[str, Image] = {}
+    for image in images:
+        first = distinct.setdefault(image.image_id, image)
+        if first is image:
+            continue
+        for value, todo in (
+            ("split", "Remove the picture from one of them: test pictures must not be trained on."),
+            ("path", "Give each picture a name of its own."),
+        ):
+            records = [(one.image_id, getattr(one, value), one.where) for one in (first, image)]
+            mapping(records, "the picture", value.replace("path", "file"), CorpusError, todo=todo)
+        dropped.append(Dropped("picture", image.image_id, "duplicate", f"named again in {image.split or 'no split'}"))
+    names = [(composed(name), name, image.where) for name, image in distinct.items() if not name.isascii()]
+    mapping(names, "the picture", "spelling", CorpusError, todo="Write the name in one Unicode form everywhere.")
+    return distinct
+
+
+def _distinct_captions(
+    captions: Iterable[Caption], pictures: Collection[str], dropped: list[Dropped]
+) -> Iterable[Caption]:
+    """Yield the captions, without repeated and empty ones and those of unknown pictures; CorpusError for two texts."""
+    distinct: dict[tuple[str, str], Caption] = {}
+    for caption in captions:
+        first = distinct.setdefault((caption.image_id, caption.key), caption)
+        item = f"{caption.image_id}#{caption.key}"
+        if first is not caption:
+            records = [((one.image_id, one.key), one.text, one.where) for one in (first, caption)]
+            todo = "Give each caption of a picture a number of its own."
+            mapping(records, "the caption", "text", CorpusError, todo=todo)
+            dropped.append(Dropped("caption", item, "duplicate", caption.text))
+        elif caption.image_id not in pictures:
+            dropped.append(Dropped("caption", item, "unknown picture", caption.text))
+        elif not caption.text.strip():
+            dropped.append(Dropped("caption", item, "empty caption", repr(caption.text)))
+        else:
+            yield caption
+
+
+def _file(image: Image, listing: Listing | None) -> str | None:
+    """Return the file of a picture, by its name or by the same name in another Unicode form; None without a file."""
+    if listing is None or image.path is None:
+        return None
+    if listing.records is not None:  # the records themselves tell the places of pictures
+        return image.path if image.place else None
+    return listing.names.match(image.path)
 
 
 def _is_picture(file: str) -> bool:
     return file.lower().endswith(PICTURE_SUFFIXES)
-
-
-class _Found(NamedTuple):
-    """The files of the pictures of each id."""
-
-    has: npt.NDArray[np.bool_]
-    """Whether there is a file."""
-    row: Rows
-    """The row that tells the picture's place."""
-    other: dict[int, str | None] | None
-    """The file of each such row, if its name is not that of the record; None without a file, of one row or all."""
-    files: set[str]
-    """All files, for pictures that have no places of their own."""
-
-
-def _found(pictures: Pictures, listing: Listing | None) -> _Found:
-    """Return the file of each picture, by its name or by the same name in another Unicode form."""
-    code, first = pictures.groups
-    row = first.copy()
-    if pictures.placed:
-        placed = np.flatnonzero(pictures.has_place(np.arange(len(code))))
-        numbers, at = np.unique(code[placed], return_index=True)
-        row[numbers] = placed[at]
-        has = pictures.has_place(row)
-        return _Found(has, row, dict.fromkeys(row[~has].tolist()), set())
-    other: dict[int, str | None] = {}
-    files: set[str] = set()
-    has = np.zeros(len(first), bool)
-    if listing is None:
-        return _Found(has, row, None, files)
-    for number, one in enumerate(first.tolist()):
-        path = pictures.path(one)
-        file = None if path is None else listing.names.match(path)
-        has[number] = file is not None
-        if file is not None:
-            files.add(file)
-        if file != path:
-            other[one] = file
-    if count := sum(file is not None for file in other.values()):
-        log.info("corpus: %s found by the name in another Unicode form", plural(count, "picture"))
-    return _Found(has, row, other, files)
 
 
 def _unnamed(listing: Listing, used: Collection[str], lost: Sequence[str]) -> list[Dropped]:
@@ -144,21 +137,26 @@ def _unnamed(listing: Listing, used: Collection[str], lost: Sequence[str]) -> li
     refuse_other_forms(lost, unnamed, used, listing.folder)
     dropped = [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
     dropped += [Dropped("picture", name, "damaged", why) for name, why in listing.damaged.items()]
+    dropped += [Dropped("picture", name, "not used", what) for name, what in listing.unused.items()]
     todo = "rename it: no corpus can name it"
     misnamed = filter(_is_picture, listing.misnamed)
     return dropped + [Dropped("picture", file, "name is not UTF-8", todo) for file in misnamed]
 
 
-def _nothing(dropped: list[Dropped], lost: list[str], listing: Listing | None) -> CorpusError:
-    reasons = Counter(row.reason for row in dropped)
-    summary = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common()) or "it names no picture"
-    todo = f"Check that corpus.pictures ({listing.folder if listing else ''}) is the right folder, or set "
-    todo += "corpus.require_pictures to false when the features come precomputed."
-    what = f"no picture with captions is left ({summary})"
-    if lost:
+def _nothing(dropped: list[Dropped], missing: list[str], listing: Listing | None) -> CorpusError:
+    first = {row.reason: row for row in reversed(dropped)}
+    reasons = [
+        f"{count} {reason}, such as {quote(first[reason].item)} ({short(first[reason].detail)})"
+        for reason, count in Counter(row.reason for row in dropped).most_common()
+    ]
+    what, todo = f"no picture with captions is left: {'; '.join(reasons) or 'the corpus names no picture'}", None
+    if missing and not (listing and listing.records):
         there = quote(min(listing.files)) if listing and listing.files else "nothing"
-        what += f"; the corpus names {quote(lost[0])}, the folder has {there}"
-    return CorpusError(what, todo=todo if reasons["no picture file"] else None)
+        todo = (
+            f"Check that corpus.pictures ({listing.folder if listing else ''}) is the right folder, which has {there}"
+        )
+        todo += ", or set corpus.require_pictures to false when the features come precomputed."
+    return CorpusError(what, todo=todo)
 
 
 def refuse_other_forms(missing: Sequence[str], others: Iterable[str], matched: Collection[str], where: object) -> None:
@@ -179,82 +177,3 @@ def refuse_other_forms(missing: Sequence[str], others: Iterable[str], matched: C
     warn_share(
         log, "corpus: of %d of %d missing names a similar one is there, the first: %s", total, len(missing), first
     )
-
-
-def _distinct_pictures(pictures: Pictures, dropped: list[Dropped]) -> None:
-    """Record repeated pictures; CorpusError if an id has two splits, two files, or two spellings."""
-    code, first = pictures.groups
-    again = np.flatnonzero(first[code] != np.arange(len(code)))
-    other_split = again[pictures.split[again] != pictures.split[first[code[again]]]]
-    other_file = (
-        []
-        if pictures.rows_of_table
-        else [row for row in again.tolist() if pictures.path(row) != pictures.path(int(first[code[row]]))]
-    )
-    for rows, value, todo in (
-        (other_split.tolist(), "split", "Remove the picture from one of them: test pictures must not be trained on."),
-        (_spelled_twice(pictures), "spelling", "Write the name in one Unicode form everywhere."),
-        (other_file, "file", "Give each picture a name of its own."),
-    ):
-        some = [pictures[row] for row in sorted({*rows, *first[code[rows]].tolist()})] if rows else []
-        if value == "spelling":
-            records = [(composed(one.image_id), one.image_id, one.where) for one in some]
-        else:
-            records = [(one.image_id, one.split if value == "split" else one.path, one.where) for one in some]
-        mapping(records, "the picture", value, CorpusError, todo=todo)
-    if not pictures.rows_of_table:
-        for row in again.tolist():
-            one = pictures[row]
-            dropped.append(Dropped("picture", one.image_id, "duplicate", f"named again in {one.split or 'no split'}"))
-
-
-def _spelled_twice(pictures: Pictures) -> list[int]:
-    """Return the first rows of ids that may differ in the Unicode form only."""
-    decomposed: set[str] = set()
-    for chunk in pictures.ids.chunks():
-        others = chunk.filter(pc.invert(pc.string_is_ascii(chunk))).to_pylist()
-        decomposed |= {composed(one) for one in others if composed(one) != one}
-    if not decomposed:
-        return []
-    return [row for row in pictures.groups.first.tolist() if composed(str(pictures.ids[row])) in decomposed]
-
-
-def _owners(captions: Captions, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return the number of the picture's id for each caption; -1 for an unknown picture."""
-    picture: npt.NDArray[np.int32] = captions.picture.array()
-    if not len(code):
-        return np.full(len(picture), -1, np.int32)
-    return np.where(picture < 0, np.int32(-1), code[np.maximum(picture, 0)])
-
-
-def _distinct_captions(captions: Captions, owner: npt.NDArray[np.int32], dropped: list[Dropped]) -> None:
-    """Take repeated and empty captions, and those of unknown pictures, out of ``owner``.
-
-    CorpusError if a caption has two texts.
-    """
-    who = owner.astype(np.int64)
-    strangers = np.flatnonzero(owner < 0)
-    who[strangers] = [hash(captions[row].image_id) for row in strangers.tolist()]
-    mixed = who.view(np.uint64) * _MIXED ^ captions.hashes.array().view(np.uint64)
-    order = np.argsort(mixed, kind="stable")
-    alike = np.flatnonzero(mixed[order][1:] == mixed[order][:-1])
-    repeated = np.unique(np.concatenate([order[alike], order[alike + 1]])).tolist()
-    some = {row: captions[row] for row in repeated}
-    records = (((one.image_id, one.key), one.text, one.where) for one in some.values())
-    mapping(records, "the caption", "text", CorpusError, todo="Give each caption of a picture a number of its own.")
-    seen: set[tuple[str, str]] = set()
-    blank = {*captions.blank}
-    for row in np.unique(np.concatenate([repeated, strangers, captions.blank]).astype(np.int64)).tolist():
-        one = some.get(row) or captions[row]
-        item, text = f"{one.image_id}#{one.key}", one.text
-        if (one.image_id, one.key) in seen:
-            dropped.append(Dropped("caption", item, "duplicate", text))
-        elif owner[row] < 0:
-            dropped.append(Dropped("caption", item, "unknown picture", text))
-        elif row in blank:
-            dropped.append(Dropped("caption", item, "empty caption", repr(text)))
-        else:
-            seen.add((one.image_id, one.key))
-            continue
-        seen.add((one.image_id, one.key))
-        owner[row] = -1

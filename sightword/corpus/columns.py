@@ -1,14 +1,19 @@
-"""Finds the columns of a table of pictures and captions by their usual names and their types."""
+"""The columns of a table of pictures and captions, by their usual names and types, and the records of its rows."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from sightword.corpus.records import Caption, Image, check_path, split_name
 from sightword.errors import CorpusError
 from sightword.io.tables import semicolons
+from sightword.machine import is_address
 from sightword.messages import and_more, quote, short
+from sightword.places.place import Place
 
 Role = Literal["image", "caption", "split", "language", "name"]
 
@@ -23,7 +28,11 @@ NAMES: dict[Role, tuple[str, ...]] = {
 """The usual names of each column, the preferred one first: the picture, its captions, its split, the captions'
 language, and the name of a picture whose bytes are in the table."""
 
+UNKNOWN = "und"
+"""The code of a language that a table leaves open, as in BCP 47."""
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
+_LIST = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 
 
 class Columns(NamedTuple):
@@ -94,3 +103,78 @@ def _numbered(header: Sequence[str]) -> list[str]:
         if stem and stem[1] in NAMES["caption"]:
             found.setdefault(stem[1], []).append(name)
     return next((found[stem] for stem in NAMES["caption"] if stem in found), [])
+
+
+class Row(NamedTuple):
+    """A row of a table: the place for messages, the picture's name, its captions, its split (None: not named), and the
+    captions' language (empty: the table has no such column).
+    """
+
+    where: str
+    name: str
+    captions: list[str]
+    split: str | None
+    language: str = ""
+
+
+class Records:
+    """The pictures and captions of the rows so far; a picture has one row or several."""
+
+    def __init__(self) -> None:
+        """Make a list without rows."""
+        self.images: dict[tuple[str, str | None], Image] = {}
+        self.captions: list[Caption] = []
+
+    def add(self, row: Row, split: str, place: Place | None = None, digest: bytes = b"") -> bool:
+        """Add a row; return whether its picture is new.
+
+        Equal captions within a row are records of their own; an equal caption in another row is a repeated record. A
+        web address is the name of a picture without a file.
+
+        Args:
+            row: the row.
+            split: the split of rows that name none.
+            place: the place of the picture's bytes, if they are in the table.
+            digest: the sha256 of these bytes, if they were read.
+
+        Raises:
+            CorpusError: the name is no plain path, the split is unknown, the language is not one code, or the picture
+                has other bytes than in an earlier row.
+        """
+        if row.language and not _CODE.fullmatch(row.language):
+            what = f"the language {quote(row.language)} is not one code"
+            todo = "Give captions in several languages a row each."
+            raise CorpusError(what, where=row.where, expected="a code such as de or pt-BR", todo=todo)
+        split_of_row = split if row.split is None else split_name(row.split, row.where)
+        key = row.name, split_of_row
+        image = self.images.get(key)
+        if new := image is None:
+            path = None if is_address(row.name) else check_path(row.name, row.where)
+            image = Image(row.name, path, split_of_row, row.where, place, digest)
+        elif digest and image.digest not in (b"", digest):
+            what = f"the picture {quote(row.name)} has other bytes than in an earlier row"
+            todo = "Name a column in which each picture has a name of its own, such as corpus.columns: {name: id}."
+            raise CorpusError(what, where=row.where, todo=todo)
+        elif place and image.place is None:
+            image = replace(image, place=place, digest=digest)
+        self.images[key] = image
+        texts = [text for cell in row.captions for text in _texts(cell, row.where)]
+        for number, text in enumerate(texts):
+            before = texts[:number].count(text)
+            key_of_caption = f"{text}#{before}" if before else text
+            self.captions.append(Caption(row.name, key_of_caption, text, row.where, row.language.lower()))
+        return new
+
+
+def _texts(cell: str, where: str) -> list[str]:
+    """Return the captions of a cell: itself, or the texts of a list in JSON."""
+    if not cell.startswith("[") or not _LIST.fullmatch(cell):
+        return [cell]
+    try:
+        texts = json.loads(cell)
+    except ValueError:
+        texts = []
+    if texts and all(isinstance(text, str) for text in texts):
+        return [text.strip() for text in texts]
+    todo = "Write a row for each caption, for instance by `DataFrame.explode` of pandas."
+    raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from sightword.corpus.records import Caption, Image
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish
 from sightword.io.names import Names
@@ -36,6 +37,10 @@ class Listing:
     """The places of files that do not lie loose in ``folder``, by name."""
     damaged: Mapping[str, str] = field(default_factory=dict)
     """Files that cannot be used, such as a link in a tar, each with the fault."""
+    unused: Mapping[str, str] = field(default_factory=dict)
+    """Files that nothing reads, such as ``00000/*.cls`` in a shard, each with what they are."""
+    records: tuple[Sequence[Image], Sequence[Caption]] | None = field(default=None, compare=False)
+    """Pictures and captions of files that hold both; a picture without a place has no file."""
 
     def place(self, name: str) -> Place:
         """Return where a file is."""

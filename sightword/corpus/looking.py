@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightword.corpus.columns import NAMES, Role
-from sightword.corpus.drawing import NoSplitError
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.corpus.parquet import layout
@@ -19,7 +18,8 @@ from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.corpus.shards import Shards, read_shard
-from sightword.corpus.table import BINARY, TEXT
+from sightword.corpus.splits import NoSplitError
+from sightword.corpus.table import ARROW, BINARY, TEXT
 from sightword.errors import CorpusError
 from sightword.messages import and_more, plural
 
@@ -31,7 +31,7 @@ _KARPATHY = re.compile(r"dataset_(?!dict|info).+\.json")
 """Karpathy's files, and not what ``save_to_disk`` of ``datasets`` writes beside its Arrow files."""
 _ENOUGH = 100
 """Pictures of dev or test, below which the words have a warning."""
-_EXPECTED = "tables of pictures and captions (.csv, .tsv, .parquet, .arrow), dataset_*.json, captions_*.json, or .tar"
+_EXPECTED = "tables of pictures and captions (.csv, .tsv, .parquet), dataset_*.json, captions_*.json, or .tar"
 
 
 class Found(NamedTuple):
@@ -108,6 +108,8 @@ def _todo(names: Sequence[str]) -> str | None:
     pictures = {Path(name).stem for name in names if name.lower().endswith(PICTURE_SUFFIXES)}
     if any(name.endswith(".txt") and Path(name).stem in pictures for name in names):
         return "Pack pictures with a text file each into a tar: `mkdir own && tar -cf own/own.tar -C FOLDER .`."
+    if ".arrow" in endings:
+        return ARROW
     if endings.intersection({".json", ".jsonl", ".xlsx", ".xls"}):
         return "Write a table with the columns image and caption, for instance by `DataFrame.to_csv` of pandas."
     return None

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sightword.errors import CorpusError
 from sightword.messages import quote
 from sightword.places.place import Place
 from sightword.settings import SEALED, SPLITS
-
-if TYPE_CHECKING:
-    from sightword.corpus.compact import Captions, Pictures
 
 ALL_SPLITS = (*SPLITS, SEALED)
 """The splits of pictures."""
@@ -22,6 +20,7 @@ ALL_SPLITS = (*SPLITS, SEALED)
 SPLIT_OF = dict.fromkeys(("train", "restval"), "train")
 SPLIT_OF |= dict.fromkeys(("dev", "val", "valid", "validation"), "dev") | {"test": "test"}
 """Sightword's names of the publishers' splits."""
+_WORD = re.compile(r"[A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,8 @@ class Image:
     """The place of the record, for messages."""
     place: Place | None = field(default=None, compare=False)
     """The place of the picture, if the record itself tells it."""
+    digest: bytes = field(default=b"", compare=False)
+    """The sha256 of the picture's bytes, if they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +66,32 @@ class Dropped:
 class Corpus:
     """The content of the tables: pictures sorted by id, captions by picture and then in published order."""
 
-    images: Pictures
+    images: Sequence[Image]
     positions: Sequence[int]
     """Each kept picture's rank in the publisher's order, from 0."""
-    captions: Captions
+    captions: Sequence[Caption]
     dropped: list[Dropped] = field(default_factory=list)
     drawn: list[tuple[str, str]] = field(default_factory=list)
     """Of the sample only: (picture id, plain words) of each colour, shape and background in a picture, each once."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """The places of pictures that are no loose files and have no place of their own, by ``path``."""
     drawing: str = ""
-    """How splits were drawn (:mod:`sightword.corpus.drawing`), in words; empty where the corpus names its splits."""
+    """How splits were drawn (:mod:`sightword.corpus.splits`), in words; empty where the corpus names its splits."""
 
     beside: list[Caption] = field(default_factory=list)
     """Captions of pictures that are not in the corpus (:mod:`sightword.corpus.beside`), by picture."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of pictures in each split, and in the sealed one if there are any."""
-        found = {split: int((self.images.split == number).sum()) for number, split in enumerate(ALL_SPLITS)}
-        return {split: count for split, count in found.items() if count or split != SEALED}
+        counts = Counter(image.split for image in self.images)
+        return {split: counts[split] for split in ALL_SPLITS if counts[split] or split != SEALED}
+
+    def with_splits(self, splits: Mapping[str, str]) -> Corpus:
+        """Return the corpus with other splits of some pictures, by id."""
+        images = [
+            replace(image, split=splits[image.image_id]) if image.image_id in splits else image for image in self.images
+        ]
+        return replace(self, images=images)
 
     def place(self, image: Image) -> Place | None:
         """Return the place of a picture that is no loose file."""
@@ -98,6 +106,16 @@ def split_name(name: str | None, where: str) -> str | None:
         expected = f"one of {', '.join(SPLIT_OF)}"
         raise CorpusError(f"unknown split {quote(name)}", where=where, expected=expected, todo=todo)
     return SPLIT_OF.get(key)
+
+
+def split_of(path: str) -> str | None:
+    """Return the split that the last telling part of a path names, such as ``data/train-00000-of-00005.parquet`` or
+    ``val/0.parquet``; None if no part names a split, or the part names two.
+    """
+    for part in reversed(Path(path).parts):
+        if splits := {SPLIT_OF[word] for word in map(str.lower, _WORD.findall(part)) if word in SPLIT_OF}:
+            return splits.pop() if len(splits) == 1 else None
+    return None
 
 
 def check_path(path: str, where: str) -> str:

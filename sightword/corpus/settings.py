@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 FORMATS = {
-    "sample": "sightword.corpus.sample.settings:Sample",
+    "sample": "sightword.corpus.settings:Sample",
     "flickr8k": "sightword.corpus.flickr8k:Flickr8k",
     "karpathy": "sightword.corpus.karpathy:Karpathy",
     "coco": "sightword.corpus.coco:Coco",
@@ -154,6 +154,22 @@ class CorpusSettings(Settings):
             FileFormatError: a file is damaged.
         """
         raise NotImplementedError
+
+
+class Sample(CorpusSettings):
+    """Scenes drawn from a description; the stage draws them, and has nothing to read."""
+
+    format: Literal["sample"] = "sample"
+    """Scenes drawn from a description."""
+    path: str = "data/raw/sample"
+    """The folder with the description ``scenes.yaml``."""
+    pictures: str = "data/corpus/pictures"
+    """The folder that the stage draws the pictures into."""
+    draws_pictures: ClassVar[bool] = True
+
+    def files(self) -> list[str]:
+        """Return the description."""
+        return ["scenes.yaml"]
 
 
 def check_list(name: str | None) -> str | None:

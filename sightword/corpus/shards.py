@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import functools
-import io
-import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 from tqdm import tqdm
 
 from sightword import machine
 from sightword.compute.processes import ordered_map
-from sightword.corpus.compact import Captions, Pictures
-from sightword.corpus.drawing import Drawn
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
-from sightword.corpus.records import Caption, Image, split_name
+from sightword.corpus.records import Caption, Image, split_name, split_of
+from sightword.corpus.splits import Drawn
 from sightword.errors import CorpusError
-from sightword.io.files import parse_json, read_table
+from sightword.io.files import read_table
+from sightword.io.json_records import parse_object
+from sightword.io.mapping import mapping
 from sightword.machine import is_address
-from sightword.messages import and_more, first_line, quote
+from sightword.messages import and_more, first_line, plural, quote
 from sightword.places.place import Part, Place
 from sightword.places.tar import members
 
 _TODO = "A shard holds the files of one key side by side: 0001.jpg, and 0001.txt or 0001.json with its captions."
-_SPLIT = re.compile(r"(train|dev|val|valid|validation|test)(?![a-z])")
 _PICTURES = tuple(suffix.removeprefix(".") for suffix in PICTURE_SUFFIXES)
 
 
@@ -38,21 +37,12 @@ class Content:
     pictures: dict[str, tuple[str, Place]] = field(default_factory=dict)
     """The ending and place of each picture."""
     captions: dict[str, list[str]] = field(default_factory=dict)
-    splits: dict[str, str] = field(default_factory=dict)
+    splits: dict[str, str | None] = field(default_factory=dict)
     """The splits that the JSON files name."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Files that cannot be used, each with the fault; the shard itself is ``.tar``."""
-    endings: set[str] = field(default_factory=set)
-    """The endings of all files."""
-
-
-@dataclass(frozen=True)
-class ShardListing(Listing):
-    """The pictures of all shards, and what stands beside them."""
-
-    captions: Captions = field(default_factory=lambda: Captions(Pictures(placed=True)), compare=False)
-    endings: frozenset[str] = frozenset()
-    """The endings of all files."""
+    unused: Counter[str] = field(default_factory=Counter)
+    """The number of files of each ending that is neither that of a picture nor that of a text."""
 
 
 class Shards(Drawn):
@@ -69,12 +59,9 @@ class Shards(Drawn):
     """Where the captions are: ``txt``, the text files; ``json:KEY``, a text or a list of texts in the JSON files;
     ``parquet:COLUMN``, the table with a column ``key`` that img2dataset writes beside each shard."""
 
-    lines: bool = False
-    """Whether each line of a text file is a caption."""
-
     split_key: str | None = Field(None, min_length=1)
-    """The key of the JSON files with the split. Without it, a shard is of the split that begins its name or the name of
-    its first folder (``val-00000.tar``, ``test/00000.tar``)."""
+    """The key of the JSON files with the split. Without it, a shard is of the split that its name or the name of a
+    folder has as a word (``val-00000.tar``, ``test/00000.tar``)."""
 
     def files(self) -> list[str]:
         """Return the shards, or the listing; CorpusError if there is none."""
@@ -83,54 +70,46 @@ class Shards(Drawn):
             return [root.relative_to(self.folder).as_posix()]
         return [f"{root.relative_to(self.folder).as_posix()}/{name}".removeprefix("./") for name in self.shards()]
 
-    def listing(self) -> ShardListing:
+    def listing(self) -> Listing:
         """Read the headers and texts of all shards, in order, with the machine's workers.
 
         Raises:
-            CorpusError: a shard is missing or no tar, or names an unknown split.
+            CorpusError: a shard is missing or no tar, or names an unknown split; or no shard has pictures, or captions.
             PictureError: a shard in a bucket changed since it was listed, or the bucket cannot be read.
         """
         shards = self.shards()
         self._check_splits([name.removesuffix(".tar") for name in shards])
         workers = machine.current().workers if len(shards) > 1 else 0
-        found = ordered_map(functools.partial(read_shard, settings=self), shards.values(), workers=workers)
-        bar = tqdm(found, total=len(shards), desc="corpus", unit="shard", disable=None)
-        captions = Captions(Pictures(placed=True))
+        contents = ordered_map(functools.partial(read_shard, settings=self), shards.values(), workers=workers)
+        bar = tqdm(contents, total=len(shards), desc="corpus", unit="shard", disable=None)
+        images: list[Image] = []
+        captions: list[Caption] = []
         damaged: dict[str, str] = {}
-        endings: set[str] = set()
+        unused: dict[str, str] = {}
         for name, content in zip(shards, bar, strict=True):
             shard = name.removesuffix(".tar")
-            self._add(captions, shard, content)
-            damaged |= {f"{shard}/{name}".replace("/.tar", ".tar"): why for name, why in content.damaged.items()}
-            endings |= content.endings
-        return ShardListing(Path(self.pictures), frozenset(), damaged=damaged, captions=captions,
-                            endings=frozenset(endings))  # fmt: skip
-
-    def _add(self, captions: Captions, shard: str, content: Content) -> None:
-        """Add the pictures and captions of a shard."""
-        own = _split_of(shard)
-        for key in dict.fromkeys([*content.pictures, *content.captions]):  # failed downloads have no picture
-            image_id, (ending, place) = f"{shard}/{key}", content.pictures.get(key, ("jpg", None))
-            split = content.splits.get(key) if self.split_key else own or "train"
-            captions.pictures.add(Image(image_id, f"{image_id}.{ending}", split, f"{shard}.tar", place))
-            for at, text in enumerate(content.captions.get(key, [])):
-                captions.add(len(captions.pictures) - 1, str(at), text, f"{shard}.tar", "")
-
-    def read(self, listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
-        """Return pictures and captions; CorpusError if no shard has captions of the kind."""
-        assert isinstance(listing, ShardListing), "shards list themselves"
-        images, captions = listing.captions.pictures, listing.captions
-        if not images or not captions:
-            what = f"the shards hold no {'captions in ' + self.caption if images else 'pictures'}"
-            what += f"; the files in them end in {and_more(sorted(listing.endings), 10) or 'nothing'}"
-            raise CorpusError(
-                what, where=self.pictures, expected="corpus.caption of another kind, such as json:KEY", todo=_TODO
-            )
-        return images, captions
+            split = split_of(shard) or "train"
+            for key in dict.fromkeys([*content.pictures, *content.captions]):  # failed downloads have no picture
+                image_id, (ending, place) = f"{shard}/{key}", content.pictures.get(key, ("jpg", None))
+                told = content.splits.get(key) if self.split_key else split
+                images.append(Image(image_id, f"{image_id}.{ending}", told, name, place))
+                texts = content.captions.get(key, [])
+                captions += [Caption(image_id, str(number), text, name) for number, text in enumerate(texts)]
+            damaged |= {f"{shard}/{file}".replace("/.tar", ".tar"): why for file, why in content.damaged.items()}
+            unused |= {f"{shard}/*.{ending}": plural(count, "file") for ending, count in content.unused.items()}
+        pictures = any(image.place for image in images)
+        if not pictures or not captions:
+            what = f"the shards hold no {f'captions in {self.caption}' if pictures else 'pictures'}"
+            faults = [f"{item} {why}" for item, why in {**damaged, **unused}.items()]
+            what += f" ({and_more(faults, 3)})" if faults else ""
+            expected = "corpus.caption of another kind, such as json:KEY" if pictures else "files such as 0001.jpg"
+            raise CorpusError(what, where=self.pictures, expected=expected, todo=_TODO)
+        records = images, captions
+        return Listing(Path(self.pictures), frozenset(), damaged=damaged, unused=unused, records=records)
 
     def _check_splits(self, shards: Sequence[str]) -> None:
         """Raise CorpusError if some shards name a split and others do not."""
-        named = {shard: _split_of(shard) for shard in shards}
+        named = {shard: split_of(shard) for shard in shards}
         without = [shard for shard, split in named.items() if split is None]
         if not self.split_key and 0 < len(without) < len(named):
             other = next(shard for shard, split in named.items() if split)
@@ -163,35 +142,36 @@ def read_shard(shard: Place, settings: Shards) -> Content:
     """
     kind, _, name = settings.caption.partition(":")
     texts = {kind, "json"} if settings.split_key else {kind}
-    found = members(shard, lambda file: split_key(file)[1] in texts)
-    content = Content(damaged=dict(found.faults), endings={split_key(file)[1] for file in found.files})
-    if found.damage:
-        content.damaged[".tar"] = found.damage
+    tar = members(shard, lambda file: split_key(file)[1] in texts)
+    content = Content(damaged=dict(tar.faults))
+    if tar.damage:
+        content.damaged[".tar"] = tar.damage
     version = shard.part.version if shard.part else None
     twice: set[str] = set()
-    for file, span in found.files.items():
+    for file, span in tar.files.items():
         key, ending = split_key(file)
         if ending.lower() in _PICTURES:
             twice |= {key} & content.pictures.keys()
             content.pictures[key] = ending, Place(shard.path, Part(*span, version=version))
+        elif ending not in texts:
+            content.unused[ending] += 1
     for key in twice:
         del content.pictures[key]
         content.damaged[key] = "the key has two pictures"
-    for file, data in found.texts.items():
+    for file, data in tar.texts.items():
         key, ending = split_key(file)
         try:
             text = data.decode("utf-8-sig")
-            record = _record(text, file) if ending == "json" else {}
+            record = parse_object(text, CorpusError, file) if ending == "json" else {}
             if ending == kind:
                 content.captions[key] = _captions(text, record.get(name), settings)
-        except ValueError as error:
+        except (ValueError, CorpusError) as error:
             content.damaged[file] = first_line(error)
             continue
         if settings.split_key and record:
-            split = split_name(str(record.get(settings.split_key) or ""), f"{shard}, {file}")
-            content.splits |= {key: split} if split else {}
+            content.splits[key] = split_name(str(record.get(settings.split_key) or ""), f"{shard}, {file}")
     if kind == "parquet":
-        content.captions = _beside(shard, name)
+        content.captions = _table(shard, name)
     return content
 
 
@@ -202,36 +182,19 @@ def split_key(name: str) -> tuple[str, str]:
     return f"{folder}{slash}{key}", ending
 
 
-def _split_of(shard: str) -> str | None:
-    """Return the split that a shard's first folder or name begins with."""
-    found = _SPLIT.match(shard.lower()) or _SPLIT.match(shard.lower().rpartition("/")[2])
-    return split_name(found[0], shard) if found else None
-
-
-def _record(text: str, file: str) -> dict[str, Any]:
-    try:
-        record = parse_json(text, CorpusError, file)
-    except (CorpusError, RecursionError) as error:
-        raise ValueError(first_line(error)) from None
-    if not isinstance(record, dict):
-        raise ValueError(f"is {quote(record)}, no record")
-    return record
-
-
 def _captions(text: str, value: object, settings: Shards) -> list[str]:
     if settings.caption == "txt":
-        if settings.lines:  # other characters that end lines in Unicode are part of a caption
-            return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
         return [text.strip()]
-    every = value if isinstance(value, list) else [] if value is None else [value]
-    texts = [one for one in every if isinstance(one, str)]
-    if len(texts) < len(every):
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [one for one in values if isinstance(one, str)]
+    if len(texts) < len(values):
         raise ValueError(f"{settings.caption.partition(':')[2]} is {quote(value)}, no text or list of texts")
+    "".join(texts).encode()  # half a character is no text
     return texts
 
 
-def _beside(shard: Place, column: str) -> dict[str, list[str]]:
-    """Return the captions of img2dataset's table beside a shard, by key."""
+def _table(shard: Place, column: str) -> dict[str, list[str]]:
+    """Return the captions of img2dataset's table next to a shard, by key."""
     path = shard.path.removesuffix(".tar") + ".parquet"
     if is_address(path):
         todo = "Use the texts within the shards: corpus.caption = txt, or json:KEY."
@@ -239,4 +202,8 @@ def _beside(shard: Place, column: str) -> dict[str, list[str]]:
     todo = "img2dataset writes it beside the shard; corpus.caption names it."
     table = read_table(path, ["key", column], todo=todo, foreign=True)
     rows = zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True)
-    return {str(key): [] if text is None else [str(text)] for key, text in rows}
+    texts = mapping(
+        ((str(key), text, f"{path}, row {number}") for number, (key, text) in enumerate(rows, 1)),
+        "the key", column, CorpusError, todo="Give each picture a key of its own.",
+    )  # fmt: skip
+    return {key: [] if text is None else [str(text)] for key, text in texts.items()}

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator
 
-from sightword.corpus import delimited
-from sightword.corpus.columns import Role
-from sightword.corpus.drawing import Drawn
+from sightword.corpus.columns import UNKNOWN, Records, Role, Row, find
+from sightword.corpus.flickr8k import numbered_captions
 from sightword.corpus.listing import Listing
-from sightword.corpus.records import SPLIT_OF, Caption, Image
-from sightword.corpus.rows import Records
+from sightword.corpus.records import Caption, Image, split_of
 from sightword.corpus.settings import within
+from sightword.corpus.splits import Drawn
 from sightword.errors import CorpusError
+from sightword.io.opening import lines
+from sightword.io.tables import Table, cells
 from sightword.messages import and_more, quote
 
 TEXT = re.compile(r".*\.(?:csv|tsv)(?:\.gz)?|captions\.txt|results.*\.token", re.IGNORECASE)
 """The names of text files that are tables."""
-BINARY = re.compile(r".*\.(?:parquet|arrow)", re.IGNORECASE)
-"""The names of Parquet and Arrow files."""
-_WORD = re.compile(r"[A-Za-z]+")
+BINARY = re.compile(r".*\.parquet", re.IGNORECASE)
+"""The names of Parquet files."""
+ARROW = "Write them as Parquet, by `load_from_disk(FOLDER)[SPLIT].to_parquet(FILE)`."
+_TODO = "A table has a column of pictures and one or more of captions; docs/data.md has examples."
+_NUMBERED = re.compile(r"[^\t]+#\d+\t")
 
 
 class Listed(Drawn):
@@ -34,7 +37,7 @@ class Listed(Drawn):
     """
 
     format: Literal["table"] = "table"
-    """CSV, TSV, Parquet or Arrow files with columns of pictures and captions."""
+    """CSV, TSV or Parquet files with columns of pictures and captions."""
 
     file: str | None = Field(None, min_length=1)
     """The file in ``path``, or a pattern such as ``data/*.parquet``, where the tables there are not all meant."""
@@ -54,9 +57,11 @@ class Listed(Drawn):
     def files(self) -> list[str]:
         """Return the tables; CorpusError if there is none, or several text files that are not those of splits."""
         found = self._found()
+        if any(name.endswith(".arrow") for name in found) or (not found and next(self.folder.rglob("*.arrow"), None)):
+            raise CorpusError("holds Arrow files", where=self.folder, expected="Parquet files", todo=ARROW)
         if not found or (len(found) > 1 and len({BINARY.fullmatch(name) is None for name in found}) > 1):
             names = and_more(found, 5) or "none"
-            what = f"must have tables of one kind (.csv, .tsv, .parquet, .arrow) but has {names}"
+            what = f"must have tables of one kind (.csv, .tsv, .parquet) but has {names}"
             todo = "Name the right ones in corpus.file." if found else "Put the table there, or correct corpus.path."
             raise CorpusError(what, where=self.folder, todo=todo)
         if len(found) > 1 and not BINARY.fullmatch(found[0]) and not all(map(split_of, found)):
@@ -102,7 +107,7 @@ class Listed(Drawn):
                 return parquet.held(self.folder, [*zip(files, layouts, splits, strict=True)], hashed=drawn)
         return super().listing()
 
-    def read(self, listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
+    def read(self, _listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
         """Read the tables.
 
         Raises:
@@ -111,8 +116,6 @@ class Listed(Drawn):
         """
         from sightword.corpus import parquet
 
-        if isinstance(listing, parquet.Held):
-            return listing.records.images, listing.records.captions
         names = self.files()
         records = Records()
         for number, name in enumerate(names):
@@ -120,13 +123,13 @@ class Listed(Drawn):
             if BINARY.fullmatch(name):
                 rows = parquet.rows(file, parquet.layout(file, self.columns))
             else:
-                rows = delimited.rows(file, self.columns)
+                rows = text_rows(file, self.columns)
             split = None
             for row in rows:
                 if row.split is None and split is None:
                     split = self._splits(names, named=False)[number]
                 records.add(row, split or "")
-        return records.images, records.captions
+        return [*records.images.values()], records.captions
 
     def _splits(self, names: list[str], *, named: bool) -> list[str]:
         """Return the split of rows that name none, for each file: that of the file's name, or train before a draw."""
@@ -141,10 +144,22 @@ class Listed(Drawn):
         return [split or "" for split in found]
 
 
-def split_of(name: str) -> str | None:
-    """Return the split that a path names, such as ``data/train-00000-of-00005.parquet`` or ``val/0.parquet``."""
-    for part in reversed(Path(name).parts):
-        words = [word.lower() for word in _WORD.findall(part)]
-        if found := {SPLIT_OF[word] for word in words if word in SPLIT_OF}:
-            return found.pop() if len(found) == 1 else None
-    return None
+def text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+    """Yield the rows of a text file; blanks around a cell do not count.
+
+    The first line has the names of the columns; a file of lines ``name.jpg#0<TAB>caption`` has none.
+
+    Raises:
+        CorpusError: the file cannot be read, a column is missing, or a row is incomplete.
+    """
+    first = next((line for _, line in lines(file, CorpusError, todo=_TODO) if line.strip()), "")
+    if _NUMBERED.match(first):
+        yield from (Row(one.where, one.image_id, [one.text], None) for one in numbered_captions(file))
+        return
+    at, header = next(cells(file, CorpusError, todo=_TODO), (1, []))
+    columns = find([name.strip() for name in header], given, f"{file}, line {at}")
+    names = [columns.image, *columns.captions, *filter(None, (columns.split, columns.language))]
+    for where, (name, *others) in Table(tuple(names), CorpusError, empty=tuple(names[1:]), todo=_TODO).rows(file):
+        language = (others.pop() or UNKNOWN) if columns.language else ""
+        split = others.pop() if columns.split else None
+        yield Row(where, name, others, split, language)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence, Set
-from types import MappingProxyType
-from typing import TypedDict, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,25 +26,72 @@ LONGEST = 200_000
 """Largest ``max_length``. With 2,048 numbers a state, 100,000 tokens take 3 GB and two minutes."""
 
 
+_PRECISIONS: dict[str, Precision] = {"fp32": "fp32", "float32": "fp32", "bf16": "bf16"}
 _VECTORS = "Take the vectors of encode and encode_images."
 _FEATURES = "Take features of the network that the encoder was trained with (sightword.extract), not pictures or paths."
 
 
-class EncodeOptions(TypedDict, total=False):
-    """The options of ``encode`` that its two return types have in common."""
+@dataclass(frozen=True, kw_only=True)
+class EncodeOptions:
+    """The options of ``encode``, by the names of sentence-transformers where it has them."""
 
-    space: str | None
-    batch_size: int
-    show_progress_bar: bool | None
-    normalize_embeddings: bool
-    max_length: int
-    precision: Precision
-    convert_to_numpy: bool
-    device: torch.device | str | None
-    prompt: str | None
-    prompt_name: str | None
-    lexical: bool
-    output_value: str | None
+    space: str | None = None
+    """The name of a space; None for the encoder's own."""
+    batch_size: int = 256
+    """Sentences encoded together, fewer if they are very long; changes the last bits only, except for an encoder that
+    was trained with ``mask_padding: false``."""
+    show_progress_bar: bool | None = False
+    """Show a progress bar on a terminal."""
+    normalize_embeddings: bool = False
+    """Divide each vector by its length."""
+    max_length: int = MAX_LENGTH
+    """The most tokens of a sentence, at most 200,000; a longer sentence is refused before any is encoded, never cut."""
+    precision: str = "fp32"
+    """``fp32`` (or ``float32``), or ``bf16``: bfloat16, faster on a CPU or GPU with units for it. The cosine of a
+    vector and the one of ``fp32`` is above 0.9999 in trained GRUs; the log warns on a CPU without such units."""
+    convert_to_numpy: bool = True
+    """Must be True unless ``convert_to_tensor`` is; a list of tensors is not supported."""
+    convert_to_tensor: bool = False
+    """Return a tensor on the encoder's device instead of an array."""
+    device: torch.device | str | None = None
+    """The encoder's own device, or None; ``from_pretrained`` and ``load`` choose the device."""
+    prompt: str | None = None
+    """None or an empty text; no encoder here is trained with prompts."""
+    prompt_name: str | None = None
+    """The same."""
+    lexical: bool = True
+    """False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of pictures is
+    the same."""
+    output_value: str | None = "sentence_embedding"
+    """``sentence_embedding``; no other value is known here."""
+
+    def check(self, own: torch.device) -> Precision:
+        """Return the precision; EncoderError if an option has no meaning for weights on the device ``own``."""
+        if not isinstance(self.batch_size, int | np.integer) or self.batch_size < 1:
+            raise EncoderError(f"batch_size is {quote(self.batch_size)}", expected="at least 1")
+        if not isinstance(self.max_length, int | np.integer) or not 1 <= self.max_length <= LONGEST:
+            raise EncoderError(f"max_length is {quote(self.max_length)}", expected=f"1 to {LONGEST:,}")
+        if self.device is not None and str(self.device) not in (str(own), own.type if not own.index else ""):
+            todo = "Load the encoder with this device, from_pretrained(NAME, device=...), or leave it out."
+            raise EncoderError(f"device is {short(self.device)}, and the weights are on {own}", todo=todo)
+        precision = _PRECISIONS.get(self.precision) if isinstance(self.precision, str) else None
+        if precision is None:
+            raise EncoderError(f"precision is {quote(self.precision)}", expected=" or ".join(get_args(Precision)))
+        for name in ("prompt", "prompt_name"):
+            if value := getattr(self, name):
+                todo = f"Leave {name} out, or write the prompt before each sentence."
+                raise EncoderError(f"{name} is {quote(value)}, and the encoder was trained without prompts", todo=todo)
+        if not (self.convert_to_numpy or self.convert_to_tensor):
+            raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
+        check_output(self.output_value)
+        return precision
+
+
+def check_output(name: object) -> None:
+    """Raise EncoderError if another output of sentence-transformers than the embedding of a sentence is asked for."""
+    if name != "sentence_embedding":
+        what = f"output_value is {quote(name)}, and a sentence has one vector here, none for its tokens"
+        raise EncoderError(what, expected="'sentence_embedding'", todo="Leave output_value out.")
 
 
 def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:
@@ -71,49 +118,6 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
     return [ids_of[text] for text in texts]
 
 
-def check_options(
-    batch_size: object,
-    max_length: object,
-    own: torch.device,
-    device: torch.device | str | None = None,
-    prompts: Mapping[str, str | None] = MappingProxyType({}),
-    precision: object = "fp32",
-) -> None:
-    """Check the options of ``encode``; those of sentence-transformers that mean nothing here may be None.
-
-    Args:
-        batch_size: sentences encoded together.
-        max_length: the largest number of tokens of a sentence.
-        own: the device of the weights.
-        device: where to compute; only ``own``, or None.
-        prompts: each option for a prompt; only None or an empty text.
-        precision: ``fp32`` or ``bf16``.
-
-    Raises:
-        EncoderError: an option has another value.
-    """
-    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-        raise EncoderError(f"batch_size is {quote(batch_size)}", expected="at least 1")
-    if not isinstance(max_length, int | np.integer) or not 1 <= max_length <= LONGEST:
-        raise EncoderError(f"max_length is {quote(max_length)}", expected=f"1 to {LONGEST:,}")
-    if device is not None and str(device) not in (str(own), own.type if not own.index else ""):
-        todo = "Load the encoder with this device, from_pretrained(NAME, device=...), or leave it out."
-        raise EncoderError(f"device is {short(device)}, and the weights are on {own}", todo=todo)
-    if precision not in get_args(Precision):
-        raise EncoderError(f"precision is {quote(precision)}", expected=" or ".join(get_args(Precision)))
-    for name, value in prompts.items():
-        if value:
-            todo = f"Leave {name} out, or write the prompt before each sentence."
-            raise EncoderError(f"{name} is {quote(value)}, and the encoder was trained without prompts", todo=todo)
-
-
-def check_output(name: object) -> None:
-    """Raise EncoderError if another output of sentence-transformers than the embedding of a sentence is asked for."""
-    if name != "sentence_embedding":
-        what = f"output_value is {quote(name)}, and a sentence has one vector here, none for its tokens"
-        raise EncoderError(what, expected="'sentence_embedding'", todo="Leave output_value out.")
-
-
 def refuse_name(arguments: Sequence[object], loader: str) -> None:
     """Raise EncoderError for a class whose constructor got the name or the folder of an encoder."""
     if arguments and isinstance(arguments[0], str | os.PathLike):
@@ -136,7 +140,8 @@ def as_texts(sentences: object) -> list[str]:
             expected="a string or a list of strings",
             todo=todo,
         )
-    texts = list(sentences)
+    column: Any = sentences
+    texts = column.to_pylist() if hasattr(column, "to_pylist") else list(column)  # of Arrow
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise EncoderError(f"sentence {place} is {type(text).__name__}, not a text")

@@ -42,7 +42,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     """Open the encoder that a name stands for.
 
     Args:
-        name: the name of an encoder that comes with Sightword, or the address of one
+        name: the name of an encoder that comes with Sightword, or of the hub
             (:func:`sightword.encoder.pretrained.find_encoder`); the folder of an encoder (such as
             ``models/encoder``); ``FOLDER:SPACE``, a space of an encoder of several
             (such as ``models/grounded/cg-pg-0:grounded``); a file of word vectors that ends in ``.txt``, ``.vec`` or
@@ -58,7 +58,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     path = Path(name)
     if lower_case and not name.endswith(WORD_VECTORS):
         raise EncoderError("does not look words up: lower case is for word vectors", where=name)
-    if name.endswith(WORD_VECTORS) and "://" not in name and not path.is_dir():
+    if name.endswith(WORD_VECTORS) and not path.is_dir():
         from sightword.encoder.word_vectors import BagOfWords
 
         return BagOfWords.load(path, lower_case=lower_case)
@@ -71,7 +71,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         return _from_folder(folder, space, batch_size)
     if found := re.fullmatch(r"(\w[\w.]*):([\w.]+)(\(\))?", name):
         return _from_module(found[1], found[2], bool(found[3]), batch_size)
-    kinds = "the folder of an encoder, FOLDER:SPACE, an address, word vectors (.txt, .vec or .gz), or module:name"
+    kinds = "the folder of an encoder, FOLDER:SPACE, owner/name, word vectors (.txt, .vec or .gz), or module:name"
     raise no_such_encoder(name, kinds)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
+from typing import Any, Literal, Self, TypeVar, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,10 @@ import torch
 from sightword.captions.vocabulary import UNKNOWN
 from sightword.compute.devices import choose
 from sightword.encoder.arguments import (
-    MAX_LENGTH,
     EncodeOptions,
     as_features,
     as_texts,
     as_vectors,
-    check_options,
-    check_output,
     refuse_name,
     token_rows,
 )
@@ -34,7 +31,7 @@ from sightword.errors import EncoderError
 from sightword.io.files import Pathish
 from sightword.io.saved import as_folder
 from sightword.messages import quote
-from sightword.model.embedding import Floats, Precision, embed_captions, embed_images
+from sightword.model.embedding import Floats, embed_captions, embed_images
 from sightword.model.saved import StoredName
 from sightword.model.shape import TfidfShape
 from sightword.model.similarity import paired_scores, scores, unit, unit_rows
@@ -75,100 +72,41 @@ class SentenceEncoder(Combination):
 
     @overload
     def encode(
-        self,
-        sentences: str | Iterable[str],
-        *,
-        convert_to_tensor: Literal[False] = ...,
-        **options: Unpack[EncodeOptions],
+        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[False] = ..., **options: Any
     ) -> Floats: ...
 
     @overload
     def encode(
-        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[True], **options: Unpack[EncodeOptions]
+        self, sentences: str | Iterable[str], *, convert_to_tensor: Literal[True], **options: Any
     ) -> torch.Tensor: ...
 
-    def encode(
-        self,
-        sentences: str | Iterable[str],
-        *,
-        space: str | None = None,
-        batch_size: int = 256,
-        show_progress_bar: bool | None = False,
-        normalize_embeddings: bool = False,
-        max_length: int = MAX_LENGTH,
-        precision: Precision = "fp32",
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: torch.device | str | None = None,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        lexical: bool = True,
-        output_value: str | None = "sentence_embedding",
-    ) -> Floats | torch.Tensor:
-        """Embed sentences, with the arguments of sentence-transformers' ``encode``.
+    def encode(self, sentences: str | Iterable[str], **options: Any) -> Floats | torch.Tensor:
+        """Embed sentences, as sentence-transformers' ``encode`` does.
 
         Args:
             sentences: N texts, or one text; the log warns of texts without any known character or word. Equal texts are
                 encoded once, and have equal bits.
-            space: the name of a space; None for the encoder's own.
-            batch_size: number of sentences encoded together, fewer if they are very long; changes the last bits only,
-                except for an encoder that was trained with ``mask_padding: false``.
-            show_progress_bar: show a progress bar on a terminal.
-            normalize_embeddings: divide each vector by its length.
-            max_length: largest number of tokens of a sentence, at most 200,000; a longer sentence is refused before any
-                is encoded, and never cut.
-            precision: ``bf16`` computes in bfloat16, faster on a CPU or GPU with units for bfloat16. The cosine of a
-                vector and the one of ``fp32`` is above 0.9999 in trained GRUs; the log warns on a CPU
-                without such units.
-            convert_to_numpy: must be True unless ``convert_to_tensor`` is; a list of tensors is not supported.
-            convert_to_tensor: return a tensor on the encoder's device instead of an array.
-            device: the encoder's own device, or None; :meth:`from_pretrained` and :meth:`load` choose the device.
-            prompt: None; no encoder here is trained with prompts.
-            prompt_name: None.
-            lexical: False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of
-                pictures is the same.
-            output_value: ``sentence_embedding``; no other value is known here.
+            options: :class:`sightword.encoder.arguments.EncodeOptions` by name, such as ``batch_size=32``.
 
         Returns:
-            float32 (N, width of the space), in the order of the sentences; (width,) for one text.
+            float32 (N, width of the space), in the order of the sentences; (width,) for one text. A tensor on the
+            encoder's device with ``convert_to_tensor=True``, else an array.
 
         Raises:
-            EncoderError: there is no such space, a sentence is not a text or has more than ``max_length``
-                tokens, ``batch_size`` is below 1,
-                ``max_length`` is not from 1 to 200,000, ``precision`` is unknown, both conversions are False, the
-                device is another one, there is a prompt, ``lexical=False`` leaves nothing, or another output is asked
-                for.
+            EncoderError: there is no such space, a sentence is not a text or too long, or an option means nothing here.
         """
-        if not lexical and all(map(_is_lexical, self.leaves)):
-            raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
-        if not (convert_to_numpy or convert_to_tensor):
-            raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
-        check_options(
-            batch_size, max_length, self.device, device, {"prompt": prompt, "prompt_name": prompt_name}, precision
-        )
-        check_output(output_value)
-        space = self.default if space is None else space
-        options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
-        options |= {"progress": bool(show_progress_bar), "lexical": lexical}
-        vectors = self._vectors(sentences, [space], int(max_length), unit=normalize_embeddings, **options)[space]
-        return torch.from_numpy(vectors).to(self.device) if convert_to_tensor else vectors
+        chosen = EncodeOptions(**options)
+        space = self.default if chosen.space is None else chosen.space
+        vectors = self._vectors(sentences, [space], chosen)[space]
+        return torch.from_numpy(vectors).to(self.device) if chosen.convert_to_tensor else vectors
 
-    def encode_spaces(
-        self,
-        sentences: str | Iterable[str],
-        *,
-        batch_size: int = 256,
-        show_progress_bar: bool | None = False,
-        normalize_embeddings: bool = False,
-        max_length: int = MAX_LENGTH,
-        precision: Precision = "fp32",
-    ) -> dict[str, Floats]:
+    encode_query = encode_document = encode
+    """The names of sentence-transformers for the two sides of a search."""
+
+    def encode_spaces(self, sentences: str | Iterable[str], **options: Any) -> dict[str, Floats]:
         """Return the vectors of sentences in each space with a name, each sentence read once; see :meth:`encode`."""
-        check_options(batch_size, max_length, self.device, precision=precision)
-        options: dict[str, Any] = {"batch": int(batch_size), "precision": precision}
-        options["progress"] = bool(show_progress_bar)
-        found = self._vectors(sentences, self.spaces, int(max_length), unit=normalize_embeddings, **options)
-        return {space: found[space] for space in self.spaces}
+        vectors = self._vectors(sentences, self.spaces, EncodeOptions(**options))
+        return {space: vectors[space] for space in self.spaces}
 
     def encode_images(self, features: npt.ArrayLike | torch.Tensor, *, normalize_embeddings: bool = False) -> Floats:
         """Embed pictures by their raw features, which the encoder standardises if the training did.
@@ -266,25 +204,19 @@ class SentenceEncoder(Combination):
 
     @classmethod
     def from_pretrained(
-        cls,
-        name: Pathish,
-        *,
-        sha256: str | None = None,
-        revision: str | None = None,
-        device: torch.device | str = "cpu",
+        cls, name: Pathish, *, revision: str | None = None, device: torch.device | str = "cpu"
     ) -> SentenceEncoder:
-        """Load an encoder by its name, from a folder, from a hub, or from an address.
+        """Load an encoder by its name, from a folder, or from the hub.
 
         Args:
             name: as for :func:`sightword.encoder.pretrained.find_encoder`, such as ``flickr8k`` or ``owner/name``.
-            sha256: of the archive at an address, which must be given, here or behind the address (``#sha256=...``).
             revision: a branch, a tag or a commit of the hub's repository.
             device: as for :meth:`load`.
 
         Raises:
             EncoderError, DownloadError, SetupError: as for ``find_encoder`` and :meth:`load`.
         """
-        place = find_encoder(name if isinstance(name, str) else as_folder(name), sha256, revision)
+        place = find_encoder(name if isinstance(name, str) else as_folder(name), revision)
         return cls.load(place, device=device)
 
     @classmethod
@@ -303,18 +235,16 @@ class SentenceEncoder(Combination):
         return read_folder(as_folder(folder), cls).to(chosen)
 
     def _vectors(
-        self,
-        sentences: str | Iterable[str],
-        spaces: Sequence[str | None],
-        most: int,
-        *,
-        unit: bool,
-        lexical: bool = True,
-        **options: Any,
+        self, sentences: str | Iterable[str], spaces: Sequence[str | None], chosen: EncodeOptions
     ) -> dict[str | None, Floats]:
         """Return the vectors in each space, of sentences or of one; sentences of equal tokens are encoded once."""
+        if not chosen.lexical and all(map(_is_lexical, self.leaves)):
+            raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
+        options: dict[str, Any] = {"precision": chosen.check(self.device), "batch": int(chosen.batch_size)}
+        options["progress"] = bool(chosen.show_progress_bar)
         heads = {space: self.head(space) for space in spaces}
         texts, leaves = as_texts(sentences), self.leaves
+        most = int(chosen.max_length)
         read = {one: token_rows(texts, one, most) for one in dict.fromkeys(part.vocabulary for part in leaves)}
         row_of: dict[tuple[bytes, ...], int] = {}
         ids = zip(*([row.tobytes() for row in each] for each in read.values()), strict=True)
@@ -324,7 +254,7 @@ class SentenceEncoder(Combination):
         rows = {vocabulary: [each[row] for row in own] for vocabulary, each in read.items()}
 
         def embed(part: Part) -> Floats:
-            if not lexical and _is_lexical(part):
+            if not chosen.lexical and _is_lexical(part):
                 return np.zeros((len(own), part.shape.width), np.float32)
             return embed_captions(part.captions, rows[part.vocabulary], **options)
 
@@ -332,7 +262,7 @@ class SentenceEncoder(Combination):
         found = {}
         for space, module in heads.items():
             values = mapped(module, vectors, self.device)
-            values = unit_rows(values) if unit else values
+            values = unit_rows(values) if chosen.normalize_embeddings else values
             values = values if len(values) == len(places) else values[places]
             found[space] = values[0] if isinstance(sentences, str) else values
         return found

@@ -116,25 +116,6 @@ class BagOfWords:
             log.info("%s: %d of %d words have a vector", self.path, known, len(words))
 
 
-def read_vectors(path: Pathish) -> tuple[list[str], Floats]:
-    """Return all W words of a file, each once, and their vectors float32 (W, width).
-
-    Raises:
-        SemanticsError: as for :class:`BagOfWords`, a word has two vectors, or is not UTF-8.
-    """
-    found = _vectors(
-        (_decoded(word, where), _numbers(word, fields, where), where) for word, fields, _, where in _lines(Path(path))
-    )
-    return list(found), np.stack(list(found.values()))
-
-
-def _decoded(word: bytes, where: str) -> str:
-    try:
-        return word.decode()
-    except UnicodeDecodeError:
-        raise SemanticsError("has a word that is not UTF-8", where=where) from None
-
-
 def _vectors(rows: Iterable[tuple[str, Floats, str]]) -> dict[str, Floats]:
     """Return the vector of each word; SemanticsError if a word has two different ones."""
     texts = ((word, array("f", vector.tobytes()), where) for word, vector, where in rows)

@@ -92,10 +92,6 @@ class SightwordModule(nn.Module):
         mask = torch.arange(ids.shape[1]) < lengths[:, None]
         return {"input_ids": ids, "attention_mask": mask.to(torch.int64)}
 
-    def tokenize(self, texts: Sequence[str], **options: Any) -> dict[str, torch.Tensor]:
-        """The name of :meth:`preprocess` before version 6."""
-        return self.preprocess(texts, **options)
-
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Add ``sentence_embedding`` float32 (N, width) to the result of :meth:`preprocess`."""
         ids = features["input_ids"]
@@ -107,10 +103,6 @@ class SightwordModule(nn.Module):
 
     def get_embedding_dimension(self) -> int:
         """Return the number of dimensions of an embedding."""
-        return self.encoder.width
-
-    def get_sentence_embedding_dimension(self) -> int:
-        """The name of :meth:`get_embedding_dimension` before version 6."""
         return self.encoder.width
 
     def get_config_dict(self) -> dict[str, Any]:

@@ -1,28 +1,38 @@
-"""Decodes any picture file to RGB pixels, or returns a reason for the rejection."""
+"""Decodes any picture file to RGB pixels, or returns a reason for the rejection.
+
+Pillow's mode has neither range nor bit depth of the samples; they are taken from the file, of TIFF from the tags of
+TIFF 6.0, as libtiff does. libtiff goes on after some errors, such as a bad code word in a fax, and Pillow then accepts
+the picture; these errors are collected here.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import io
+import logging
 import os
 import re
 import struct
+import threading
 import warnings
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, _imaging
 
 from sightword.errors import PictureError
 from sightword.images.completeness import decoded_jpeg, missing_in_jpeg, missing_in_png
-from sightword.images.libtiff import collect_errors
-from sightword.images.samples import describe_tiff, grey_range, has_certain_alpha, transparent_value, unsupported
 from sightword.io.files import Pathish
 from sightword.io.opening import foreign
 from sightword.places import place as places
 from sightword.places.place import Place
+
+log = logging.getLogger(__name__)
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 """Pillow's names of the accepted formats. EPS is not accepted, since Pillow would start Ghostscript."""
@@ -41,6 +51,13 @@ _UNSUPPORTED = re.compile(
     "(?i)unsupported|not yet supported|not configured|cannot handle|unable to determine|unknown raw mode"
     "|samples per pixel"
 )
+_BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _PLANES = 258, 259, 262, 266, 277, 284
+_EXTRA, _FORMAT = 338, 339
+_FAX, _OLD_JPEG = (2, 3, 4), 6
+_ALPHA = (1, 2)
+"""ExtraSamples: associated and unassociated alpha."""
+_DEPTH = 24
+"""Offset of the bit depth in a PNG file."""
 
 
 class RejectError(PictureError):
@@ -147,7 +164,7 @@ def _unopened(data: bytes, formats: list[str]) -> RejectError:
         except _DECODER_ERRORS as error:
             # Not in Pillow's table of kinds, or planes that Pillow's name of the kind does not have.
             if name == "TIFF" and isinstance(error.__cause__, KeyError | IndexError):
-                return RejectError("unsupported_mode", f"its kind of samples is not read: {describe_tiff(data)}")
+                return RejectError("unsupported_mode", "its kind of samples is not read")
             return _undecoded(error)
     kind = foreign(data[:512])
     return RejectError("not_a_picture", f"it is {kind[0]}. {kind[1]}" if kind else "it begins like no known format")
@@ -233,3 +250,112 @@ def _from_16_bits(picture: Image.Image) -> Image.Image:
 def _check_visible(*, visible: bool) -> None:
     if not visible:
         raise RejectError("invisible", "all of it is transparent")
+
+
+def unsupported(picture: Image.Image, data: bytes) -> str | None:
+    """Return why an opened file cannot become 8 bits without a guess, in words for the user; None if it can."""
+    if picture.format == "PNG" and data[_DEPTH] == 16 and isinstance(picture.info.get("transparency"), tuple):
+        return "its transparent colour has 16 bits, its decoded pixels have 8"
+    tags = _tags(picture)
+    if tags is None:
+        return None
+    bits = tags.get(_BITS, (1,))[0]
+    if tags.get(_FORMAT, (1,))[0] == 2:
+        return "signed samples have no agreed black and white"
+    if bits == 32 and picture.mode == "I":
+        return "samples of 32 bits have no agreed black and white"
+    if _PHOTOMETRIC not in tags and tags.get(_COMPRESSION) not in (*_FAX, _OLD_JPEG):
+        return "without the tag PhotometricInterpretation, 0 may be black or white"
+    if tags.get(_PLANES) == 2 and tags.get(_COMPRESSION, 1) == 1:  # Pillow reads each plane as plain bytes
+        plain = bits == 8 or (bits == 1 and tags.get(_SAMPLES, 1) == 1)
+        if not plain or tags.get(_PHOTOMETRIC) not in (1, 2, 3, 5, 6) or tags.get(_FILL_ORDER, 1) != 1:
+            return "samples of this kind in separate planes cannot be read without compression"
+    return None
+
+
+def grey_range(picture: Image.Image) -> tuple[int, int]:
+    """Return the values of black and of white of a picture with more than 8 bits of grey."""
+    tags = _tags(picture)
+    if tags is None:  # Pillow scales the other formats to 16 bits
+        return 0, 65535
+    largest = 2 ** tags[_BITS][0] - 1
+    return (largest, 0) if tags.get(_PHOTOMETRIC) == 0 else (0, largest)
+
+
+def transparent_value(picture: Image.Image, data: bytes) -> Any:
+    """Return the transparent grey, colour or palette entries, in the range of the pixels; None without them."""
+    value = picture.info.get("transparency")
+    if value is not None and picture.format == "PNG" and picture.mode == "L" and data[_DEPTH] < 8:
+        return value * 255 // (2 ** data[_DEPTH] - 1)  # Pillow scales the pixels only
+    return value
+
+
+def has_certain_alpha(picture: Image.Image) -> bool:
+    """Return whether a file states that its fourth sample is alpha; a BMP file's is often unused and zero."""
+    tags = _tags(picture)
+    return picture.format != "BMP" and (tags is None or any(kind in _ALPHA for kind in tags.get(_EXTRA, ())))
+
+
+def _tags(picture: Image.Image) -> Mapping[int, Any] | None:
+    return picture.tag_v2 if picture.format == "TIFF" else None  # type: ignore[attr-defined]  # of that plugin only
+
+
+# void (*)(const char *module, const char *format, va_list values); the values are not read.
+_Handler = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class _Collected(threading.local):
+    errors: list[str] | None = None
+
+
+_collected = _Collected()
+_lock = threading.Lock()
+_listeners = 0
+_before: int | None = None
+
+
+def _handle(module: bytes | None, text: bytes | None, _: int | None) -> None:
+    """Collect an error, or log it in a thread that does not collect errors."""
+    pieces = re.split(r"%[^a-zA-Z]*l*[a-zA-Z]", (text or b"").decode("ascii", "replace"))
+    words = next(filter(str.strip, pieces), "").split(" at ")[0].strip(" :,(.")
+    # The module is a function of libtiff, or the name that Pillow gives to every file.
+    error = words if module in (None, b"tempfile.tif") else f"{module.decode('ascii', 'replace')}: {words}"
+    if _collected.errors is None:
+        log.warning("libtiff: %s", error)
+    else:
+        _collected.errors.append(error)
+
+
+_handler = _Handler(_handle)
+
+
+@contextlib.contextmanager
+def collect_errors() -> Iterator[list[str]]:
+    """Yield a list that collects libtiff's errors in this thread, without the numbers in them.
+
+    The list stays empty if libtiff is linked statically into Pillow.
+    """
+    _collected.errors = []
+    _listen(1)
+    try:
+        yield _collected.errors
+    finally:
+        _listen(-1)
+        _collected.errors = None
+
+
+def _listen(step: int) -> None:
+    """Count the collecting threads; the first installs the handler and the last removes it."""
+    global _listeners, _before
+    try:
+        # The symbol is found through the libraries that Pillow's own module loads.
+        exchange = ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler
+    except (AttributeError, OSError):
+        return
+    exchange.argtypes, exchange.restype = [ctypes.c_void_p], ctypes.c_void_p
+    with _lock:
+        _listeners += step
+        if _listeners == 1 and step == 1:
+            _before = exchange(ctypes.cast(_handler, ctypes.c_void_p))
+        elif _listeners == 0:
+            exchange(_before)

@@ -1,4 +1,4 @@
-"""Resizes a corpus of picture files into a folder of shards and a table of rejects."""
+"""Resizes pictures as torchvision's ``Resize`` does, and a corpus of files into shards and a table of rejects."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from PIL import features
+from PIL import Image, features
 from tqdm import tqdm
 
 from sightword.compute.processes import ordered_map
 from sightword.errors import PictureError
 from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import encode, hash_pixels
-from sightword.images.resize import resize
-from sightword.images.settings import ResizeSettings
+from sightword.images.settings import Interpolation, ResizeSettings, Size
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.io.files import Pathish, atomic_folder, canonical_json, read_table, write_table
 from sightword.io.modules import hash_sources
@@ -61,6 +60,31 @@ class Summary:
 
     pictures: int
     rejects: list[Reject]
+
+
+def resized_size(width: int, height: int, size: Size) -> tuple[int, int]:
+    """Return width and height after the smaller of them becomes ``size``, or after they become a given size.
+
+    The longer side is ``int(size * long / short)``: truncated, not rounded.
+    """
+    if not isinstance(size, int):
+        return size[1], size[0]
+    if width <= height:
+        return size, int(size * height / width)
+    return int(size * width / height), size
+
+
+def resize(picture: Image.Image, *, size: Size, interpolation: Interpolation, max_pixels: int) -> Image.Image:
+    """Scale a picture up or down until its smaller side is ``size``, or to a height and a width.
+
+    Raises:
+        RejectError: ``too_large``: the result would have more than ``max_pixels`` pixels, such as from 1 x 5000.
+    """
+    width, height = resized_size(*picture.size, size)
+    if width * height > max_pixels:
+        was = f"{picture.width} x {picture.height}"
+        raise RejectError("too_large", f"{was} would become {width} x {height}, {max_pixels} pixels allowed")
+    return picture.resize((width, height), Image.Resampling[interpolation.upper()])
 
 
 def resize_file(source: Source, settings: ResizeSettings) -> ResizedPicture | Reject:

@@ -51,13 +51,18 @@ def json_lines(file: Path, error: type[SightwordError]) -> Iterator[tuple[str, d
         if not line or line.isspace():
             continue
         where = f"{file}, line {number}"
-        try:
-            record = parse_json(line, error, where)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            raise error(f"is {quote(line)}", where=where, expected="a JSON object on each line")
-        yield where, record
+        yield where, parse_object(line, error, where)
+
+
+def parse_object(text: str, error: type[SightwordError], where: object) -> dict[str, Any]:
+    """Return the JSON object of a text; an error of the class ``error`` for another text, or two values for a key."""
+    try:
+        record = parse_json(text, error, where)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise error(f"is {quote(text)}", where=where, expected="a JSON object")
+    return record
 
 
 def member(container: Any, key: str, kind: type[Value], where: str, error: type[SightwordError]) -> Value:

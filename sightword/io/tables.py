@@ -94,9 +94,10 @@ class Table:
 
 
 def semicolons(header: Sequence[str]) -> str | None:
-    """Return the remedy for a table that semicolons separate; None for another header."""
-    separated = len(header) == 1 and ";" in header[0]
-    return "Semicolons separate the cells: save the table with commas or tabs." if separated else None
+    """Return the remedy for a table that semicolons or bars separate; None for another header."""
+    marks = {";": "Semicolons", "|": "Bars"}
+    name = next((name for mark, name in marks.items() if len(header) == 1 and mark in header[0]), None)
+    return name and f"{name} separate the cells: save the table with commas or tabs."
 
 
 def cells(

@@ -21,7 +21,7 @@ from sightword.features.networks.files import network_sha256
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.features.tables.origin import DEMONSTRATION, parts_of, random_weights, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
-from sightword.images.resize import resize
+from sightword.images.resized import resize
 
 if TYPE_CHECKING:
     from sightword.features.extractor import Extractor

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from sightword.captions.encoding import with_ids
 from sightword.captions.normalise import Normalisation
 from sightword.captions.table import CaptionTable, write_captions
-from sightword.captions.units import split
+from sightword.captions.units import Unit, split
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary, most_frequent
 from sightword.errors import CorpusError
 from sightword.settings import SPLITS
-from sightword.text.collecting import Collected, collect
-from sightword.text.holding_out import blocks, held_out
-from sightword.text.reading import Sentences
+from sightword.text.reading import BOOK, PASSAGE, Sentences
 from sightword.text.settings import TextSettings
 from sightword.text.storage import CAPTIONS, HELD_OUT, TRAINING, Text, write_text
 
 log = logging.getLogger(__name__)
+
+CHUNK = 1 << 20
+"""Tokens that are held in memory."""
+BLOCK = 1000
+"""Sentences of a block that is held out."""
 
 
 def build_text(
@@ -170,3 +178,115 @@ def _captions(table: CaptionTable) -> dict[str, dict[str, float]]:
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The tokens of a text as numbers in the order of their first occurrence; a file has them as uint32."""
+
+    file: Path
+    types: dict[str, int]
+    """The number of each different token."""
+    counts: NDArray[np.int64]
+    """(types,) how often each token occurs."""
+    lengths: array[int] = field(default_factory=lambda: array("I"))
+    """The tokens of each sentence."""
+    passages: array[int] = field(default_factory=lambda: array("q"))
+    """The first sentence of each passage."""
+    books: array[int] = field(default_factory=lambda: array("q"))
+    """The first sentence of each book."""
+
+    def tokens(self) -> Iterator[NDArray[np.uint32]]:
+        """Yield the numbers of all tokens, in parts."""
+        with open(self.file, "rb") as file:
+            while len(part := np.fromfile(file, np.uint32, CHUNK)):
+                yield part
+
+
+def collect(
+    sentences: Iterable[tuple[str, int]], file: Path, normalise: Normalisation, unit: Unit, *, progress: bool = False
+) -> Collected:
+    """Split sentences into tokens, and write the tokens' numbers to a file.
+
+    Args:
+        sentences: sentences with what begins with each (:class:`sightword.text.reading.Sentences`).
+        file: a new file, for four bytes a token.
+        normalise: what is done to a sentence first.
+        unit: the kind of token.
+        progress: show a progress bar on a terminal.
+    """
+    types: defaultdict[str, int] = defaultdict()
+    types.default_factory = types.__len__
+    number_of = types.__getitem__
+    lengths, passages, books = array("I"), array("q"), array("q")
+    counts = np.zeros(0, np.int64)
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(open(file, "wb"))
+        bar = stack.enter_context(tqdm(desc="text", unit="sentence", disable=None if progress else True))
+        waiting, since = array("I"), 0
+
+        def flush() -> None:
+            nonlocal counts, waiting, since
+            found = np.bincount(np.frombuffer(waiting, np.uint32), minlength=len(types)).astype(np.int64)
+            found[: len(counts)] += counts
+            counts = found
+            waiting.tofile(target)
+            bar.update(len(lengths) - since)
+            waiting, since = array("I"), len(lengths)
+
+        for sentence, begins in sentences:
+            if begins >= PASSAGE:
+                passages.append(len(lengths))
+                if begins == BOOK:
+                    books.append(len(lengths))
+            tokens = split(normalise(sentence), unit)
+            lengths.append(len(tokens))
+            waiting.extend(map(number_of, tokens))
+            if len(waiting) >= CHUNK:
+                flush()
+        flush()
+    return Collected(file, dict(types), counts, lengths, passages, books)
+
+
+def blocks(passages: NDArray[np.int64], sentences: int) -> NDArray[np.int64]:
+    """Return the first sentence of each block, int64 (n,): every thousandth sentence of a passage, from its first."""
+    sizes = np.diff(passages, append=sentences)
+    counts = -(-sizes // BLOCK)
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts: NDArray[np.int64] = np.repeat(passages, counts) + within * BLOCK
+    return starts
+
+
+def held_out(starts: NDArray[np.int64], sentences: int, share: float, seed: int, *, by: str) -> NDArray[np.bool_]:
+    """Return which groups of consecutive sentences are held out, bool (G,).
+
+    The groups are taken in a random order; each one that fits into the share of the sentences is held out, and if none
+    fits, the smallest.
+
+    Args:
+        starts: (G,) the first sentence of each group, rising from 0.
+        sentences: the number of all sentences.
+        share: the most that is held out, as a share of the sentences.
+        seed: the seed of the order.
+        by: the name of a group, for messages.
+
+    Raises:
+        CorpusError: there is one group only.
+    """
+    if len(starts) < 2:
+        what = f"the text has one {by} only, which cannot be held out"
+        todo = "Set text.held_out_by to block, or mark breaks by empty lines." if by != "block" else "Take more text."
+        raise CorpusError(what, expected=f"two {by}s or more", todo=todo)
+    sizes = np.diff(starts, append=sentences)
+    room, least = int(share * sentences), int(sizes.min())
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    found = np.zeros(len(sizes), bool)
+    for group, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        if room < least:
+            break
+        if size <= room:
+            found[group] = True
+            room -= size
+    if not found.any():
+        found[int(sizes.argmin())] = True
+    return found

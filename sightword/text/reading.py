@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sightword.corpus.sample.world import load_world
@@ -14,7 +14,6 @@ from sightword.io.tables import Table, whole
 from sightword.messages import and_more, short
 from sightword.text.settings import TextSettings
 from sightword.text.stories import stories
-from sightword.text.wrapping import wrapped
 
 LONGEST = 10_000
 """The most characters of a line."""
@@ -23,6 +22,15 @@ SAME, PASSAGE, BOOK = 0, 1, 2
 BOOKS = "books.csv"
 MARKED = 0.01
 """The share of lines with markup from which a text is refused."""
+NARROWEST, WIDEST = 40, 120
+"""Widths at which texts are broken."""
+ROOM = 15
+"""Letters by which most broken lines are shorter than the width: the next word had no room."""
+LEAST = 50
+"""Lines from which the shape can be told."""
+SHARE = 0.7
+"""The least share of lines that are nearly as long as the width. Broken text has 0.99; of texts with one sentence a
+line, SNLI's short hypotheses have most, 0.47, and novels 0.17."""
 
 _ENDINGS = (".txt", ".txt.gz")
 _BOOKS = Table(("file", "first_line"), CorpusError, optional=("file",), empty=("file",))
@@ -47,7 +55,7 @@ class Sentences:
         self.first_marked = ""
         """The place of the first of them."""
         self.wrapped = 0
-        """Lines that look broken at a width (:func:`sightword.text.wrapping.wrapped`)."""
+        """Lines that look broken at a width (:func:`wrapped`)."""
         self.first_wrapped = ""
         """The first file with such lines."""
 
@@ -141,3 +149,18 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             what, todo = f"has more than {LONGEST} characters", "Cut the text into sentences."
             raise CorpusError(what, where=f"{path}, line {number}", expected=expected, todo=todo)
         yield number, text
+
+
+def wrapped(lengths: Mapping[int, int]) -> int:
+    """Return how many lines look broken at a width, as in Project Gutenberg's files; 0 if the text has another shape.
+
+    Args:
+        lengths: how often each length occurs among the lines before a line that is not blank; the key 0 is passed over.
+    """
+    total = sum(count for length, count in lengths.items() if length)
+    if total < LEAST:
+        return 0
+    near = 0
+    for width in range(NARROWEST, WIDEST + 1):
+        near = max(near, sum(lengths.get(length, 0) for length in range(width - ROOM, width + 1)))
+    return near if near >= SHARE * total else 0

@@ -34,7 +34,7 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.captions.normalise import Normalisation
     from sightword.captions.vocabulary import Vocabulary
     from sightword.compute import devices
-    from sightword.encoder.start import read_start, report_unknown
+    from sightword.encoder.derived import read_start, report_unknown
     from sightword.entailment.data.pairs import read_split
     from sightword.entailment.training.task import EncodedPairs, train
     from sightword.training.checkpoint import open_checkpoint

@@ -71,7 +71,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
 def _read(settings: GroundSettings, chosen: Scenario) -> tuple[Inputs, dict[str, Any]]:
     """Return text, captions and pictures, and the origin of the features in words and as attributes."""
     from sightword.captions.table import check_vocabulary, read_captions
-    from sightword.encoder.start import read_start, report_unknown
+    from sightword.encoder.derived import read_start, report_unknown
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features

@@ -31,13 +31,7 @@ def work(settings: TaxonomySettings) -> None:
     write_json("metrics/hypernyms/taxonomy.json", counts)
     if taxonomy.doubled:
         log.warning("taxonomy: %d edges were given more than once", taxonomy.doubled)
-    log.info(
-        "taxonomy: %d concepts, %d edges, %d pairs (%d rows)",
-        *(counts[name] for name in ("concepts", "edges", "pairs", "rows")),
-    )
-    test = counts["test"]
-    log.info(
-        "taxonomy: %d training rows; of the test pairs %.1f %% are in training, %.1f %% of the false ones are true: "
-        "no truthful classifier is above %.1f %%",
-        *(counts["train"], test["in_training"], test["mislabelled"], test["ceiling"]),
-    )
+    named = (counts[name] for name in ("concepts", "edges", "pairs", "rows"))
+    log.info("taxonomy: %d concepts, %d edges, %d pairs (%d rows)", *named)
+    leaks = (counts["test"][name] for name in ("in_training", "mislabelled", "ceiling"))
+    log.info("taxonomy: test has %.1f %% training pairs, %.1f %% wrong labels; the ceiling is %.1f %%", *leaks)

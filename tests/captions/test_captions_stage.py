@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import build_vocabulary
+from sightword.captions.encoding import build_vocabulary, subset
 from sightword.captions.settings import CaptionsSettings
-from sightword.captions.subset import subset
 from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.cleaning import clean
@@ -167,7 +166,7 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
 def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
     table = CaptionTable(["a"], [0], ["test"], ["x"], [])
     with pytest.raises(CaptionsError, match="training captions"):
-        build_vocabulary([table], CaptionsSettings())
+        build_vocabulary(table, CaptionsSettings())
 
 
 @given(pictures=st.integers(0, 9), captions=st.integers(0, 4), more=st.integers(0, 9))
@@ -177,12 +176,12 @@ def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_
     rows = [(f"{name}.jpg", key, split) for split in ("train", "dev") for name in range(9) for key in range(4)]
     names, keys, splits = (list(column) for column in zip(*rows, strict=True))
     table = CaptionTable(names, keys, splits, [f"{row}" for row in rows], [])
-    small = subset([table], CaptionsSettings(train_pictures=pictures, train_captions=captions))(table)
+    small = subset(table, CaptionsSettings(train_pictures=pictures, train_captions=captions))
     assert small.split("dev") == table.split("dev")
     kept = small.split("train")
     assert len(set(kept.image_ids)) == (pictures or 9)
     assert kept.captions == [*range(captions or 4)] * (pictures or 9)
-    larger = subset([table], CaptionsSettings(train_pictures=pictures and max(pictures, more)))(table)
+    larger = subset(table, CaptionsSettings(train_pictures=pictures and max(pictures, more)))
     assert set(kept.texts) <= set(larger.texts)
 
 
@@ -191,7 +190,7 @@ def drawn(names: str, seed: int, captions: int) -> list[tuple[str, int]]:
     rows = [(name, key, split) for name in names for key, split in enumerate(["train"] * 5 + ["dev"])]
     table = CaptionTable(*map(list, zip(*rows, strict=True)), [str(row) for row in rows], [])
     choice = CaptionsSettings(train_captions=captions, draw="hash", draw_seed=seed)
-    kept = subset([table], choice)(table)
+    kept = subset(table, choice)
     assert kept.split("dev") == table.split("dev")
     train = kept.split("train")
     return list(zip(train.image_ids, train.captions, strict=True))
@@ -219,7 +218,7 @@ def test_hash_of_another_seed_draws_other_captions() -> None:
 
 def test_part_of_training_keeps_the_first_captions_there_are() -> None:
     table = CaptionTable(["a"] * 3, [1, 3, 4], ["train"] * 3, ["x", "y", "z"], [])
-    assert subset([table], CaptionsSettings(train_captions=2))(table).texts == ["x", "y"]
+    assert subset(table, CaptionsSettings(train_captions=2)).texts == ["x", "y"]
 
 
 def test_more_training_pictures_than_there_are_is_one_error(workspace: Path) -> None:

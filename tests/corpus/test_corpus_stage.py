@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import re
 import subprocess
 from pathlib import Path
 
 import fork_server
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from ruamel.yaml import YAML
 
 from sightword.corpus.settings import CorpusSettings
-from sightword.errors import CorpusError, ParamsError, SightwordError
+from sightword.errors import CorpusError, ParamsError
 from stages.corpus import work
 
 TABLE = {"file": None, "columns": {}, "draw_dev": 0.0, "draw_test": 0.0}
@@ -130,47 +127,3 @@ def test_odd_names_and_links_in_the_folder_of_pictures_are_handled(workspace: Pa
     assert done.returncode == 0, done.stderr
     rejects = pq.read_table(workspace / "data/resized/rejects.parquet").to_pylist()
     assert [(row["image_id"], row["reason"]) for row in rejects] == [("round.png", "unreadable")]
-
-
-def karpathy(**sentence: object) -> str:
-    sentences = [{"raw": "A dog .", "tokens": ["a", "dog"], "sentid": 1} | sentence]
-    return json.dumps({"images": [{"filename": "a.jpg", "split": "train", "sentences": sentences}]}, indent=1)
-
-
-def latin_parquet() -> pa.Table:
-    texts = pa.array([b"A dog .", b"Caf\xe9 ."]).view(pa.string())
-    return pa.table({"image": ["a.jpg", "b.jpg"], "caption": texts, "split": ["train", "train"]})
-
-
-def doubled_parquet() -> pa.Table:
-    return pa.Table.from_arrays([pa.array(["a.jpg"])] * 4, ["image", "caption", "split", "caption"])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (karpathy(raw="A dog \ud83d"), r"dataset_.json, line 8, column 20: has half a character, \ud83d; expected two"),
-        (karpathy(tokens=["\udc00"]), r"dataset_.json, line 10, column 8: has half a character, \udc00; expected two"),
-        (karpathy().replace(": 1", ": " + "1" * 4301), "dataset_.json, line 13, column 16: has a number too long; exp"),
-        (latin_parquet(), "my.parquet, row 2: caption is not UTF-8 text (byte 3)"),
-        (doubled_parquet(), "my.parquet: has caption in 2 columns; expected one of each"),
-        (
-            "image,caption,split,caption\na.jpg,A,train,B\n",
-            "my.csv, line 1: has caption in 2 columns; expected one of each",
-        ),
-    ],
-)
-def test_each_odd_data_file_gives_one_message(content: str | pa.Table, message: str, workspace: Path) -> None:
-    folder = Path("data/raw/mine")
-    (folder / "my.csv").unlink()
-    form = "table"
-    if isinstance(content, pa.Table):
-        pq.write_table(content, folder / "my.parquet")
-    elif content.startswith("{"):
-        form = "karpathy"
-        (folder / "dataset_.json").write_text(content)
-    else:
-        (folder / "my.csv").write_text(content)
-    with pytest.raises(SightwordError, match=re.escape(f"data/raw/mine/{message}")):
-        work(settings(form))
-    assert not Path("data/corpus").exists()

@@ -61,20 +61,12 @@ def test_names_without_a_split_captions_or_a_file_are_dropped_with_the_reason(tm
     }
 
 
-def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> None:
-    write(tmp_path)
-    expected = read(tmp_path)
-    write(tmp_path, token=CAPTIONS.replace("\n", "\r\n") + "\r\n", train="\r\na.jpg\r\n")
-    assert read(tmp_path) == expected
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
         ({"token": ""}, r"Flickr8k\.token\.txt: is empty; expected captions, in lines"),
         ({"token": "a.jpg#0\tA .\na.jpg#1 A dog\n"}, r"token\.txt, line 2: .*no tab.*expected name\.jpg#0<TAB>caption"),
         ({"token": "a.jpg\tA .\n"}, "line 1: .*no caption number"),
-        ({"token": "../a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"token": "/etc/a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"dev": "\n"}, "devImages.txt: is empty; expected names"),
         (
@@ -102,14 +94,6 @@ def test_a_missing_folder_list_or_folder_of_pictures_is_reported(tmp_path: Path)
     (tmp_path / "Flickr_8k.testImages.txt").unlink()
     with pytest.raises(CorpusError, match=r"testImages\.txt: does not exist"):
         read(tmp_path)
-
-
-def test_the_same_line_twice_is_a_duplicate(tmp_path: Path) -> None:
-    write(tmp_path, token=CAPTIONS + "a.jpg#0\tFirst of a .\n", dev="b.jpg\nb.jpg\n")
-    assert [(row.kind, row.item, row.reason) for row in read(tmp_path).dropped] == [
-        ("caption", "a.jpg#0", "duplicate"),
-        ("picture", "b.jpg", "duplicate"),
-    ]
 
 
 def test_the_official_lists_give_all_of_flickr8k(real_data: Path) -> None:
@@ -141,12 +125,6 @@ def test_captions_of_flickr8k_are_in_alphabetical_order(real_data: Path, reposit
     page = (repository / "docs/data.md").read_text("utf-8")
     assert "5,391 of 6,000 training pictures (89.8 %" in page
     assert "648 of 762" in page
-
-
-def test_the_real_pictures_at_hand_are_kept_when_pictures_are_required(real_data: Path) -> None:
-    corpus = read(real_data / "flickr8k", require=True)
-    assert corpus.counts() == {"train": 200, "dev": 50, "test": 50}
-    assert len(corpus.captions) == 1500
 
 
 def test_the_list_of_the_part_draws_the_same_photographs_from_the_whole_corpus(real_data: Path) -> None:
@@ -182,10 +160,4 @@ def test_names_of_lists_and_captions_may_be_in_two_unicode_forms(tmp_path: Path)
 def test_a_listed_name_that_captions_spell_differently_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, train="A.JPG\n")
     with pytest.raises(CorpusError, match=r"'a\.jpg' is there as 'A\.JPG', which differs in: capitals"):
-        read(tmp_path)
-
-
-def test_old_line_ends_are_one_message(tmp_path: Path) -> None:
-    write(tmp_path, token=CAPTIONS.replace("\n", "\r"))
-    with pytest.raises(CorpusError, match=r"token\.txt, line 1: ends in CR, as on old Macs"):
         read(tmp_path)

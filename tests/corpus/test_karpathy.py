@@ -11,7 +11,7 @@ import pytest
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
-from sightword.errors import CorpusError, FileFormatError
+from sightword.errors import CorpusError
 
 
 def entry(name: str, split: str, *raw: str, **more: Any) -> dict[str, Any]:
@@ -107,14 +107,6 @@ def test_a_wrong_entry_is_named_with_its_place(tmp_path: Path, images: list[Any]
         read(tmp_path, images)
 
 
-def test_truncated_json_is_reported_with_its_line(tmp_path: Path) -> None:
-    read(tmp_path, ENTRIES)
-    whole = (tmp_path / "dataset_x.json").read_text()
-    (tmp_path / "dataset_x.json").write_text(whole[: len(whole) // 2])
-    with pytest.raises(FileFormatError, match=r"dataset_x\.json, line 1, column \d+: is not valid JSON.*cut off|holds"):
-        read(tmp_path)
-
-
 def test_the_only_file_is_found_and_one_of_several_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"must have one file dataset_.* but has none"):
         read(tmp_path)
@@ -133,22 +125,3 @@ def test_the_real_excerpt_is_read_and_its_repeated_entries_are_reported(real_dat
     assert len(corpus.captions) == 5 * 715
     assert {row.reason for row in corpus.dropped} == {"duplicate"}
     assert sum(row.kind == "picture" for row in corpus.dropped) == 762 - 715
-
-
-def test_one_name_in_two_folders_is_two_pictures(tmp_path: Path) -> None:
-    images = [entry("1.jpg", "train", "A cat.", filepath="train"), entry("1.jpg", "val", "A dog.", filepath="val")]
-    corpus = read(tmp_path, images)
-    assert [(one.image_id, one.split) for one in corpus.images] == [("train/1.jpg", "train"), ("val/1.jpg", "dev")]
-    assert [row.text for row in corpus.captions] == ["A cat.", "A dog."]
-
-
-def test_a_key_twice_in_an_object_is_an_error_with_both_values(tmp_path: Path) -> None:
-    text = '{"images": [{"filename": "a.jpg", "filename": "b.jpg", "split": "train", "sentences": []}]}'
-    (tmp_path / "dataset_x.json").write_text(text)
-    with pytest.raises(
-        FileFormatError, match=r"the key 'filename' stands twice, with the value 'a\.jpg'.* and the value 'b\.jpg'"
-    ):
-        read(tmp_path)
-    (tmp_path / "dataset_x.json").write_text(text.replace("b.jpg", "a.jpg"))
-    with pytest.raises(CorpusError, match="no picture with captions is left"):
-        read(tmp_path)

@@ -87,12 +87,6 @@ def captions_of_kaggle(folder: Path) -> None:
         csv.writer(file, lineterminator="\n").writerows([("image", "caption"), *(row[:2] for row in ROWS)])
 
 
-def results_of_flickr30k(folder: Path) -> None:
-    loose(folder / "flickr30k_images")
-    lines = [f"{one.name}| {at}| {text}" for one in PICTURES for at, text in enumerate(one.captions)]
-    (folder / "results.csv").write_text("\n".join(["image_name| comment_number| comment", *lines, ""]))
-
-
 def parquet_of_polars(folder: Path) -> None:
     import polars as pl
 
@@ -117,12 +111,6 @@ def of_datasets(split: str) -> Any:
 def parquet_of_datasets(folder: Path) -> None:
     for split, theirs in THEIRS.items():
         of_datasets(split).to_parquet(folder / f"data/{theirs}-00000-of-00001.parquet")
-
-
-def arrow_of_datasets(folder: Path) -> None:
-    import datasets
-
-    datasets.DatasetDict({theirs: of_datasets(split) for split, theirs in THEIRS.items()}).save_to_disk(folder)
 
 
 def shards_of_img2dataset(folder: Path) -> None:
@@ -170,8 +158,7 @@ def read_features(project: Checkout) -> dict[str, bytes]:
 
 @pytest.mark.full
 def test_each_layout_gives_the_features_of_loose_files_and_shards_a_report(project: Checkout, repository: Path) -> None:
-    tables = (tsv_of_polars, captions_of_kaggle, results_of_flickr30k)
-    tables += (parquet_of_polars, parquet_of_datasets, arrow_of_datasets)
+    tables = (tsv_of_polars, captions_of_kaggle, parquet_of_polars, parquet_of_datasets)
     expected: dict[str, bytes] = {}
     for layouts, drawn in ((tables, DRAWN), ((shards_of_img2dataset,), DRAWN_OF_SHARDS)):
         captions = None

@@ -1,5 +1,5 @@
-"""Data sets of Hugging Face and the like. The layouts are those that ``datasets`` 5.2.0 (``to_parquet``,
-``save_to_disk``), pandas 3.1.1 and polars 2.1.0 wrote of the same pictures; here pyarrow writes them.
+"""Data sets of Hugging Face and the like. The layouts are those that ``datasets`` 5.2.0 (``to_parquet``), pandas 3.1.1
+and polars 2.1.0 wrote of the same pictures; here pyarrow writes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
@@ -42,12 +41,7 @@ def picture(name: str) -> dict[str, Any]:
 
 def write(path: Path, columns: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.table(columns)
-    if path.suffix == ".arrow":
-        with pa.ipc.new_stream(path, table.schema) as writer:
-            writer.write_table(table, max_chunksize=1)
-    else:
-        pq.write_table(table, path, row_group_size=2)
+    pq.write_table(pa.table(columns), path, row_group_size=2)
 
 
 def hub(folder: Path) -> None:
@@ -79,13 +73,6 @@ def pandas(folder: Path) -> None:
     )
 
 
-def saved(folder: Path) -> None:
-    """``save_to_disk``: Arrow in a folder for each split."""
-    for split, names in SPLITS.items():
-        columns = {"image": pa.array(map(picture, names), PICTURE), "captions": [captions(name) for name in names]}
-        write(folder / split / "data-00000-of-00001.arrow", columns)
-
-
 def read(folder: Path, **values: Any) -> Corpus:
     return read_corpus(CorpusSettings(format="table", path=str(folder), pictures=str(folder), **values))
 
@@ -99,7 +86,7 @@ def stored(folder: Path, corpus: Corpus) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("layout", [hub, lists, pandas, saved])
+@pytest.mark.parametrize("layout", [hub, lists, pandas])
 def test_each_layout_gives_the_same_corpus_and_the_bytes_of_its_pictures(tmp_path: Path, layout: Any) -> None:
     layout(tmp_path / "in")
     corpus = read(tmp_path / "in")
@@ -112,11 +99,10 @@ def test_each_layout_gives_the_same_corpus_and_the_bytes_of_its_pictures(tmp_pat
     assert stored(tmp_path / "out", corpus) == {name: data(name) for name in expected}
 
 
-def test_pictures_without_names_are_called_by_their_bytes_and_rows_of_equal_bytes_are_one_picture(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize("path", [None, "https://example.org/a/1.jpg"])
+def test_unnamed_pictures_deduplicate_by_hash(tmp_path: Path, path: str | None) -> None:
     names = ["a", "b", "a", "c", "d", "e"]
-    pictures = [{"bytes": data(name), "path": None} for name in names]
+    pictures = [{"bytes": data(name), "path": path} for name in names]
     write(tmp_path / "train.parquet", {"image": pa.array(pictures, PICTURE), "text": [f"Row {n} ." for n in range(6)]})
     corpus = read(tmp_path, draw_dev=0.3, draw_test=0.3)
     called = {name: hashlib.sha256(data(name)).hexdigest()[:16] for name in "abcde"}
@@ -173,11 +159,19 @@ def test_a_damaged_file_and_files_of_two_layouts_are_named(tmp_path: Path) -> No
     with pytest.raises(CorpusError, match=r"train\.parquet: has other columns than test\.parquet"):
         read(tmp_path)
     whole = (tmp_path / "train.parquet").read_bytes()
-    for name in ("test.parquet", "test.arrow"):
-        (tmp_path / "test.parquet").unlink(missing_ok=True)
-        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(FileFormatError, match=f"{name}: is not a whole (Parquet|Arrow) file"):
-            read(tmp_path)
+    (tmp_path / "test.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FileFormatError, match=r"test\.parquet: is not a whole Parquet file"):
+        read(tmp_path)
+
+
+def test_arrow_files_are_refused_with_the_way_to_parquet(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/data-00000-of-00001.arrow").write_bytes(b"ARROW1")
+    for values in ({}, {"file": "train/*.arrow"}):
+        with pytest.raises(
+            CorpusError, match=r"holds Arrow files; expected Parquet files\. Write .*to_parquet\(FILE\)"
+        ):
+            read(tmp_path, **values)
 
 
 def test_a_drawn_split_keeps_copies_together_moves_nobody_else_and_is_told(tmp_path: Path) -> None:

@@ -6,14 +6,12 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sightword.corpus.arrays import Texts
 from sightword.corpus.cleaning import clean
 from sightword.corpus.listing import Listing, list_pictures
 from sightword.corpus.records import Caption, Image, check_path, split_name
@@ -51,18 +49,6 @@ def test_every_record_is_kept_or_dropped_and_kept_records_are_consistent(
         assert (image.image_id in kept) == fine
     dropped = Counter(row.item for row in corpus.dropped if row.kind == "picture" and row.reason != "duplicate")
     assert all(dropped[image.image_id] == (image.image_id not in kept) for image in set(named))
-
-
-TEXTS = [None if number % 7 == 3 else "\u00fc" * (number % 5) for number in range(40_000)]
-COLUMN = Texts()
-for text in TEXTS:
-    COLUMN.append(text)
-
-
-@given(st.lists(st.integers(0, 39_999)))
-def test_column_of_texts_gives_the_texts_of_any_rows(rows: list[int]) -> None:
-    assert COLUMN.take(np.array(rows, np.int64)).to_pylist() == [TEXTS[row] for row in rows]
-    assert [COLUMN[row] for row in rows] == [TEXTS[row] for row in rows]
 
 
 def test_equal_captions_of_one_picture_stay(tmp_path: Path) -> None:

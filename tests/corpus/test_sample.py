@@ -12,11 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightword.corpus.sample.drawing import draw_scene
-from sightword.corpus.sample.grammar import captions, leave_out, sentence
-from sightword.corpus.sample.making import make_sample
+from sightword.corpus.sample.drawing import draw_scene, make_sample
 from sightword.corpus.sample.scene import Group, Scene, converse, fit, random_scene, scenes_of, stream
-from sightword.corpus.sample.sentences import follows, likeness, sick_pair, sts_pair, write_senteval
+from sightword.corpus.sample.sentences import (
+    captions,
+    follows,
+    leave_out,
+    likeness,
+    sentence,
+    sick_pair,
+    sts_pair,
+    write_senteval,
+)
 from sightword.corpus.sample.world import World, load_world
 from sightword.errors import CorpusError
 

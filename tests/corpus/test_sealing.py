@@ -17,8 +17,8 @@ from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions, read_texts, sealed_pictures
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
-from sightword.corpus.sealing import SALT
 from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.splits import SEALED_SALT as SALT
 from sightword.errors import CorpusError
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.grounded.judging.settings import JudgeSettings

@@ -67,13 +67,13 @@ def test_the_files_of_a_key_are_a_picture_and_its_captions(tmp_path) -> None:
         tmp_path / "val/0.tar",
         {"./3.x.txt": b"not this", "./3.png": picture(3), "./3.txt": "Three\r\nag\u2028ain\n".encode()},
     )
-    corpus = corpus_of(tmp_path, lines=True)
+    corpus = corpus_of(tmp_path)
     assert {image.image_id: image.split for image in corpus.images} == {
         "train-0/2": "train",
         "train-0/a/1": "train",
         "val/0/3": "dev",
     }
-    assert [caption.text for caption in corpus.captions] == ["Two", "One .", "Three", "ag\u2028ain"]
+    assert [caption.text for caption in corpus.captions] == ["Two", "One .", "Three\r\nag\u2028ain"]
     assert bytes_of(corpus) == {"train-0/2": picture(2), "train-0/a/1": picture(1), "val/0/3": picture(3)}
 
 
@@ -93,6 +93,7 @@ def test_captions_and_splits_of_json_files_and_of_the_table_beside(tmp_path) -> 
     beside = corpus_of(tmp_path, caption="parquet:text")
     assert [(c.image_id, c.text) for c in beside.captions] == [("00000/0", "Ein")]
     assert dropped(beside)["00000/9"] == "no picture file: 00000/9.jpg; 1 caption"
+    assert dropped(beside)["00000/*.json"] == "not used: 3 files"
 
 
 def test_members_that_cannot_be_used_are_dropped_with_the_reason(tmp_path) -> None:
@@ -188,10 +189,34 @@ def test_shards_with_and_without_splits_are_refused_by_name(tmp_path) -> None:
         corpus_of(tmp_path)
 
 
-def test_captions_of_another_kind_name_what_is_there(tmp_path) -> None:
-    write(tmp_path / "s.tar", {"0.png": picture(0), "0.json": b"{}"})
-    with pytest.raises(CorpusError, match="hold no captions in txt; the files in them end in json, png"):
-        corpus_of(tmp_path)
+@pytest.mark.parametrize(
+    ("files", "caption", "message"),
+    [
+        (
+            {"0.png": picture(0), "0.json": b"{}"},
+            "txt",
+            r"hold no captions in txt \(s/\*\.json 1 file\); expected corpus.c",
+        ),
+        (
+            {"0.in.png": picture(0), "0.txt": b"A"},
+            "txt",
+            r"hold no pictures \(s/\*\.in\.png 1 file\); expected files such",
+        ),
+        ({"00.png": picture(0)}, "parquet:text", r"left: 1 no captions, such as 's/00' .*; 1 no picture file.*'s/0' "),
+    ],
+)
+def test_shards_without_a_pair_name_what_is_there(tmp_path, files, caption, message) -> None:
+    write(tmp_path / "s.tar", files)
+    write_table(tmp_path / "s.parquet", pa.table({"key": [0], "text": ["A"]}))
+    with pytest.raises(CorpusError, match=message):
+        corpus_of(tmp_path, caption=caption)
+
+
+def test_a_key_with_two_captions_in_the_table_is_refused(tmp_path) -> None:
+    write(tmp_path / "s.tar", {"0.png": picture(0)})
+    write_table(tmp_path / "s.parquet", pa.table({"key": ["0", "0"], "text": ["A", "B"]}))
+    with pytest.raises(CorpusError, match=r"s\.parquet, row 2: the key '0' stands twice, with the text 'A'"):
+        corpus_of(tmp_path, caption="parquet:text")
 
 
 def test_pictures_in_one_tar_give_the_bytes_of_loose_files(tmp_path) -> None:

@@ -55,16 +55,13 @@ def test_csv_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
     ]
 
 
-# As published: Kaggle's Flickr8k, Kaggle's Flickr30k (whose line 20,002 lacks a bar), Flickr30k's own file.
+# As published: Kaggle's Flickr8k, Flickr30k's own file; and lists in JSON, as Parquet of Hugging Face becomes CSV.
 PUBLISHED = {
     "captions.txt": 'image,caption\na.jpg,A dog .\na.jpg,"Water , a dog ."\nb.jpg,"A sign reads ""no"" ."\n',
-    "results.csv": (
-        "image_name| comment_number| comment\na.jpg| 0| A dog .\na.jpg| 1   Water , a dog .\n"
-        'b.jpg| 0| A sign reads "no" .\n'
-    ),
     "results_20130124.token": 'a.jpg#0\tA dog .\na.jpg#1\tWater , a dog .\nb.jpg#0\tA sign reads "no" .\n',
     "own.tsv": 'filename\tsentence\na.jpg\tA dog .\na.jpg\tWater , a dog .\nb.jpg\tA sign reads "no" .\n',
     "wide.csv": 'file_name,caption_0,caption_1\na.jpg,A dog .,"Water , a dog ."\nb.jpg,"A sign reads ""no"" .",\n',
+    "json.csv": 'image,caption\na.jpg,"[""A dog ."", ""Water , a dog .""]"\nb.jpg,"[""A sign reads \\""no\\"" .""]"\n',
 }
 
 
@@ -138,10 +135,8 @@ def test_a_file_is_meant_by_its_name_before_its_pattern_and_lies_in_path(tmp_pat
             "image;caption\na.jpg;A dog, running .\n",
             "Semicolons separate the cells: save the table with commas or tabs",
         ),
-        (
-            "image_name| comment\na.jpg| A | B\n",
-            r"line 2: has 3 cells: 'a\.jpg\| A \| B'; expected 2, as in the header",
-        ),
+        ("image_name| comment\na.jpg| A\n", "Bars separate the cells: save the table with commas or tabs"),
+        ("image,caption,split\na.jpg,\"['A .', 'B .']\",test\n", "line 2: the caption is a list: .*Write a row"),
         ("image,caption,split\n", "has no rows"),
         ("image,caption,split\na.jpg,A .,tset\n", r"line 2: unknown split 'tset'; expected one of train"),
         ("image,caption,split\na.jpg,A dog, running .,test\n", "line 2: has 4 cells; expected 3, as in the header"),
@@ -152,10 +147,22 @@ def test_a_file_is_meant_by_its_name_before_its_pattern_and_lies_in_path(tmp_pat
             "image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n",
             "line 3: the picture 'a.jpg' stands twice, with the split 'test' .*line 2.* and the split 'train'",
         ),
-        ("image,caption,split\na.jpg, ,test\n", "no picture with captions is left"),
+        (
+            "image,caption,split\na.jpg, ,test\n",
+            r"no picture with captions is left: 1 empty caption, such as 'a\.jpg#' .*; 1 no captions, such as 'a\.jpg'",
+        ),
     ],
 )
 def test_a_wrong_table_is_explained(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "my.csv").write_text(text)
     with pytest.raises(CorpusError, match=message):
         read(tmp_path)
+
+
+def test_a_web_address_is_a_picture_without_a_file(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures/a.jpg").touch()
+    (tmp_path / "my.csv").write_text("image,caption,split\na.jpg,A .,train\nhttps://example.org/b.jpg,B .,train\n")
+    corpus = read(tmp_path, require_pictures=True)
+    assert texts(corpus) == [("a.jpg", "A .")]
+    assert [(row.item, row.reason) for row in corpus.dropped] == [("https://example.org/b.jpg", "no picture file")]

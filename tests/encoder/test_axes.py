@@ -10,7 +10,7 @@ from encoder_kinds import BAG, summed
 from small_project import begin
 
 from pipeline import cli
-from sightword.encoder.axes import keep_axes
+from sightword.encoder.derived import keep_axes
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.model.similarity import unit_rows

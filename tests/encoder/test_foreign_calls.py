@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from small_encoder import MODEL, TEXTS, made
@@ -78,3 +79,17 @@ def test_an_output_for_each_token_is_refused_with_a_sentence() -> None:
         with pytest.raises(EncoderError, match="a sentence has one vector here, none for its tokens") as caught:
             encoder.encode(TEXTS, output_value=value)
         assert str(caught.value).endswith("Leave output_value out.")
+
+
+def test_names_and_types_of_neighbours_are_accepted() -> None:
+    encoder = made(members=1)
+    expected = encoder.encode(TEXTS)
+    for found in (
+        encoder.encode(pa.array(TEXTS)),
+        encoder.encode(TEXTS, precision="float32"),
+        encoder.encode_query(TEXTS),
+        encoder.encode_document(TEXTS),
+    ):
+        assert np.array_equal(found, expected)
+    with pytest.raises(TypeError, match="truncate_dim"):
+        encoder.encode(TEXTS, truncate_dim=8)

@@ -7,7 +7,6 @@ from small_encoder import TEXTS
 
 from sightword.compute.devices import threads
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError
 from sightword.model import embedding
 from sightword.model.embedding import Precision, embed_captions
 from sightword.model.encoders import Encoders
@@ -88,8 +87,3 @@ def test_cpu_without_bfloat16_units_is_logged_once(encoder, monkeypatch, caplog)
     for _ in range(2):
         encoder.encode(TEXTS, precision="bf16")
     assert caplog.text.count("no units for bfloat16") == 1
-
-
-def test_another_precision_is_refused(encoder):
-    with pytest.raises(EncoderError, match="precision is 'fp16'; expected fp32 or bf16"):
-        encoder.encode(TEXTS, precision="fp16")

@@ -1,17 +1,10 @@
-"""Encoders by name, from a folder and from an address."""
+"""Encoders by name, and from a folder."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import io
-import shutil
 import subprocess
 import sys
-import tarfile
-import threading
-import zipfile
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -24,169 +17,20 @@ from pipeline import cli
 from sightword.encoder.by_name import open_encoder, open_with_pictures
 from sightword.encoder.pretrained import PACKAGED, packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import DownloadError, EncoderError
+from sightword.errors import EncoderError
 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """The store, where archives are kept; also the working folder is empty."""
-    monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "store"))
+    """An empty working folder."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def site(tmp_path):
-    """A server of this machine, its folder, and the paths that were asked for."""
-    folder, asked = tmp_path / "site", []
-    folder.mkdir()
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            asked.append(self.path)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder, asked
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def packed(kind, below, path, encoder=None):
-    """Write an archive of an encoder's folder; return its sha256."""
-    folder = path.parent / "unpacked"
-    (encoder or made()).save(folder)
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            for file in files:
-                archive.write(file, f"{below}{file.relative_to(folder)}")
-    else:
-        with tarfile.open(path, "w:gz") as archive:
-            for file in files:
-                archive.add(file, f"{below}{file.relative_to(folder)}")
-    shutil.rmtree(folder)
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def left(store):
-    return sorted(path.name for path in (store / "encoders").iterdir()) if (store / "encoders").exists() else []
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-@pytest.mark.parametrize("below", ["", "an-encoder/"])
-def test_an_archive_is_downloaded_once(store, site, kind, below):
-    address, folder, asked = site
-    digest = packed(kind, below, folder / f"e.{kind}")
-    first = SentenceEncoder.from_pretrained(f"{address}/e.{kind}", sha256=digest.upper())
-    np.testing.assert_array_equal(first.encode(TEXTS), made().encode(TEXTS))
-    again = SentenceEncoder.from_pretrained(f"{address}/e.{kind}#sha256={digest}")
-    np.testing.assert_array_equal(again.encode(TEXTS), made().encode(TEXTS))
-    assert asked == [f"/e.{kind}"]
-    assert left(store) == [digest]
-
-
-def test_every_command_takes_an_address(store, site):
-    address, folder, _ = site
-    name = f"{address}/e.zip#sha256={packed('zip', '', folder / 'e.zip')}"
-    np.testing.assert_array_equal(open_encoder(name)(TEXTS), made().encode(TEXTS))
-    assert open_with_pictures(name).width == made().width
-
-
-def test_an_archive_of_this_machine(store, tmp_path):
-    digest = packed("zip", "", tmp_path / "e.zip")
-    assert SentenceEncoder.from_pretrained((tmp_path / "e.zip").as_uri(), sha256=digest).width == made().width
-
-
-def test_a_damaged_copy_is_downloaded_again(store, site, caplog):
-    address, folder, asked = site
-    whole = made()
-    digest = packed("zip", "", folder / "e.zip", whole)
-    SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
-    (store / "encoders" / digest / "part-1.safetensors").write_bytes(b"damaged")
-    found = SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
-    np.testing.assert_array_equal(found.encode(TEXTS), whole.encode(TEXTS))
-    assert len(asked) == 2
-    damaged = f"{store / 'encoders' / digest}: is damaged; the encoder is downloaded again"
-    assert [text for text in caplog.messages if "damaged" in text] == [damaged]
-
-
-def test_another_hash_is_refused_and_leaves_nothing(store, site):
-    address, folder, _ = site
-    found = packed("zip", "", folder / "e.zip")
-    with pytest.raises(DownloadError, match=f"its sha256 {found} does not begin with {'0' * 64}"):
-        SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256="0" * 64)
-    assert left(store) == []
-
-
-@pytest.mark.parametrize("hashed", [None, "", "abc", "z" * 64])
-def test_an_address_needs_a_hash(store, site, hashed):
-    address, _, asked = site
-    with pytest.raises(EncoderError, match=r"e\.zip: the sha256 of the archive is .*expected 64 hex digits"):
-        SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=hashed)
-    assert asked == []
-
-
-def truncated(path):
-    packed("zip", "", path)
-    path.write_bytes(path.read_bytes()[:-200])
-
-
-def without_weights(path):
-    packed("zip", "", path)
-    with zipfile.ZipFile(path) as archive:
-        kept = {name: archive.read(name) for name in archive.namelist() if "part-2" not in name}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in kept.items():
-            archive.writestr(name, data)
-
-
-def leaving_the_folder(path):
-    with tarfile.open(path, "w:gz") as archive:
-        entry = tarfile.TarInfo("../encoder.json")
-        entry.size = 2
-        archive.addfile(entry, io.BytesIO(b"{}"))
-
-
-def without_an_encoder(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("notes.txt", "nothing")
-
-
-@pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        (truncated, "is not a whole archive"),
-        (without_weights, "is missing"),
-        (leaving_the_folder, "would leave the folder"),
-        (without_an_encoder, "holds no encoder"),
-    ],
-)
-def test_a_broken_archive_leaves_nothing(store, site, make, what):
-    address, folder, _ = site
-    make(folder / "e.zip")
-    digest = hashlib.sha256((folder / "e.zip").read_bytes()).hexdigest()
-    with pytest.raises(EncoderError, match=rf"e\.zip: holds no whole encoder \(.*{what}"):
-        SentenceEncoder.from_pretrained(f"{address}/e.zip", sha256=digest)
-    assert left(store) == []
-    assert not (store.parent / "encoder.json").exists()
-
-
-def test_an_address_without_the_file(store, site):
-    with pytest.raises(DownloadError, match="404"):
-        SentenceEncoder.from_pretrained(f"{site[0]}/none.zip", sha256="0" * 64)
-    assert left(store) == []
 
 
 def test_a_folder(store, tmp_path):
     made().save(tmp_path / "e")
     for name in (tmp_path / "e", str(tmp_path / "e"), "../e"):
         np.testing.assert_array_equal(SentenceEncoder.from_pretrained(name).encode(TEXTS), made().encode(TEXTS))
-    with pytest.raises(EncoderError, match="sha256 is for an archive at an address"):
-        SentenceEncoder.from_pretrained(tmp_path / "e", sha256="0" * 64)
 
 
 def test_an_unknown_name(store):

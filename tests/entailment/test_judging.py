@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import chi2
 
@@ -20,7 +18,6 @@ from sightword.entailment.judging.scores import System, judge, parts, significan
 from sightword.entailment.judging.settings import NetworkSettings
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.inputs import Inputs
-from sightword.evaluation.semantics.results import Seen
 from sightword.io.opening import lines
 
 E, N, C = "entailment", "neutral", "contradiction"
@@ -60,14 +57,6 @@ def test_a_confusion_by_hand():
         "one": pytest.approx(66.666667),
         "two": 0.0,
     }
-
-
-@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=25))
-def test_the_threshold_is_the_best_cut_of_dev(rows):
-    dev, labels = np.array([row[0] / 4 for row in rows]), np.array([row[1] for row in rows])
-    found = System.chosen("x", [dev, np.zeros(0), np.zeros(0)], labels)
-    cuts = [dev.min() - 1, *dev]
-    assert ((dev <= found.threshold) == labels).sum() == max(((dev <= cut) == labels).sum() for cut in cuts)
 
 
 def test_systems_are_compared_by_mcnemars_test_over_premises_with_holms_correction():
@@ -129,14 +118,6 @@ def test_majority_and_new_words_on_snli(real_data):
     for baseline, expected in ((lambda pairs: np.zeros(len(pairs)), 65.7), (classifiers.new_words, 72.2)):
         system = System.chosen("x", [baseline(part) for part in (dev, test, test)], dev.entailed)
         assert 100 * system.right(test.entailed).mean() == pytest.approx(expected, abs=0.1)
-
-
-def test_premises_of_snli_that_are_training_captions_of_flickr8k(real_data):
-    folder = real_data / "flickr8k"
-    train = {line for _, line in lines(folder / "Flickr_8k.trainImages.txt")}
-    rows = (line.split("\t") for _, line in lines(folder / "Flickr8k.token.txt"))
-    seen = Seen([text for place, text in rows if place.partition("#")[0] in train])
-    assert 100 * seen.mask(snli(real_data, "test").premises).mean() == pytest.approx(17.5, abs=0.1)
 
 
 def biased(number, seed):

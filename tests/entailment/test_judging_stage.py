@@ -15,16 +15,15 @@ import torch
 from visible_text import check_text
 
 from sightword.captions.vocabulary import Vocabulary
+from sightword.encoder.derived import untrained
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
 from sightword.entailment.judging.measuring import TAKEN, Other, energies_by, measure, read_others
 from sightword.entailment.judging.settings import EntailmentSettings, NetworkSettings
 from sightword.entailment.page.page import differences, render
 from sightword.entailment.training.energies import DECISION as CHOSEN
 from sightword.errors import EncoderError
-from sightword.evaluation.binary.threshold import best_threshold
 from sightword.io.files import write_json, write_table, write_tsv
 from sightword.model.encoders import Encoders
 from sightword.model.shape import RecurrentShape
@@ -202,16 +201,6 @@ def test_three_classes_are_told_apart_by_those_systems_that_learn_classes(done):
     assert "three_classes" not in metrics_of(done)
 
 
-def test_a_premise_of_training_is_known_by_its_words(done):
-    train = SentencePairs.of([("A dog runs .", "b", "neutral", "s")] * 2)
-    test = [("a dog  runs.", "c", "entailment", "s"), ("A cat.", "c", "neutral", "s")]
-    splits = {"train": train, "dev": read_split(done / "data/entailment/pairs", "dev"), "test": SentencePairs.of(test)}
-    settings = EntailmentSettings(classifier=NetworkSettings(epochs=0))
-    assert measure(splits, encoder_of(0), DECISION, [], settings, device=CPU).metrics["leak"] == {
-        "premises_in_training": 50.0
-    }
-
-
 def test_a_gain_over_the_hypothesis_alone_counts_beyond_chance_only(done):
     counts = {name: {"pairs": 9, "labels": labels, "sources": {}} for name, labels in SNLI.items()}
     for difference, p, wanted in ((2.0, 0.2, True), (-2.0, 0.001, True), (2.0, 0.001, False)):
@@ -283,18 +272,6 @@ def test_random_weights_have_the_same_shape_and_depend_on_the_seed_alone():
     assert (other.encode(words) == untrained(encoder, 7).encode(words)).all()
 
 
-def test_alike_networks_have_the_same_random_weights_and_scores(done):
-    splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
-    others = [Other(name, encoder_of(*kind), None) for name, kind in
-              (("a", (1, "cosine")), ("b", (2, "cosine")), ("c", (3, "order")), ("d", (3, "cosine", 2)))]  # fmt: skip
-    settings = EntailmentSettings(**SETTINGS)
-    together = measure(splits, encoder_of(0), DECISION, others, settings, device=CPU).metrics["test"]
-    for other in others:
-        alone = measure(splits, encoder_of(0), DECISION, [other], settings, device=CPU).metrics["test"]
-        assert {name: together[name] for name in alone} == alone
-    assert together["a_untrained"] == together["b_untrained"] != together["c_untrained"] != together["d_untrained"]
-
-
 def test_alike_networks_with_random_weights_are_compared_once(done):
     splits = {name: read_split(done / "data/entailment/pairs", name) for name in SIZES}
     others = [Other(name, encoder_of(*kind), None) for name, kind in
@@ -334,14 +311,3 @@ def test_a_name_that_would_hide_another_number_is_refused(tmp_path, name):
     encoder_of(1).save(tmp_path / name)
     with pytest.raises(EncoderError, match=f"{name}: has a name that a system cannot have"):
         read_others(tmp_path, TAKEN, CPU)
-
-
-def test_the_energy_of_another_encoder_has_its_threshold_from_dev(done):
-    dev, seeing = read_split(done / "data/entailment/pairs", "dev"), SentenceEncoder.load(done / "others/seeing")
-    vectors = [seeing.encode(side) for side in (dev.premises, dev.hypotheses)]
-    lengths = [np.linalg.norm(side, axis=1) for side in vectors]
-    energies = 1 - (vectors[0] * vectors[1]).sum(axis=1) / (lengths[0] * lengths[1])
-    found = metrics_of(done)
-    _, accuracy = best_threshold(energies.astype(np.float64), dev.entailed)
-    assert found["dev"]["seeing"]["accuracy"] == pytest.approx(accuracy, abs=1.3)  # float32: one pair may change sides
-    assert found["encoders"] == {"seeing": {"energy": "symmetric", "untrained": "seeing_untrained"}}

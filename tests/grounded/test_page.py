@@ -24,7 +24,6 @@ from sightword.grounded.page.tables import (
     Scenario,
     chosen,
     in_groups,
-    stars,
 )
 from sightword.grounded.training.settings import Common
 from sightword.io.files import read_json
@@ -101,10 +100,6 @@ def test_tfidf_is_the_last_row_without_structure(project, page, findings):
     text = part(page, "table1")
     assert text.index("Controls") < text.index("no network tf-idf n-grams of characters – – – –")
     assert "tf-idf" not in part(page, "spaces")
-
-
-def test_stars_follow_the_corrected_p():
-    assert [stars(p) for p in (None, 0.05, 0.0499, 0.0099, 0.0009)] == ["", "", "*", "**", "***"]
 
 
 def test_stars_stand_beside_values_whose_difference_is_beyond_chance(findings):

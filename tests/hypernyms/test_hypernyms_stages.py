@@ -11,7 +11,6 @@ import pytest
 import torch
 from visible_text import check_text
 
-from pipeline.cli import main
 from sightword import Concepts
 from sightword.compute import devices
 from sightword.errors import CorpusError
@@ -138,7 +137,6 @@ def test_the_box_of_the_page_has_the_nearest_hypernyms_and_their_place_in_the_ta
             for other, energy in concepts.hypernyms(name, 5)
         ]
         assert above == expected
-    assert f'<code class="command">sightword hypernyms {known[len(known) // 2][0]}</code>' in text
 
 
 def test_published_rows_stand_beside_their_own_protocol_only(done):
@@ -163,19 +161,6 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
     wrong["draws"] = {"number": 40, "mislabelled": share, "ceiling": ceiling}
     text = render(metrics, wrong, embedding, [], [], NONE, HypernymsSettings())
     assert "Over 40 splits drawn this way: 13.8 ± 0.6 % (12.3 to 94.0) of the false pairs, ceiling 93.1 ± 0.6 %" in text
-
-
-def test_the_command_predicts_hypernyms(done, monkeypatch, capsys):
-    monkeypatch.chdir(done)
-    assert main(["hypernyms", "red circle sea", "--top", "3"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["concept", "hypernym", "energy", "accepted"]
-    assert lines[1].startswith("red_circle_sea")
-    assert len(lines) == 4
-    assert main(["hypernyms", "red_circle_sea", "scene"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[-3:] == ["scene", "0.0000", "yes"]
-    assert main(["hypernyms", "redd"]) == 1
-    assert "did you mean 'red'" in capsys.readouterr().err
 
 
 def test_a_list_that_is_missing_leaves_the_earlier_outputs(done, tmp_path, monkeypatch, repository):

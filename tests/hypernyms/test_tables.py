@@ -8,7 +8,7 @@ import pytest
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.split import read_pairs
-from sightword.hypernyms.data.taxonomy import closure, read_edges
+from sightword.hypernyms.data.taxonomy import read_edges
 
 BOTH = ("hypernym", "instance_hypernym")
 IDS = {"dog": 0, "animal": 1, "thing": 2}
@@ -19,32 +19,12 @@ IDS = {"dog": 0, "animal": 1, "thing": 2}
     [
         ("hyponym,hypernym\na,b\nb,c\nc,a\n", "has a cycle: a -> b -> c -> a"),
         ("hyponym,hypernym\na,a\n", "a is its own hypernym"),
-        ("hyponym,hypernym\n", "has no rows"),
-        ("", "has no column hyponym"),
-        ("hyponym,word\na,b\n", "has no column hypernym"),
-        ("hyponym,hypernym\na\n", "line 2: has 1 cell; expected 2"),
-        ("hyponym,hypernym\n,b\n", r"edges.csv, line 2: hyponym is empty"),
-        ("hyponym,hypernym\na,b\n\na, \n", "line 4: hypernym is empty"),
     ],
 )
 def test_a_wrong_table_is_one_message(tmp_path, text, message):
     (tmp_path / "edges.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(CorpusError, match=message):
         read_edges(tmp_path, BOTH)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hyponym,hypernym\npuppy, dog\n dog ,animal\n",
-        'hyponym,"hypernym"\r\n"puppy", "dog"\r\ndog,animal\r\n\r\n',
-        'hyponym\thypernym\n"puppy"\tdog \ndog\t animal\n\n',
-    ],
-)
-def test_blanks_and_quotation_marks_around_a_name_are_no_part_of_it(tmp_path, text):
-    (tmp_path / "edges.csv").write_bytes(text.encode())
-    taxonomy = read_edges(tmp_path, BOTH)
-    assert (taxonomy.names, len(closure(taxonomy)[0])) == (["animal", "dog", "puppy"], 3)
 
 
 def test_lists_of_pairs_in_three_layouts(tmp_path):
@@ -70,21 +50,12 @@ def test_lists_of_pairs_in_three_layouts(tmp_path):
     [
         ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "line 2: no concept cat"),
         ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "line 2: the label is '2'; expected 1 or 0"),
-        ("hyponym\thypernym\tlabel\ndog\tanimal\n", "line 2: has 2 cells; expected 3"),
-        ("hyponym\thypernym\tlabel\ndog\t \t1\n", "line 2: hypernym is empty"),
-        (f"hyponym\thypernym\tlabel\n{'x' * 10**5}\tanimal\t1\n", r"line 2: no concept x{76} \.\.\.$"),
     ],
 )
 def test_a_wrong_list_is_one_message(tmp_path, text, message):
     (tmp_path / "list.tsv").write_text(text)
     with pytest.raises(CorpusError, match=message):
         read_pairs(tmp_path / "list.tsv", IDS)
-
-
-def test_a_pair_that_repeats_its_label_is_kept_as_it_stands(tmp_path):
-    (tmp_path / "list.tsv").write_text("hyponym\thypernym\tlabel\n" + "dog\tanimal\t0\n" * 2 + "dog\tthing\t1\n")
-    found = read_pairs(tmp_path / "list.tsv", IDS)
-    assert (found.hypernyms.tolist(), found.labels.tolist()) == ([1, 1, 2], [False, False, True])
 
 
 def test_pairs_labelled_true_and_false_are_kept_with_a_warning(tmp_path, caplog):

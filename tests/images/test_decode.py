@@ -45,19 +45,6 @@ def test_rgb_is_unchanged() -> None:
     assert np.array_equal(pixels(saved(Image.fromarray(gradient()))), gradient())
 
 
-def test_grey_is_copied_to_three_channels() -> None:
-    grey = gradient()[:, :, 0]
-    assert np.array_equal(pixels(saved(Image.fromarray(grey))), np.stack([grey] * 3, axis=2))
-
-
-def test_one_bit_becomes_black_and_white() -> None:
-    picture = Image.new("1", (4, 4), 0)
-    picture.putpixel((1, 2), 1)
-    found = pixels(saved(picture))
-    assert found[2, 1].tolist() == [255, 255, 255]
-    assert found.sum() == 3 * 255
-
-
 def test_sixteen_bit_grey_keeps_its_range() -> None:
     values = np.array([[0, 128, 129, 257, 32768, 65535]], np.uint16)
     assert pixels(saved(Image.fromarray(values)))[0, :, 0].tolist() == [0, 0, 1, 1, 128, 255]
@@ -67,25 +54,6 @@ def test_thirty_two_bit_values_are_rejected() -> None:
     big = Image.fromarray(np.full((4, 4), 70_000, np.int32))
     assert reason(saved(big, "TIFF")) == "unsupported_mode"
     assert reason(saved(Image.fromarray(np.full((4, 4), 0.5, np.float32)), "TIFF")) == "unsupported_mode"
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "LA"])
-def test_transparency_lies_over_white(mode: str) -> None:
-    picture = Image.new("RGBA", (3, 1), (0, 0, 0, 0))
-    picture.putpixel((1, 0), (0, 0, 0, 255))
-    picture.putpixel((2, 0), (0, 0, 0, 128))
-    found = pixels(saved(picture.convert(mode)))[0]
-    assert found[0].tolist() == [255] * 3
-    assert found[1].tolist() == [0] * 3
-    assert found[2].tolist() == [127] * 3
-
-
-def test_an_empty_file_is_rejected() -> None:
-    assert reason(b"") == "empty"
-
-
-def test_postscript_is_not_run() -> None:
-    assert reason(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n") == "not_a_picture"
 
 
 def test_reasons_are_the_same_in_every_run() -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from sightword.features.vision import torchvision
 from sightword.images.decode import RejectError
-from sightword.images.resize import resize, resized_size
+from sightword.images.resized import resize, resized_size
 from sightword.images.settings import ResizeSettings
 
 

@@ -79,22 +79,19 @@ def test_grey_tiff_without_an_agreed_white_is_unsupported(data, words) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    "data",
     [
-        (tiff(np.stack([scaled(16, "u2")] * 2, 2), t338=2), "BitsPerSample 16 16, Compression 1, .*ExtraSamples 2"),
-        (tiff(GREY.astype("f2"), t339=3), "BitsPerSample 16, .*SampleFormat 3"),
-        (tiff(GREY.astype("f8"), t339=3), "BitsPerSample 64, .*SampleFormat 3"),
-        (tiff(65535 - scaled(16, "u2"), order=">", t262=0), "BitsPerSample 16, .*PhotometricInterpretation 0"),
-        (tiff(scaled(8, "u1"), t259=34887), "Compression 34887"),
-        (tiff(scaled(8, "u1"), t258=[8] * 10, t277=6), "BitsPerSample 8 8 8 8 8 8 8 8 .., "),
+        tiff(np.stack([scaled(16, "u2")] * 2, 2), t338=2),
+        tiff(GREY.astype("f2"), t339=3),
+        tiff(GREY.astype("f8"), t339=3),
+        tiff(65535 - scaled(16, "u2"), order=">", t262=0),
+        tiff(scaled(8, "u1"), t259=34887),
+        tiff(scaled(8, "u1"), t258=[8] * 10, t277=6),
     ],
     ids=["16 bits with alpha", "half floats", "doubles", "big-endian, white is 0", "compression", "6 samples"],
 )
-def test_tiff_of_a_kind_that_is_not_read_is_unsupported_with_its_tags(data, words) -> None:
-    message = rejected(data)
-    assert message.startswith("unsupported_mode: its kind of samples is not read: ")
-    assert words.split(", .*")[0] in message
-    assert words.split(".*")[-1] in message
+def test_tiff_of_a_kind_that_is_not_read_is_unsupported(data) -> None:
+    assert rejected(data) == "unsupported_mode: its kind of samples is not read"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +129,7 @@ def test_file_that_begins_like_a_picture_is_not_called_unknown(data, words) -> N
     assert words in message
 
 
-@pytest.mark.parametrize("text", [b"Python is a language", b"II said", b"RIFF....WAVE and more", b"<html>"])
+@pytest.mark.parametrize("text", [b"Python is a language", b"II said", b"RIFF....WAVE and more"])
 def test_text_is_not_a_picture(text) -> None:
     assert rejected(text) == "not_a_picture: it begins like no known format"
 

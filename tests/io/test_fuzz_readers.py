@@ -15,7 +15,7 @@ import pytest
 
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.settings import CorpusSettings
-from sightword.encoder.word_vectors import read_vectors
+from sightword.encoder.word_vectors import BagOfWords
 from sightword.entailment.data.settings import Source
 from sightword.entailment.data.sources import read_source
 from sightword.errors import SightwordError
@@ -188,8 +188,14 @@ READERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
         {"r.txt.gz": "Word\tConc.M\ndog\t4.9\nidea\t1.6\n"},
         lambda folder: read_ratings(folder / "r.txt.gz"),
     ),
-    "vectors": ({"v.txt": "3 2\ndog 0.5 1\ncat 1e-3 -2\n. 0 0\n"}, lambda folder: read_vectors(folder / "v.txt")),
-    "vectors.gz": ({"v.txt.gz": "dog 0.5 1\ncat 1e-3 -2\n. 0 0\n"}, lambda folder: read_vectors(folder / "v.txt.gz")),
+    "vectors": (
+        {"v.txt": "3 2\ndog 0.5 1\ncat 1e-3 -2\n. 0 0\n"},
+        lambda folder: BagOfWords.load(folder / "v.txt")(["dog cat ."]),
+    ),
+    "vectors.gz": (
+        {"v.txt.gz": "dog 0.5 1\ncat 1e-3 -2\n. 0 0\n"},
+        lambda folder: BagOfWords.load(folder / "v.txt.gz")(["dog cat ."]),
+    ),
     "curve": ({"c.tsv": 'step\tloss\n1\t0.5\n2\t"0.25"\n'}, lambda folder: curve(folder / "c.tsv")),
     "picture ids": ({"ids.txt": "a.jpg\nb.jpg\n"}, precomputed),
     "text": (

@@ -94,7 +94,7 @@ def test_other_text_is_no_whole_number(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[1]", r"a, line 2: is '\[1\]'; expected a JSON object on each line"),
+        ("[1]", r"a, line 2: is '\[1\]'; expected a JSON object"),
         ("{", "line 2: is '{'"),
         ("[" * 100_000, r"line 2: is '\[+ \.\.\.; expected a JSON object"),
         ('{"label": ' + "1" * 5000 + "}", r"line 2: is '\{\"label\": 1+ \.\.\.; expected"),

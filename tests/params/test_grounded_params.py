@@ -55,14 +55,14 @@ def test_a_mistake_inside_a_scenario_is_named(values, change, said):
 
 
 def test_mistakes_in_the_nested_keys_of_all_scenarios_are_named(values):
-    del values["train"]["common"]["margin"]
-    values["train"]["common"]["marginn"] = 0.5
+    del values["train"]["common"]["batch"]
+    values["train"]["common"]["batchh"] = 32
     values["train"]["run"] += ["nothing"]
     found = message(values)
-    assert "train.common.margin: the key is missing; its published value is 0.5" in found
-    assert "train.common.marginn: no such key (did you mean 'margin'?)" in found
-    values["train"]["common"] = {**values["train"]["common"], "margin": 0.5}
-    del values["train"]["common"]["marginn"]
+    assert "train.common.batch: the key is missing; its published value is 32" in found
+    assert "train.common.batchh: no such key (did you mean 'batch'?)" in found
+    values["train"]["common"] = {**values["train"]["common"], "batch": 32}
+    del values["train"]["common"]["batchh"]
     assert "no scenario is called 'nothing'" in message(values)
 
 
@@ -75,9 +75,9 @@ def test_a_baseline_that_is_no_scenario_is_named_before_anything_runs(values):
 
 def test_the_reference_explains_nested_settings(repository, monkeypatch):
     monkeypatch.chdir(repository)
-    (margin,) = reference.explain("train.common.margin")
-    assert (margin.name, margin.default) == ("grounded/params.yaml:train.common.margin", 0.5)
-    assert "Bordes et al. 2019, equation 2" in margin.text
+    (cluster,) = reference.explain("train.common.cluster")
+    assert (cluster.name, cluster.default) == ("grounded/params.yaml:train.common.cluster", 0.0)
+    assert "Bordes et al. 2019, equation 4" in cluster.text
     (seeds,) = reference.explain("train.seeds")
     assert seeds.accepted == "list of whole number, at least 0, at most 4294967295, not empty"
     (scenarios,) = reference.explain("train.scenarios")

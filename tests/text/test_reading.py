@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from sightword.errors import CorpusError
 from sightword.text import reading
-from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences
+from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences, wrapped
 from sightword.text.settings import TextSettings
-from sightword.text.wrapping import wrapped
 
 
 def read(path, layout="lines"):

@@ -20,8 +20,8 @@ from sightword.corpus.records import Caption, Image
 from sightword.corpus.sample.world import load_world
 from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, CorpusError, FileFormatError
-from sightword.text import holding_out
-from sightword.text.holding_out import blocks, held_out
+from sightword.text import building
+from sightword.text.building import blocks, held_out
 from sightword.text.settings import TextSettings
 from sightword.text.storage import Text
 from sightword.text.stories import stories
@@ -142,7 +142,7 @@ def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by
     for name in ("a", "b"):
         (workspace / f"own/{name}.txt").write_text("A cat sat.\n" * 40)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(holding_out, "BLOCK", 4)
+        patch.setattr(building, "BLOCK", 4)
         work(TextSettings(format="bookcorpus", path="own", held_out_by=by, held_out=0.06))
     found = f"text: {share}.0 % of the sentences are held out, more than text.held_out: the smallest {by} has so many"
     assert (found in caplog.text) == (share > 0)
@@ -178,7 +178,7 @@ def test_the_held_out_part_is_near_its_share(sizes, share, seed):
 def test_blocks_are_cut_from_the_first_sentence_of_each_passage(sizes, length):
     starts = np.cumsum([0, *sizes[:-1]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(holding_out, "BLOCK", length)
+        patch.setattr(building, "BLOCK", length)
         found = blocks(starts, sum(sizes)).tolist()
     assert found == [
         start + step for start, size in zip(starts.tolist(), sizes, strict=True) for step in range(0, size, length)

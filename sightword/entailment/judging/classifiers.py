@@ -59,12 +59,11 @@ def new_words(pairs: SentencePairs) -> Energies:
 def hypothesis_only(
     train: SentencePairs, dev: SentencePairs, asked: Sequence[SentencePairs], *, features: int, classes: int, seed: int
 ) -> list[Logits]:
-    """Fit SentEval's logistic regression to the hypotheses of training, and return the logits of each split asked.
+    """Fit SentEval's logistic regression to the hypotheses of training, and return the logits (N, C) of each split
+    asked.
 
-    The features are whether a hypothesis has a word, or a pair of neighbouring words: those that stand in at least two
-    training hypotheses, the ``features`` most frequent of them. Accuracy on dev selects the weight decay and the epoch
-    (:class:`sightword.evaluation.semantics.classifier.AdamRegression`). The logits (N, C) are those of the classes, two
-    or three, in the order of :data:`sightword.entailment.data.pairs.CLASSES`.
+    The features are whether a hypothesis has a word or a pair of neighbouring words that two training hypotheses have,
+    the ``features`` most frequent. Accuracy on dev selects the weight decay and the epoch.
 
     Raises:
         SemanticsError: no word stands in two training hypotheses.
@@ -127,16 +126,9 @@ def classify(
     """Train the classifier, and return the logits (N, C) of each split asked; of two classes the first has logit 0.
 
     Adam minimises the cross-entropy; the weights of the epoch with the best accuracy on dev are kept, of two classes at
-    the best threshold. On a CPU the training takes one thread, so that the number of threads changes no byte.
-
-    Args:
-        train: pairs with the features ``directed``, or ``vector`` for the hypothesis alone, and labels from 0; the last
-            class is 'entailment'.
-        dev: pairs that select the weights.
-        asked: pairs to judge.
-        settings: layers and training.
-        seed: of the first weights, the order of pairs, and dropout.
-        device: where to train.
+    the best threshold. On a CPU the training takes one thread, so that the number of threads changes no byte. Pairs
+    have the features ``directed``, or ``vector`` for the hypothesis alone; of the labels from 0 the last is
+    'entailment'.
 
     Raises:
         SemanticsError: the vectors are so large that features or outputs overflow.

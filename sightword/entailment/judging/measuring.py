@@ -15,8 +15,8 @@ import torch
 
 from sightword.captions.table import read_texts
 from sightword.encoder.arguments import LONGEST
+from sightword.encoder.derived import untrained
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.untrained import untrained
 from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_numbers
 from sightword.entailment.judging.classifiers import classify, energies_of, hypothesis_only, new_words
 from sightword.entailment.judging.scores import Array, System, judge, parts, significance, three_classes
@@ -59,13 +59,9 @@ class Other:
 def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) -> list[Other]:
     """Read each encoder in a folder of encoders, by name; files beside the folders are passed over.
 
-    No two systems may have one name, so an encoder cannot have a name that the systems of another one have.
-
     Raises:
-        EncoderError: the folder is missing or an encoder itself; one in it holds no encoder or a damaged one, or has a
-            name in ``taken`` or with one of :data:`PARTS`.
-        CaptionsError: a table of captions has another type.
-        FileFormatError: a table of captions is damaged.
+        EncoderError: the folder is missing or an encoder itself; one in it is damaged, or has a name in ``taken`` or
+            with one of :data:`PARTS`.
     """
     place = Path(folder)
     if not place.is_dir():

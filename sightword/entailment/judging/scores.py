@@ -74,18 +74,11 @@ def _names(bounds: Sequence[int]) -> list[str]:
 
 
 def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clusters: Array) -> dict[str, Any]:
-    """Return the scores of pairs.
+    """Return the scores of pairs, as :func:`sightword.evaluation.binary.scores.score`.
 
-    Args:
-        energies: (N,) low where the premise entails the hypothesis.
-        entailed: (N,) labels.
-        masks: from :func:`parts`.
-        threshold: a pair counts as entailed up to this energy.
-        clusters: (N,) the premise of each pair, intervals take the pairs of one premise as one.
-
-    Returns:
-        The scores of :func:`sightword.evaluation.binary.scores.score`; and by each property and value ``accuracy``,
-        ``accuracy_ci95`` and ``pairs``, such as ``found["class"]["neutral"]["accuracy"]``.
+    By each property and value of the masks (:func:`parts`), such as ``found["class"]["neutral"]``, there are
+    ``accuracy``, ``accuracy_ci95`` and ``pairs``. Intervals take the pairs of one of the (N,) clusters, the premises,
+    as one.
     """
     right = (energies <= threshold) == entailed
     found = score(energies, entailed, threshold) | share(right, clusters)
@@ -103,11 +96,9 @@ def share(right: Array, clusters: Array) -> dict[str, Any]:
 
 
 def three_classes(systems: Sequence[System], pairs: SentencePairs, clusters: Array) -> dict[str, Any]:
-    """Return the scores in three classes of the systems that tell them apart.
+    """Return the scores in three classes of the systems that tell them apart, under ``systems``.
 
-    Returns:
-        By system under ``systems`` those of :func:`share`, and ``class`` with them for each class; and the
-        :func:`significance` of all but second names.
+    A system has those of :func:`share`, and in ``class`` those of each class; ``significance`` compares them.
     """
     labels = pairs.classes(3)
     rights = {one.name: one.classes == labels for one in systems if one.classes is not None}
@@ -124,13 +115,8 @@ def three_classes(systems: Sequence[System], pairs: SentencePairs, clusters: Arr
 def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:
     """Compare all systems by twos by McNemar's test over clusters, with Holm's correction over all comparisons.
 
-    Args:
-        rights: by system, which (N,) pairs it judges as labelled.
-        clusters: (N,) the premise of each pair.
-
-    Returns:
-        By ``one_vs_other``: the ``difference`` of their accuracies in percent, the numbers of pairs that only one
-        judges as labelled (``only_first``, ``only_second``), ``p`` and ``holm``.
+    By ``one_vs_other``: the ``difference`` of accuracies in percent, the pairs that only one judges as labelled
+    (``only_first``, ``only_second``), ``p`` and ``holm``.
     """
     twos = list(combinations(rights, 2))
     tests = [mcnemar(rights[one], rights[other], clusters) for one, other in twos]

@@ -8,12 +8,11 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.entailment.data.pairs import LABELS
-from sightword.entailment.judging.measuring import IN_PARTS
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.evaluation.published.rows import published
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
-from sightword.report.number_formats import FEW, NONE, count, counted, p_value, percent, signed, tile
+from sightword.report.number_formats import NONE, count, counted, p_value, percent, signed, tile
 from sightword.report.tables import Cell, Row, Table, quotes
 from sightword.statistics.inference import with_interval
 
@@ -102,11 +101,9 @@ def render(
         shown.append(html.Section("encoders", head, [html.text(_ENCODERS), *compared], "Pictures"))
     tests = _tests(metrics["significance"], energy, others)
     figures = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
-    words = html.text("Accuracy with its 95&nbsp;% interval. Rows of fewer than {} pairs are left out.", FEW)
     shown += [
         html.Section("tests", "Pairwise tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
         html.Section("training", "Training", [html.beside(*figures, style="three")]),
-        html.Section("lengths", "By length", [words, *map(html.table, _parts(scores, energy))]),
     ]
     if mistakes:
         summary = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
@@ -129,12 +126,7 @@ def render(
 
 
 def differences(counts: Mapping[str, Any], split: str) -> list[str]:
-    """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's.
-
-    Args:
-        counts: the content of ``pairs.json``.
-        split: the split that is judged.
-    """
+    """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's."""
     found = []
     for name, wanted in SNLI.items():
         own = counts[name]["labels"]
@@ -148,13 +140,7 @@ def differences(counts: Mapping[str, Any], split: str) -> list[str]:
 
 
 def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]:
-    """Return the shown name of a system, and a few words about it.
-
-    Args:
-        name: its key in the metrics.
-        energy: the energy of the trained encoder.
-        others: the energy of each other encoder.
-    """
+    """Return the shown name of a system by its key, and a few words; ``others`` are energies of other encoders."""
     if name in _DETAILS:
         return name.replace("_", " "), _DETAILS[name]
     base = name.removesuffix(_CLASSIFIER)
@@ -308,22 +294,6 @@ def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[
         *("p, corrected", Cell("better", style="prose")),
     )
     return Table("", columns, rows, style="sortable tests")
-
-
-def _parts(scores: Scores, energy: str) -> list[Table]:
-    """Return by property the accuracies of this run, by the hypothesis alone and by new words, with enough pairs."""
-    own, found = scores[energy], []
-    heads = {"premise_words": "Words of the premise", "hypothesis_words": "Words of the hypothesis"}
-    heads |= {"source": "Source"} if len(own["source"]) > 1 else {}
-    for by, head in heads.items():
-        rows = [
-            Row(value, [*(_accuracy(scores[name][by][value]) for name in (energy, *IN_PARTS)), count(one["pairs"])])
-            for value, one in own[by].items()
-            if one["pairs"] >= FEW
-        ]
-        columns = (head.lower(), energy, "hypothesis only", "new words", "pairs")
-        found.append(Table(head, columns, rows, style="narrow"))
-    return found
 
 
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Table:

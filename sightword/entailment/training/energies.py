@@ -30,10 +30,8 @@ Floats = NDArray[np.floating[Any]]
 
 
 def read_decision(folder: Pathish) -> dict[str, Any]:
-    """Return ``energy``, ``threshold`` and ``criterion`` of a trained encoder.
-
-    Raises:
-        EncoderError: the folder is not whole, was changed, or has another energy.
+    """Return ``energy``, ``threshold`` and ``criterion`` of a trained encoder; EncoderError if the folder is
+    damaged.
     """
     place = as_folder(folder)
     about, names = DECISION.read(place)
@@ -89,13 +87,7 @@ def _symmetric(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -
 
 
 def torch_energies(energy: EnergyName, premises: torch.Tensor, hypotheses: torch.Tensor) -> torch.Tensor:
-    """Return the energies (N,) of :func:`pair_energies`, with gradients to both sides.
-
-    Args:
-        energy: ``order`` or ``symmetric``.
-        premises: (N, D), float.
-        hypotheses: (N, D), float.
-    """
+    """Return the energies (N,) of :func:`pair_energies` of (N, D) tensors, with gradients to both sides."""
     if energy == "order":
         return (hypotheses - premises).clamp(min=0).square().sum(dim=1)
     lengths = [torch.linalg.vector_norm(side, dim=1).clamp_min(SHORTEST) for side in (premises, hypotheses)]
@@ -106,13 +98,6 @@ def torch_energies(energy: EnergyName, premises: torch.Tensor, hypotheses: torch
 def margin_loss(
     energies: torch.Tensor, entailed: torch.Tensor, *, margin: float, reduction: Literal["mean", "sum"]
 ) -> torch.Tensor:
-    """Return the loss of a batch: E of an entailed pair, ``max(0, margin - E)`` of another one (released code).
-
-    Args:
-        energies: (N,), float.
-        entailed: (N,), bool.
-        margin: the energy from which a pair that is not entailed costs nothing.
-        reduction: over the pairs.
-    """
+    """Return the loss of a batch: E of an entailed pair, ``max(0, margin - E)`` of another one (released code)."""
     losses = torch.where(entailed, energies, (margin - energies).clamp(min=0))
     return losses.sum() if reduction == "sum" else losses.mean()

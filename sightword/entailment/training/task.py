@@ -115,20 +115,10 @@ def train(
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> PairTask:
-    """Train the encoder of both sentences (Vendrov et al. 2016, sections 5.1 and 5.3).
+    """Train the encoder of both sentences (Vendrov et al. 2016, sections 5.1 and 5.3), and return the finished run.
 
-    Args:
-        settings: the parameters.
-        training: the pairs to learn from.
-        dev: the pairs that choose weights and threshold.
-        tokens: number of ids, padding and unknown included.
-        device: the device to work on.
-        start: the network whose weights and vocabulary training starts from; None for random weights.
-        checkpoint: the place to save the state in, and to resume from.
-        progress: show a progress bar on a terminal.
-
-    Returns:
-        The finished run: curves, and the network with the best accuracy on dev, the first of several.
+    It has the curves, and the network with the best accuracy on dev, the first of several. ``tokens`` is the number of
+    ids, padding and unknown included; training goes on from ``start``.
 
     Raises:
         TrainingError: the loss or an embedding of dev is not finite.

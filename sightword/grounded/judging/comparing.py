@@ -54,12 +54,11 @@ class Difference(NamedTuple):
 def compare(scenarios: Scenarios, baseline: str, *, resamples: int = 1000, seed: int = 0) -> list[Difference]:
     """Compare every scenario with the baseline in its judged space.
 
-    The measures are those of structure (bootstrap over pictures, by the stage evaluate), of relatedness (bootstrap over
-    pairs) and the transfer tasks (McNemar's test of the first seed's test examples; examples with one first sentence
-    count together). A bootstrapped difference is that of the means over seeds, on the same draws for all scenarios and
-    seeds. Its p is that of the normal distribution with the bootstrap's standard error, since corrected p-values are
-    smaller than resamples can count. Seeds are no part of the error: the tests are about these encoders, on other
-    pictures and pairs. A measure that a scenario lacks has no test.
+    Structure: bootstrap over pictures, by the stage evaluate; relatedness: bootstrap over pairs; transfer tasks:
+    McNemar's test of the first seed's examples, those with one first sentence together. A bootstrapped difference is
+    that of means over seeds, on the same draws; its p is that of the normal distribution with the bootstrap's standard
+    error, since corrected p-values are smaller than resamples can count. Seeds are no part of the error: the tests are
+    about these encoders, on other pictures and pairs. A measure that a scenario lacks has no test.
     """
     base, found = scenarios[baseline], []
     for name, runs in scenarios.items():
@@ -213,9 +212,9 @@ def transfer_table(scenarios: Scenarios, tests: Sequence[Difference]) -> list[Nu
     """Return the rows of Table 3; empty if no scenario was judged by transfer tasks."""
     rows = []
     for name, runs in scenarios.items():
-        if runs[0].transfer_space is not None:
+        if runs[0].transfer:
             tested = {test.key: test for test in tests if test.scenario == name}
-            rows.append(Numbers("judged", name, runs[0].transfer_space, _cells(runs, ACCURACIES, None, tested)))
+            rows.append(Numbers("judged", name, "sentence", _cells(runs, ACCURACIES, None, tested)))
     return rows
 
 

@@ -99,7 +99,7 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
 
     Raises:
         ScoringError: a split has too few pictures for K neighbours.
-        SemanticsError: a file cannot be read, does not exist, or a group has too few captions.
+        SemanticsError: a file cannot be read or is missing, or a group has too few captions.
     """
     for split, pairs in splits.items():
         try:
@@ -123,11 +123,7 @@ def read(settings: JudgeSettings, splits: Mapping[str, Pairs], training: Sequenc
 
 
 def embed_spaces(encoder: SentenceEncoder, sentences: Iterable[str], spaces: Sequence[str]) -> dict[str, Embeddings]:
-    """Encode each distinct sentence once; return the vectors of each space.
-
-    Raises:
-        SemanticsError: there is no sentence, or the vectors are not finite.
-    """
+    """Encode each distinct sentence once; return the vectors of each space."""
     widths: dict[str, int] = {}
 
     def encode(texts: list[str]) -> NDArray[Any]:
@@ -144,11 +140,10 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     """Judge an encoder in all its spaces.
 
     Returns:
-        The metrics ``judged`` (the name of the default space), ``judge`` (the ``seed``),
-        ``spaces``, ``concreteness``, and ``controls`` (``tfidf``: relatedness by task). A space has ``structure`` (by
-        split, with the mNNO's ``curve``), ``relatedness`` (by task), ``centred`` (both again around the mean caption:
-        of the split, or of the first split) and ``transfer`` (by task, in the space ``sentence``). Structure and
-        correlations are fractions, accuracies are percent.
+        The metrics ``judged`` (the default space), ``judge`` (the ``seed``), ``spaces``, ``concreteness``, and
+        ``controls`` (``tfidf``: relatedness by task). A space has ``structure`` (by split), ``relatedness`` (by task),
+        ``centred`` (both around the mean caption of the split, or of the first split) and ``transfer`` (by task, in the
+        space ``sentence``). Structure and correlations are fractions, accuracies percent.
 
     Raises:
         ScoringError: the structure is undefined.
@@ -276,8 +271,7 @@ def neighbours(
 ) -> list[dict[str, Any]]:
     """Return the nearest different captions of each query by the cosine, nearest first, without the query itself.
 
-    Each row has ``query``, ``rank`` from 1, ``sentence``, ``image_id`` and ``cosine``; of equal cosines and equal
-    sentences the first caption leads.
+    Of equal cosines and equal sentences the first caption leads.
     """
     first = {text: place for place, text in reversed(list(enumerate(captions)))}
     places = sorted(first.values())
@@ -294,7 +288,7 @@ def neighbours(
 
 
 def members(captions: Sequence[str], groups: Sequence[str], most: int) -> list[tuple[str, int]]:
-    """Return group and place of the captions that hold exactly one of the words, at most ``most`` of a group, evenly.
+    """Return group and place of the captions with exactly one of the words, at most ``most`` of a group, evenly.
 
     SemanticsError if a group has fewer than two captions.
     """

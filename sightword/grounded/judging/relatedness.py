@@ -146,9 +146,8 @@ def measure(
     """Correlate the cosines of each part's pairs with people's scores.
 
     Returns:
-        By task the entries of :func:`sightword.evaluation.semantics.results.judge_pairs`: those of its subtasks with
-        their aggregates, that of SICK relatedness, and for STS Benchmark ``all`` and each genre; and the rows of all
-        subtasks.
+        By task the entries of :func:`sightword.evaluation.semantics.results.judge_pairs` (of subtasks with
+        aggregates; of STS Benchmark ``all`` and each genre), and the rows of all subtasks.
     """
     metrics: dict[str, Any] = {}
     rows: list[Judged] = []

@@ -64,16 +64,14 @@ class Results:
         return str(next(iter(self.metrics["spaces"][self.judged]["structure"])))
 
     @property
-    def transfer_space(self) -> str | None:
-        """The space of the transfer tasks: the judged one, if it has them; None without transfer tasks."""
-        having = [name for name, one in self.metrics["spaces"].items() if "transfer" in one]
-        return self.judged if self.judged in having else having[0] if having else None
+    def transfer(self) -> dict[str, Any]:
+        """The entries of the transfer tasks, which get the vectors of the space ``sentence``; empty without tasks."""
+        return dict(self.metrics["spaces"]["sentence"].get("transfer", {}))
 
     def score(self, key: str, space: str | None = None, *, centred: bool = False) -> float | None:
         """Return a measure of :data:`KEYS`, or the accuracy of a transfer task; None if the run does not have it.
 
-        Structure and correlations are fractions, accuracies percent. ``space`` is the judged one by default; a transfer
-        task has the space :attr:`transfer_space`, whatever the argument.
+        Structure and correlations are fractions, accuracies percent. ``space`` is the judged one by default.
         """
         if key == "transfer_mean" or key.removesuffix("_f1") in TRANSFER:
             return self._transfer(key)
@@ -97,9 +95,7 @@ class Results:
         return dict(one["centred"]) if centred else one
 
     def _transfer(self, key: str) -> float | None:
-        if self.transfer_space is None:
-            return None
-        entries = self.metrics["spaces"][self.transfer_space]["transfer"]
+        entries = self.transfer
         if key == "transfer_mean":
             found = [entries[task]["accuracy"] for task in TRANSFER if task in entries]
             return float(np.mean(found)) if found else None
@@ -133,16 +129,11 @@ class Results:
 
     def _tested(self, task: str) -> pd.DataFrame:
         table = self.tables["transfer"]
-        return table[(table["space"] == self.transfer_space) & (table["task"] == task)]
+        return table[table["task"] == task]
 
 
 def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Results]]:
-    """Read the results of each scenario, with one run for each seed.
-
-    Args:
-        folder: ``data/grounded``.
-        scenarios: the names, in the order of the tables.
-        seeds: the seeds.
+    """Read the results of each scenario in ``data/grounded``, with one run for each seed.
 
     Raises:
         ReportError: there is no scenario or seed, or two runs were judged on other pictures, pairs or examples.
@@ -207,11 +198,10 @@ def over_seeds(runs: Sequence[Results], values: Sequence[float | None]) -> tuple
 
 
 def summary(scenarios: Mapping[str, Sequence[Results]]) -> dict[str, float]:
-    """Return the content of ``metrics/grounded/summary.json``.
+    """Return the content of ``metrics/grounded/summary.json``: the measures of :data:`KEYS` in the judged space.
 
-    The keys are ``SCENARIO.MEASURE`` with the measures of :data:`KEYS`, in the space in which the scenario is judged,
-    and of a trained one with several seeds ``SCENARIO.MEASURE_sd``. Structure and correlations are fractions,
-    accuracies percent. A measure that is undefined or was not judged has no key.
+    The keys are ``SCENARIO.MEASURE``, and of a trained scenario with several seeds ``SCENARIO.MEASURE_sd``. Structure
+    and correlations are fractions, accuracies percent. A measure that is undefined or was not judged has no key.
     """
     found = {}
     for name, runs in scenarios.items():

@@ -60,10 +60,6 @@ _SPACES = (
     "pictures. Vectors that share one direction have a high C inter. Centred: the mean vector of the captions of {} "
     "is subtracted first, so that a gain by centring alone shows."
 )
-_SEEN = (
-    "Test sentences that are training captions, without regard to case and punctuation; unseen pairs have no such "
-    "sentence."
-)
 _TESTS = (
     "Each scenario against {}, on the same pictures, pairs or examples: bootstrap over pictures (structure) and over "
     "pairs (relatedness), McNemar's test (transfer tasks, first seed; examples with one first sentence count "
@@ -100,9 +96,8 @@ def read_curves(folder: Path) -> Curves:
 def lines(
     name: str, series: Mapping[str, XY], labels: tuple[str, str], title: str, *, dots: bool = True, log: str = ""
 ) -> Drawing:
-    """Draw the first :data:`sightword.report.drawing.LINES` lines over x, and a grey one for chance.
-
-    ``log`` has the letters of the logarithmic axes, ``x`` or ``y`` or both.
+    """Draw the first :data:`LINES` lines over x, grey for chance; ``log`` names the logarithmic axes, such as
+    ``xy``.
     """
     own = {label: xy for label, xy in series.items() if label != CHANCE}
     with drawing_style(name):
@@ -168,13 +163,7 @@ def draw(findings: Findings, curves: Path, text: Path) -> list[tuple[str, Drawin
 
 
 def training(name: str, curves: Curves, text: Path) -> list[tuple[str, Drawing]]:
-    """Draw a training run: each part of its loss, the gradients' norms, and the loss of the text's encoder.
-
-    Args:
-        name: the scenario.
-        curves: its tables.
-        text: ``plots/grounded/skipthought``.
-    """
+    """Draw the parts of a run's loss, the gradients' norms, and the loss of the text's encoder (``text``)."""
     found = []
     for part in [column for column in curves.loss if column != "batch"]:
         series = {"training": _column(curves.loss, part), "dev": _column(curves.dev, part)}
@@ -208,14 +197,7 @@ def _column(columns: Columns, name: str) -> XY:
 def render(
     findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings, how_often: str = ""
 ) -> str:
-    """Return the text of the page.
-
-    Args:
-        findings: the content.
-        drawings: captions and drawings.
-        settings: of the page.
-        how_often: the counts of the ledger of scorings, in words.
-    """
+    """Return the text of the page, with drawings and their captions, and the counts of the ledger in words."""
     drawn = {one.name: html.figure(one, caption) for caption, one in drawings}
     curve = drawn.pop("neighbours", None)
     planes = [drawn.pop(name) for name in list(drawn) if name.startswith("plane_")]
@@ -262,19 +244,15 @@ def _scores(findings: Findings) -> list[html.Section]:
     """Return the sections of transfer tasks, of all spaces, of sentences seen in training, and of tests."""
     found = []
     if transfer := tables.scores(findings, "transfer", ACCURACIES, "Transfer tasks of SentEval"):
-        words = html.text(_TABLE_3, SPACES.get(findings.first.transfer_space or "", ""))
+        words = html.text(_TABLE_3, SPACES["sentence"])
         found.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
-    spaces, seen, tests = tables.spaces(findings), tables.seen(findings), tables.tests(findings)
+    spaces, tests = tables.spaces(findings), tables.tests(findings)
     number = len(spaces.groups)
     parts = [
         html.text(_SPACES, findings.first.split),
         html.fold(f"{number} scenarios", html.table(spaces)),
     ]
     found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
-    if seen.rows:
-        unseen = tables.unseen(findings)
-        rest: html.Parts = [html.text(_SEEN), html.table(seen), html.table(unseen) if unseen else None]
-        found.append(html.Section("seen", "Seen in training", rest))
     if number := len(tests.rows):
         folded = html.fold(f"{number} tests", html.table(tests))
         found.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))
@@ -345,7 +323,7 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
         (findings.baseline != settings.baseline, "Another baseline", replaced),
         (skipped, "Tasks left out", f"{skipped}."),
         (not any(related.values()), "No relatedness", "Neither STS Benchmark nor SICK was judged."),
-        (first.transfer_space is None, "No transfer tasks", "Table 3 of Bordes et al. (2019) is left out."),
+        (not first.transfer, "No transfer tasks", "Table 3 of Bordes et al. (2019) is left out."),
         (seen, "Seen in training", f"A tenth or more of the sentences are training captions: {seen}."),
         (undefined, "No correlation", f"{undefined}: all pairs have the same score."),
         (len(findings.scenarios[findings.shown]) == 1, "One seed", single),

@@ -9,12 +9,12 @@ from typing import Any
 
 from sightword.encoder.pretrained import ENCODER
 from sightword.grounded.judging.comparing import ACCURACIES, STRUCTURE, Difference, Gain, Number, Numbers
-from sightword.grounded.judging.results import RELATED, TRANSFER, Results, over_seeds
+from sightword.grounded.judging.results import Results, over_seeds
 from sightword.grounded.training.settings import Common
 from sightword.io.files import Pathish
 from sightword.io.saved import entry
 from sightword.report.gallery import Tile
-from sightword.report.number_formats import NONE, count, is_number, p_value, percent, share, signed, stars
+from sightword.report.number_formats import NONE, count, p_value, percent, signed, stars
 from sightword.report.tables import Cell, Row, Table
 
 TEXT, GROUNDED, OTHERS, CONTROLS = "Text alone", "Grounded in pictures", "Other published models", "Controls"
@@ -86,11 +86,7 @@ class Scenario:
 
 
 def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str, Scenario]:
-    """Read the parameters of each scenario from the encoders in ``models/grounded``.
-
-    Raises:
-        EncoderError: an encoder is missing, was changed, or is of another stage.
-    """
+    """Read the parameters of each scenario from the encoders in ``models/grounded``; EncoderError if one is damaged."""
     found = {}
     for name in names:
         place = Path(folder) / f"{name}-{seed}"
@@ -102,10 +98,9 @@ def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str
 
 
 def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
-    """Return the scenario that the drawings show beside the baseline.
+    """Return the scenario of the drawings: the grounded one with most losses of captions and pictures.
 
-    Choose the scenario grounded in pictures with most losses of captions and pictures (ties: judged in g, then last);
-    else the last other scenario; else the baseline.
+    Ties: judged in g, then last; else the last other scenario; else the baseline.
     """
     ranked = {
         name: (
@@ -190,35 +185,6 @@ def spaces(findings: Findings) -> Table:
         name = _KINDS[row.kind].format(SPACES.get(row.detail, row.detail))
         groups.setdefault(row.name, []).append(Row(name, _cells(row, columns)))
     return _table("All spaces of each scenario", "space", columns, list(groups.items()))
-
-
-def seen(findings: Findings) -> Table:
-    """Return by part its examples, the share of sentences seen in training, and the pairs without a seen sentence."""
-    run = findings.first
-    entries = {LABELS[key]: run.related(key) for key in RELATED}
-    transfer = run.metrics["spaces"][run.transfer_space or run.judged].get("transfer", {})
-    entries |= {task: transfer[task] | {"pairs": len(run.right(task))} for task in TRANSFER if task in transfer}
-    rows = []
-    for name, one in entries.items():
-        if is_number(one.get("seen_in_training")):
-            unseen = count(one.get("unseen", {}).get("pairs"))
-            rows.append(Row(name, [count(one["pairs"]), share(one["seen_in_training"]), unseen]))
-    return Table("Test data", ("part", "examples", "sentences seen", "unseen pairs"), rows, style="narrow sortable")
-
-
-def unseen(findings: Findings) -> Table | None:
-    """Return Spearman's correlations over the pairs without a sentence seen in training, and over all pairs."""
-    related = {key: findings.first.related(key) for key in RELATED}
-    columns = [key for key, one in related.items() if "unseen" in one and one.get("seen_in_training")]
-
-    def cell(name: str, key: str) -> Cell:
-        runs = findings.scenarios[name]
-        number = over_seeds(runs, [run.related(key)["unseen"]["spearman"] for run in runs])
-        value = NONE if number is None else _one(100.0 * number[0])
-        return Cell(value, [f"all {percent(findings.mean(name, key))}"])
-
-    caption = "Spearman x 100 on unseen pairs, and on all pairs"
-    return _grouped(findings, caption, columns, lambda name: [cell(name, key) for key in columns] or None)
 
 
 def tests(findings: Findings) -> Table:

@@ -49,16 +49,9 @@ def examples(text: Text, settings: SkipthoughtSettings, split: int = TRAINING) -
 
 
 def batches(text: Text, settings: SkipthoughtSettings, *, seed: int, start: int = 0) -> Iterator[Numbers]:
-    """Yield batches without end, epoch after epoch: the numbers that :meth:`loss` of the network takes, (batch,).
+    """Yield batches without end, epoch after epoch: the (batch,) numbers that :meth:`loss` of the network takes.
 
-    Args:
-        text: the text.
-        settings: objective, batch and bucket.
-        seed: determines the order on every machine.
-        start: batches of the order to pass over.
-
-    Raises:
-        TrainingError: the text has fewer examples than a batch.
+    The seed determines the order on every machine; ``start`` batches of it are passed over.
     """
     found, size = examples(text, settings), settings.batch
     pool = settings.bucket * size

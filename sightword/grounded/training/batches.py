@@ -91,10 +91,7 @@ class Batch:
 def described(pairs: Pairs, most: int, vocabulary: Vocabulary | None = None) -> Described:
     """Return captions with their pictures, without captions of ``most`` tokens or more (released code).
 
-    Args:
-        pairs: the split; its ids are those of the text's vocabulary.
-        most: the limit, in tokens of the text's vocabulary.
-        vocabulary: the vocabulary of another start, which gives the ids; None for the ids of the split.
+    The ids are those of the split, or of the ``vocabulary`` of another start.
 
     Raises:
         TrainingError: all captions are too long.
@@ -116,8 +113,7 @@ def check(split: Described, scenario: Scenario) -> None:
     """Refuse captions and pictures that the losses of a scenario cannot be computed with.
 
     Raises:
-        TrainingError: there are fewer pictures than a batch has; the cluster loss has too few pictures with two
-            captions; or all pictures have the same features, so that Pearson's correlation is undefined.
+        TrainingError: there are fewer pictures than a batch has, too few with two captions, or all have equal features.
     """
     count = len(split.features)
     if count < scenario.batch:

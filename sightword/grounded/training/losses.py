@@ -96,14 +96,7 @@ class Seen(NamedTuple):
 
 
 class Network(nn.Module):
-    """The trained modules besides those of the text.
-
-    Args:
-        captions: the sentence encoder.
-        width: D, numbers of its vectors.
-        features: F, features of a picture.
-        scenario: the parameters.
-    """
+    """The trained modules besides those of the text: ``width`` numbers of a sentence, ``features`` of a picture."""
 
     def __init__(self, captions: CaptionEncoder, width: int, features: int, scenario: Scenario) -> None:
         super().__init__()

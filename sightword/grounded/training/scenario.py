@@ -92,16 +92,7 @@ def ground(
     checkpoint: Checkpoint | None = None,
     bar: bool = False,
 ) -> Grounded:
-    """Train a scenario, and return its encoder.
-
-    Args:
-        scenario: the parameters.
-        seed: the seed of initial weights, batches and controls.
-        inputs: text, captions and pictures.
-        device: the device to work on.
-        notes: kept in the encoder's folder.
-        checkpoint: the place to save the state in, and to resume from.
-        bar: show a progress bar on a terminal.
+    """Train a scenario with a seed, and return its encoder; ``notes`` are kept in the encoder's folder.
 
     Raises:
         TrainingError: the losses cannot be computed, or are not finite.

@@ -88,17 +88,10 @@ def corruptible(hyponyms: Ids, hypernyms: Ids, known: PairSet) -> Bools:
 def corrupt(
     hyponyms: Ids, hypernyms: Ids, known: PairSet | None, concepts: int, random: np.random.Generator
 ) -> tuple[Ids, Ids, Bools]:
-    """Replace the hyponym or the hypernym of each pair by a random concept.
+    """Replace the hyponym or the hypernym of each :func:`corruptible` pair by a random concept.
 
     The side and the concept are drawn uniformly. If the result is in ``known`` or a pair of a concept with itself, both
     are drawn anew; without ``known`` the first draw is kept, as in the released code of Vendrov et al.
-
-    Args:
-        hyponyms: (N,) ids of the true pairs, each :func:`corruptible`.
-        hypernyms: (N,) ids likewise.
-        known: the pairs that count as true.
-        concepts: the number of concepts.
-        random: the source of all draws.
 
     Returns:
         Hyponyms and hypernyms of the corrupted pairs, and where the hyponym was replaced; each (N,).

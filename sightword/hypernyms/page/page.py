@@ -54,7 +54,7 @@ _WORDS = (
     "The {} nearest hypernyms by the embedding, for {} concepts that have a true pair in this split. A hypernym is "
     "accepted up to the energy {}, which was chosen on dev."
 )
-_ANY = 'Any of all {} concepts: <code class="command">sightword hypernyms {}</code>'
+_ANY = "All {} concepts, in Python: <code>sightword.Concepts.load('models/hypernyms/concepts').hypernyms('{}')</code>"
 
 
 class Known(NamedTuple):
@@ -113,17 +113,8 @@ def render(
     settings: HypernymsSettings,
     how_often: str = "",
 ) -> str:
-    """Return the text of the page.
-
-    Args:
-        metrics: the content of ``metrics/hypernyms/evaluate.json``.
-        counts: of ``taxonomy.json``.
-        embedding: of ``metrics/hypernyms/train.json``.
-        drawings: those named in :data:`TRAINING` and :data:`ACCURACY`.
-        mistakes: rows of ``mistakes.parquet``.
-        words: the concepts that can be looked up.
-        settings: of the page.
-        how_often: the count of the ledger of scorings, in words; empty without one.
+    """Return the text of the page, from the files of the stages and ``mistakes.parquet``; ``how_often`` is of the
+    ledger.
     """
     energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
     drawn = {one.name: one for one in drawings}

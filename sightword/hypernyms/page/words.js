@@ -4,7 +4,6 @@
   if (!place) return;
   const known = JSON.parse(place.querySelector("script").textContent);
   const found = place.querySelector(".found");
-  const command = place.parentNode.querySelector(".command");
   const [table] = found.children;
   const make = (name, text = "") => Object.assign(document.createElement(name), { textContent: text });
   const wordsOf = ([name, words]) => [name, ...words.toLowerCase().split(", ")];
@@ -40,6 +39,5 @@
     const concepts = exact.length ? exact : matching((one) => one.startsWith(wanted)).slice(0, 3);
     const none = make("p", `“${word}” is none of the ${known.length} concepts of this page.`);
     found.replaceChildren(...(concepts.length ? concepts.map(shown) : [none]));
-    command.textContent = `sightword hypernyms ${/^[\w.-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`}`;
   });
 })();

@@ -61,7 +61,7 @@ def train(
         progress: show a bar on a terminal.
 
     Raises:
-        TrainingError: there are fewer pairs than a batch takes, none can be corrupted, or a loss is not finite.
+        TrainingError: there are fewer pairs than a batch takes, or a loss is not finite.
     """
     with threads(1):
         task = ConceptsTask(settings, training, dev, concepts)

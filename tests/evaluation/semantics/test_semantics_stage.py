@@ -11,7 +11,7 @@ from small_encoder import made
 
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder import arguments, sentence_encoder
-from sightword.encoder.untrained import untrained
+from sightword.encoder.derived import untrained
 from sightword.errors import SemanticsError
 from sightword.evaluation.ledger import digest
 from sightword.evaluation.semantics.datasets import read_task

@@ -58,15 +58,6 @@ def test_output_loss_and_gradients_equal_those_of_padded_logits(lengths, hidden,
         assert (one - other).abs().max() <= close * max(1.0, float(other.abs().max()))
 
 
-def test_equal_lines_and_equal_targets():
-    states, weight, bias, _, _ = drawn([4], 5, 7)
-    lines, targets = states[0, :1].expand(9, -1), torch.full((9,), 3)
-    wanted = gradients(F.cross_entropy(F.linear(lines, weight, bias), targets, reduction="sum"), states, weight, bias)
-    found = gradients(output_loss(lines, weight, bias, targets, torch.ones(9).double(), rows=2), states, weight, bias)
-    for one, other in zip(found, wanted, strict=True):
-        assert torch.allclose(one, other, rtol=1e-12, atol=1e-12)
-
-
 def test_the_gradient_is_that_of_finite_differences(monkeypatch):
     states, weight, bias, targets, mask = drawn([3, 1, 2], 4, 6)
     lines = states.detach()[mask].requires_grad_()

@@ -9,9 +9,9 @@ import pytest
 import torch
 from small_ground import SETTINGS, TEXTS, described, rows, saved_start, scenario, textual
 
+from sightword.encoder.derived import read_start
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.encoder.start import read_start
 from sightword.errors import EncoderError, TrainingError
 from sightword.grounded.training.scenario import Inputs, ground, sequential
 

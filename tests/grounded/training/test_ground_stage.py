@@ -12,7 +12,7 @@ from small_ground import COLOURS, SETTINGS, TEXTS, VOCABULARY, rows, saved_start
 import sightword.grounded.training.task as module
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import CaptionsError, EncoderError, FeaturesError, ParamsError, TrainingError
+from sightword.errors import EncoderError, FeaturesError, ParamsError, TrainingError
 from sightword.features.tables.table import Origin, write_features
 from sightword.grounded.skipthought.network import save
 from sightword.grounded.training.settings import GroundSettings
@@ -175,20 +175,6 @@ def test_features_of_another_corpus_or_constant_ones(here):
     with pytest.raises(TrainingError, match="Pearson's correlation is undefined"):
         train.work(settings(), scenario="cg-pg", seed=0)
     assert not (here / "models/grounded").exists()
-
-
-@pytest.mark.parametrize(
-    ("table", "error", "message"),
-    [
-        (captions(each=1), TrainingError, "need two captions of a picture; 0 of 12"),
-        (captions(splits=["train"] * len(TEXTS)), CaptionsError, "the split 'dev' has no captions"),
-        (captions(splits=["dev"] * 28 + ["train"] * 4), TrainingError, "a batch has 4 pictures, and training has 2"),
-    ],
-)
-def test_captions_that_do_not_suffice(here, table, error, message):
-    write_captions("data/text/captions.parquet", table)
-    with pytest.raises(error, match=message):
-        train.work(settings(), scenario="cg-pg", seed=0)
 
 
 def test_an_encoder_of_another_text(here):

@@ -1,24 +1,32 @@
-"""A saved encoder from which another training run starts."""
+"""Encoders made of encoders: the start of another training, a network without training, fewer axes."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from sightword.captions.units import NOUN, Unit
 from sightword.captions.vocabulary import UNKNOWN
+from sightword.compute.devices import OwnRandom
+from sightword.encoder.combination import Combination
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
+from sightword.model.encoders import CaptionEncoder, ImageEncoder
 from sightword.model.shape import NgramShape, Shape, TfidfShape, shape_as_json
 
 log = logging.getLogger(__name__)
+
+Kind = TypeVar("Kind", bound=Combination)
 
 
 def read_start(
@@ -80,3 +88,64 @@ def _parameters(shape: Shape, unit: Unit) -> dict[str, Any]:
     fields = shape_as_json(shape) | ({"cell": "ngrams"} if isinstance(shape, NgramShape) else {})
     kept = {f"train.{name}": fields[name] for name in fields if name not in ("reader", "similarity", "scaled")}
     return {"captions.unit": unit, **kept}
+
+
+def untrained(encoder: Kind, seed: int) -> Kind:
+    """Return the same combination of networks with random weights, that read sentences only.
+
+    The weights are PyTorch's own; n-grams that are weighted by their frequency weigh 1. The network with number k, from
+    0, has the seed ``seed + k``.
+    """
+    seeds = itertools.count(seed)
+
+    def drawn(part: Part) -> Part:
+        with OwnRandom(next(seeds)):
+            captions = CaptionEncoder(len(part.vocabulary), part.shape)
+        return replace(part, captions=captions.to(encoder.device), images=None)
+
+    return encoder.with_parts(drawn)
+
+
+def keep_axes(encoder: SentenceEncoder, axes: int, sentences: Sequence[str]) -> SentenceEncoder:
+    """Return an encoder whose trained vectors have ``axes`` numbers, along the principal axes of sentences' vectors.
+
+    Cosines lose least in the mean over the sentences (principal components, Pearson 1901, without centring: cosines are
+    of the vectors themselves). A bag of n-grams stays one, with a table of shorter rows, since the projection of a mean
+    is the mean of projections. A part of weighted n-grams stays as it is.
+
+    Args:
+        encoder: an encoder with one trained network, of the kind ``ngrams``, and of the cosine.
+        axes: the numbers to keep.
+        sentences: such as the training captions.
+
+    Raises:
+        EncoderError: the encoder has other networks, or no more numbers than ``axes``.
+    """
+    trained = [part for part in encoder.leaves if not isinstance(part.shape, TfidfShape)]
+    if len(trained) != 1 or type(trained[0].shape) is not NgramShape or encoder.similarity_name != "cosine":
+        what = f"{encoder.reads}, {encoder.similarity_name}: axes can be kept of one network of n-grams and the cosine"
+        raise EncoderError(what, todo="Keep all axes, or train with train.cell: ngrams and select.members: 1.")
+    part = trained[0]
+    if axes >= part.shape.width:
+        raise EncoderError(f"has {part.shape.width} trained numbers a vector", expected=f"more than the {axes} to keep")
+    vectors = SentenceEncoder([part]).encode(list(sentences)).astype(np.float64)
+    spectrum, directions = np.linalg.eigh(vectors.T @ vectors)
+    kept = directions[:, np.argsort(-spectrum, kind="stable")[:axes]]  # (width, axes)
+    kept *= np.where(kept[np.abs(kept).argmax(axis=0), np.arange(axes)] < 0, -1.0, 1.0)  # one sign on any machine
+    projection = torch.from_numpy(kept)
+
+    def projected(one: Part) -> Part:
+        if one is not part:
+            return one
+        shape = replace(part.shape, embedding=axes)
+        captions = CaptionEncoder(len(part.vocabulary), shape)
+        images = ImageEncoder(part.features_width, shape) if part.images else None
+        with torch.no_grad():
+            captions.embedding.weight.copy_(part.captions.embedding.weight.double() @ projection)
+            if images and part.images:
+                images.load_state_dict({**part.images.state_dict(), **images.linear.state_dict(prefix="linear.")})
+                images.linear.weight.copy_(projection.T @ part.images.linear.weight.double())
+                images.linear.bias.copy_(projection.T @ part.images.linear.bias.double())
+        return Part(captions, part.vocabulary, shape, images)
+
+    return encoder.with_parts(projected)

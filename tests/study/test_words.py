@@ -8,7 +8,7 @@ import pytest
 
 from sightword.errors import CorpusError
 from sightword.hypernyms.data.taxonomy import build, closure, read_scenes
-from sightword.hypernyms.data.words import word_pairs, write_words
+from study.words import word_pairs, write_words
 
 SIZES = {"train": 300, "dev": 100, "test": 200}
 
