@@ -1,7 +1,7 @@
 """Feature extraction against the published way, on the same pictures, in one run.
 
 The published way: one picture at a time, Pillow's Lanczos, torchvision's TenCrop, crops normalised on the CPU in NCHW,
-float32, the network as it is. Ours: what the stage does, by torch and by OpenVINO (`SIGHTWORD_INFERENCE=openvino`,
+float32, the network as it is. Ours: what the stage does, by torch and by OpenVINO (`SIGHTWORD_ENGINE=openvino`,
 where it is installed). All start from picture files and end with features; loading the network is left out. Each
 measurement is a process of its own, and the sides take turns, since other work on the machine comes and goes.
 

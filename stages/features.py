@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sightword.features.settings import FeaturesSettings
 
 if TYPE_CHECKING:
-    from sightword.features.compute import CorpusPart, ResizedCorpus, Summary
+    from sightword.features.compute import ResizedCorpus, Summary
     from sightword.features.extractor import Clock
 
 log = logging.getLogger(__name__)
@@ -23,29 +23,16 @@ IMAGES = Path("data/corpus/images.parquet")
 RESIZED = Path("data/resized")
 FEATURES = Path("data/features")
 
-OPTIONS = {
-    "--part": {
-        "metavar": "I/N",
-        "help": "only compute part I of N (such as 3/8) into the store, on any number of machines at the same time; "
-        "a run without --part then combines the parts",
-    },
-}
 
-
-def work(settings: FeaturesSettings, part: str | None = None) -> dict[str, str] | None:
+def work(settings: FeaturesSettings) -> dict[str, str]:
     """Compute each picture's features, or convert precomputed ones, to HDF5."""
     import h5py
 
-    from sightword.features.compute import parse_part
     from sightword.io.files import atomic_folder, read_table
 
-    mine = None if part is None else parse_part(part)
     told = ["image_id", *(["split", "position"] if settings.source == "precomputed" else [])]
     table = read_table(IMAGES, told, todo="Run the stage corpus first.")
     image_ids: list[str] = table["image_id"].to_pylist()
-    if mine is not None:
-        _store(image_ids, settings, mine)
-        return None
     with atomic_folder(FEATURES) as folder:
         path, notes = folder / "features.h5", dict[str, str]()
         if settings.source == "precomputed":
@@ -77,16 +64,6 @@ def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> di
     _log_speed(summary.clock)
     log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
     return {"stored": f"{summary.stored} of {summary.stored + summary.computed} features from the store"}
-
-
-def _store(image_ids: list[str], settings: FeaturesSettings, part: CorpusPart) -> None:
-    from sightword.errors import FeaturesError
-
-    if settings.source == "precomputed":
-        raise FeaturesError("precomputed features have no parts to compute", where=f"--part {part}")
-    summary = _open(image_ids, settings).store(part)
-    _log_speed(summary.clock)
-    log.info("features: part %s: %d of %d pictures: %s", part, summary.pictures, len(image_ids), _counts(summary))
 
 
 def _counts(summary: Summary) -> str:

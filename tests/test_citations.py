@@ -157,3 +157,10 @@ def test_citation_is_of_the_paper_that_the_text_names(text, expected):
 def test_citation_of_a_wrong_place_is_a_fault(text, words, places):
     (found,) = citations(text, markdown=False)
     assert words in fault(found, places)
+
+
+def test_version_and_date_agree_in_all_places(repository):
+    version = re.findall(r'^version = "(.+)"', (repository / "pyproject.toml").read_text(), re.MULTILINE)[0]
+    citation, changes = ((repository / name).read_text() for name in ("CITATION.cff", "CHANGELOG.md"))
+    date = re.findall(rf"^## \[{re.escape(version)}\] - (\S+)$", changes, re.MULTILINE)[0]
+    assert f"\nversion: {version}\ndate-released: {date}\n" in citation

@@ -63,8 +63,6 @@ def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
     assert fourth["params"] == {FACTOR: 7, "extra/params.yaml:fourth.reads": "models/encoder"}
     assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"
     assert both.audited("the-text")["path"] == "data/fourth"
-    bare = both.clone(tmp_path / "bare.git", "--bare")
-    assert [stage["name"] for stage in bare.audited(KEY)["stages"]] == [FOURTH, "third", "second", "first"]
 
 
 def test_what_changed_in_the_second_is_reported(changed):

@@ -1,10 +1,16 @@
-"""git holds the project only: no stores, caches, runs, and nothing about the machines where the project ran."""
+"""git holds the project only, and the code keeps the rules of CONTRIBUTING that are no matter of style."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import budget
+import first_party
+import pytest
 
 TOP_LEVEL = """
 .ci .devcontainer .dvc .dvcignore .gitattributes .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md Dockerfile LICENSE
@@ -36,3 +42,60 @@ def test_store_in_the_folder_is_ignored(repository: Path) -> None:
     inside = ["store/features/any", "runs/any.json"]
     found = subprocess.run(["git", "check-ignore", *inside], cwd=repository, capture_output=True, text=True)
     assert found.stdout.split() == inside
+
+
+def test_room_keeps_its_budget(repository: Path) -> None:
+    allowed, found = budget.allowed(repository), budget.lines(repository)
+    assert found.keys() <= allowed.keys(), "run `python tests/support/budget.py`"
+    larger = [
+        f"{room}: {number:,} lines of {allowed[room]:,}"
+        for room, number in found.items()
+        if number > 1.05 * allowed[room]
+    ]
+    assert not larger, f"name the row that leaves, or raise the number in CONTRIBUTING.md: {'; '.join(larger)}"
+
+
+def test_files_import_each_other_in_no_circle(repository: Path) -> None:
+    """Imports inside functions count too; the faces of packages, which load by name, do not."""
+    files = [path for package in first_party.PACKAGES for path in (repository / package).rglob("*.py")]
+    graph = {}
+    for path in files:
+        name = path.relative_to(repository).as_posix()
+        if path.name != "__init__.py":
+            graph[name] = {first_party.file_of(repository, one) for one in first_party.imports(repository, name)}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle: {' -> '.join(error.args[1])}", pytrace=False)
+
+
+SYSTEMS = re.compile(r"\b(vse|hypernyms|entailment|grounded)\b")
+NAMED = {
+    "pipeline/cli/__init__.py": "the public command `hypernyms`",
+    "pipeline/cli/hypernyms.py": "the public command `hypernyms`",
+    "pipeline/cli/search.py": "an encoder's folder as an example in a help text",
+    "pipeline/cli/encoder.py": "an encoder's folder as an example in a help text",
+}
+"""Files of pipeline/ that name a system, and why."""
+
+
+def words(tree: ast.AST) -> list[str]:
+    """The names and texts of a module, without docstrings."""
+    plain = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.alias(name=text) | ast.ImportFrom(module=str(text)):
+                found.append(text)
+            case ast.Constant(value=str(text)) if id(node) not in plain:
+                found.append(text)
+    return found
+
+
+def test_pipeline_names_no_system(repository: Path) -> None:
+    named = {
+        path.relative_to(repository).as_posix()
+        for path in (repository / "pipeline").rglob("*.py")
+        if any(SYSTEMS.search(text) for text in words(ast.parse(path.read_text())))
+    }
+    assert named <= NAMED.keys()

@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
     source = "a folder with pictures and captions, or its file with captions; data/raw/own becomes a link to it"
     init.add_argument("--from", metavar="PATH", dest="source", type=Path, help=source)
     add_column(init)
-    init.add_argument("--add", metavar="PIPELINE", help="add hypernyms, entailment or grounded to a project")
+    init.add_argument("--add", metavar="PIPELINE", help="add a further pipeline to a project")
     init.add_argument("--renew", action="store_true", help="take over the program as it is installed now")
 
 

@@ -19,11 +19,11 @@ bytes. All else reads records, which shows mistakes, and no forger.
 
 WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.tsv, models/encoder or
-data/features/features.h5, the name of a stage, or a hash of DVC's. Each stage has
-a line: its status, the commit that recorded it, and its run. The status is ok only
-where facts of a run have these inputs and outputs, and the current files are still
-the same; else contradicted, edited or changed since (exit code 1), or missing, not
-checked out, not repeated (on this kind of machine) or not seen (to run).
+data/features/features.h5, or the name of a stage. Each stage has a line: its status,
+the commit that recorded it, and its run. The status is ok only where facts of a run
+have these inputs and outputs, and the current files are still the same; else
+contradicted, edited or changed since (exit code 1), or missing, not checked out, not
+repeated (on this kind of machine) or not seen (to run).
 --full prints the parameters, command, code, data and outputs of each stage with
 their hashes, machine and versions of the run. The command reads dvc.lock, git and
 the facts of runs, works without the data, and reports what is not known.
@@ -54,17 +54,14 @@ def add(commands: Commands) -> None:
     layout.add_argument("--json", action="store_true", help="for machines")
     layout.add_argument("--full", action="store_true", help="everything that is known, with all digits")
     parser.add_argument("--all", action="store_true", help="with --history: commits of all branches and tags")
-    parser.add_argument(
-        "--warm", action="store_true", help="with --verify: use the store of features, which proves less"
-    )
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="with --verify: work here, and leave it there")
 
 
 def _audit(arguments: argparse.Namespace) -> int:
     from pipeline.cli import lineage_text as text
+    from pipeline.pipelines import find_project
 
     _check(arguments)
-    project = _project()
+    project = find_project(Path.cwd())
     if arguments.verify:
         return _verify(arguments, project)
     if arguments.history:
@@ -88,7 +85,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     with _bar() as report:
         result = audit(
             arguments.what, project, revision=arguments.rev, start=Path.cwd(),
-            workspace=Workspace(None if _is_bare(project) else project, report),
+            workspace=Workspace(project, report),
         )  # fmt: skip
     values = text.of_audit(result)
     if arguments.json:
@@ -106,22 +103,9 @@ def _check(arguments: argparse.Namespace) -> None:
         (not (what or history or diff or verify), "of what? Give WHAT, or --history, --diff or --verify"),
         (what and (history or verify), "WHAT goes with --diff, or alone"),
         (arguments.rev and (history or diff), "--rev goes with WHAT or --verify"),
-        ((arguments.warm or arguments.keep) and not verify, "--warm and --keep go with --verify"),
         (arguments.full and verify, "--full goes with WHAT, --history or --diff"),
         (arguments.all and not history, "--all goes with --history"),
     )
-
-
-def _project() -> Path:
-    """Return the project around the current folder, or a bare repository."""
-    from pipeline.pipelines import find_project
-
-    here = Path.cwd()
-    return here if _is_bare(here) else find_project(here)
-
-
-def _is_bare(folder: Path) -> bool:
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and not (folder / "dvc.yaml").exists()
 
 
 @contextmanager
@@ -135,22 +119,12 @@ def _bar() -> Iterator[Callable[[int], object]]:
 
 def _verify(arguments: argparse.Namespace, project: Path) -> int:
     import tempfile
-    from contextlib import nullcontext
 
     from pipeline.cli import lineage_text as text
     from pipeline.lineage.verify import verify
-    from sightword.errors import LineageError
 
-    if arguments.keep:
-        if arguments.keep.exists() and (not arguments.keep.is_dir() or any(arguments.keep.iterdir())):
-            raise LineageError("is there already", where=arguments.keep, expected="an empty or a new folder")
-        arguments.keep.mkdir(parents=True, exist_ok=True)
-        place: Any = nullcontext(str(arguments.keep.resolve()))
-    else:
-        place = tempfile.TemporaryDirectory(prefix="sightword-verify-")
-    with place as folder, _bar() as report:
-        options: dict[str, Any] = {"revision": arguments.rev, "warm": arguments.warm}
-        found = verify(arguments.verify, project, Path(folder), report=report, **options)
+    with tempfile.TemporaryDirectory(prefix="sightword-verify-") as folder, _bar() as report:
+        found = verify(arguments.verify, project, Path(folder), revision=arguments.rev, report=report)
     values = text.of_verification(found)
     _print_json(values) if arguments.json else text.print_verification(values)
     return 0 if found.same else 1

@@ -65,7 +65,8 @@ def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:
     for pipeline in every:
         if pipeline.hidden and pipeline.has_run:
             what = f"{pipeline.ignore} hides from DVC a pipeline that has run: {pipeline.lock} is there"
-            commit = f"`git add -A {pipeline.folder} metrics runs && git commit`"
+            facts = " runs" if (pipeline.project / "runs").is_dir() else ""
+            commit = f"`git add -A {pipeline.folder} metrics{facts} && git commit`"
             yield problem(what, f"`{pipeline.command}` brings back all that it made; then {commit}.")
         elif pipeline.folder and not pipeline.hidden and not pipeline.has_run:
             what = f"{pipeline.dvc_yaml} has no dvc.lock: `dvc checkout` and `dvc pull` fail for its outputs"

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import STORED, Evidence, KnownFacts, known_facts
 from pipeline.lineage.facts import OUTS, listed
-from pipeline.lineage.files import Cache, Snapshot, State, Workspace, snapshot
+from pipeline.lineage.files import Snapshot, State, Workspace, snapshot
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.lineage.scorings import Tally, tallies
@@ -25,7 +24,6 @@ from sightword.features.networks.files import network_sha256
 from sightword.messages import did_you_mean, flat
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
-_HASH = re.compile(r"[0-9a-f]{6,32}(\.dir)?")
 _WEIGHTS = ("backbone", "feature_point", "weights", "weights_sha256", "network_sha256", "precision", "origin")
 
 
@@ -41,8 +39,8 @@ class Subject:
     """The stages that read a file of no stage."""
 
 
-def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject | None:
-    """Find a path (with a key behind a colon), a stage, an artifact of DVC or a hash in a lock; None for other hashes.
+def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject:
+    """Find a path (with a key behind a colon), a stage or an artifact of DVC in a lock.
 
     Relative paths begin at ``start``, by default the project. A LineageError names what is near an unknown name.
     """
@@ -53,8 +51,6 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     for name in (from_project, path.strip("/")):
         if found := _named(what, name, key, lock, project):
             return found
-    if _HASH.fullmatch(what):
-        return _hashed(what, lock, project)
     known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
     todo = _not_run(what, project) or _not_run(from_project, project)
@@ -89,15 +85,6 @@ def _not_run(name: str, project: Path) -> str:
     return ""
 
 
-def in_history(what: str, repository: Repository, project: Path) -> tuple[Snapshot, Subject] | None:
-    """Look for a hash in the locks of earlier commits and of experiments, newest first."""
-    for commit in [*repository.commits(LOCKS, everywhere=True), *reversed(repository.experiments())]:
-        lock = repository.lock_or_none(commit)
-        if lock and (found := _hashed(what, lock, project)):
-            return Snapshot(project, lock, commit, repository), found
-    return None
-
-
 def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject | None:
     if maker := lock.producer(name):
         return Subject(what, maker, name, key)
@@ -106,24 +93,6 @@ def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject
     found = {path for path in deps if within(name, path) or any(within(file, name) for file in listed_in[path])}
     readers = tuple(entry.name for entry in lock.entries.values() if found & {dep.path for dep in entry.deps})
     return Subject(what, None, name, key, readers) if readers else None
-
-
-def _hashed(what: str, lock: Lock, project: Path) -> Subject | None:
-    """Return the artefact of a hash, or the folder with such a file; LineageError where several begin like this."""
-    found: dict[str, Subject] = {}
-    cache = Cache(project)
-    for entry in lock.entries.values():
-        for out in entry.outs:
-            files = {f"{out.path}/{name}": md5 for name, md5 in cache.files(out).items()} if out.folder else {}
-            for path, md5 in {out.path: out.md5, **files}.items():
-                if md5.startswith(what):
-                    found.setdefault(md5, Subject(what, entry, path))
-    for dep in (dep for entry in lock.entries.values() for dep in entry.deps if dep.md5.startswith(what)):
-        if dep.md5 not in found and (subject := _named(what, dep.path, "", lock, project)):
-            found[dep.md5] = subject
-    if len(found) > 1:
-        raise LineageError(f"{len(found)} hashes begin like this", where=what, expected="more of its digits")
-    return next(iter(found.values()), None)
 
 
 def _artifacts(project: Path) -> dict[str, str]:
@@ -240,7 +209,7 @@ def audit(
 
     Args:
         what: see :func:`resolve`.
-        project: the folder with ``dvc.lock``, or a bare repository.
+        project: the folder with ``dvc.lock``.
         revision: a commit or experiment whose lock is read; empty: the workspace's.
         start: where relative paths begin; default: the project.
         workspace: the files to compare with; default: those of the project's folder.
@@ -258,22 +227,11 @@ def audit(
             if revision:
                 raise
             unknown.append(f"commits: {error.what}")
-        bare = repository is not None and repository.bare
-        here = workspace or Workspace(None if bare else project)
-        if not revision and not bare:
+        here = workspace or Workspace(project)
+        if not revision:
             check_has_run(what, project, start=start)
-        if repository is None:
-            then = Snapshot(project, lock_here(project))
-        else:
-            then = snapshot(revision or ("HEAD" if bare else ""), project, repository)
+        then = snapshot(revision, project, repository) if repository else Snapshot(project, lock_here(project))
         subject = resolve(what, then.lock, project, start=start)
-        if subject is None:
-            earlier = in_history(what, repository, project) if repository else None
-            if earlier is None:
-                raise LineageError("no file or folder of dvc.lock, now or in its history, has this hash", where=what)
-            then, subject = earlier
-            assert then.commit is not None
-            unknown.append(f"{what} is not in the present lock: what follows is of {then.commit.name}")
         entries = then.lock.chain(subject.stage.name) if subject.stage else []
         known = known_facts(project)
         links = [_link(entry, then.lock, here, known, repository) for entry in entries]
@@ -283,9 +241,8 @@ def audit(
             found.checked_out = then.commit is None or (head is not None and head.sha == then.commit.sha)
             _find_commits(found, repository, then.commit)
         _evaluate(found, here, then)
-        _add_unknown(found, here, repository)
-        if here.project:
-            found.scorings = tallies({link.entry.name: link.run for link in links}, here.project, known)
+        _add_unknown(found, repository)
+        found.scorings = tallies({link.entry.name: link.run for link in links}, project, known)
         return found
 
 
@@ -297,7 +254,7 @@ def _link(entry: Entry, lock: Lock, here: Workspace, known: KnownFacts, reposito
     now = here.commands.get(entry.name)
     if now is not None and now != entry.command:
         link.reasons.append(f"dvc.yaml has another command now: {now}")
-    elif now is None and here.project is not None and not link.unread:
+    elif now is None and not link.unread:
         link.reasons.append("dvc.yaml has no such stage any more")
     for dep in entry.deps:
         maker = lock.producer(dep.path)
@@ -308,7 +265,7 @@ def _link(entry: Entry, lock: Lock, here: Workspace, known: KnownFacts, reposito
     link.weights = _weights(link, here)
     then, name = link.weights.get("network_sha256"), link.weights.get("backbone", "")
     extracted = link.weights.get("origin") == "extracted"  # of features made elsewhere the network may be elsewhere too
-    if then and extracted and here.project and network_sha256(name, here.project) != then:
+    if then and extracted and network_sha256(name, here.project) != then:
         again = f"`dvc repro --force --single-item {entry.name}`"
         link.reasons.append(f"the files of the network {name}, which DVC does not see, are others now: {again}")
     return link
@@ -341,7 +298,7 @@ def _with_files(dep: Traced, here: Workspace, repository: Repository | None) -> 
 
 def _weights(link: Link, here: Workspace) -> dict[str, str]:
     """Return the network's weights by an unchanged feature file, else by the facts, else by the parameters."""
-    for path in (here.project / part.path for part in link.outs if here.project and part.state == "ok"):
+    for path in (here.project / part.path for part in link.outs if part.state == "ok"):
         for file in [path] if path.suffix == ".h5" else sorted(path.glob("*.h5")):
             import h5py
 
@@ -402,14 +359,14 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
         raise LineageError(f"is not valid JSON ({error})", where=where) from None
 
 
-def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -> None:
+def _add_unknown(found: Audit, repository: Repository | None) -> None:
     """Add the gaps of the audit, and their reasons."""
     links = found.links
     missing = [part.path for link in links for part in link.outs if part.state == "missing"]
     homeless = [link.entry.name for link in links if link.commit is None] if repository else []
     locks = dict.fromkeys(Pipeline(Path(), folder_of(name)).lock for name in homeless)
     gaps = {
-        "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing if here.project else [],
+        "not here, so not compared: {} (`dvc pull` fetches what was pushed)": missing,
         "{} (what lies here is of another run; `dvc checkout` brings that of the lock)":
             [part.path for link in links for part in link.outs if part.state == "not checked out"],
         "{} is not here or cannot be read: what the stages have from it was not compared":
@@ -420,8 +377,6 @@ def _add_unknown(found: Audit, here: Workspace, repository: Repository | None) -
             [link.entry.name for link in links if link.evidence.verdict == "never seen to run"],
         f"no commit has this state of {{}}: commit {' and '.join(locks)}": homeless,
     }  # fmt: skip
-    if here.project is None:
-        found.unknown.append("a bare repository has no files: nothing was compared with the workspace")
     found.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
     if repository is not None and repository.shallow:
         found.unknown.append(SHALLOW)

@@ -136,11 +136,10 @@ def _files(folder: Path, ignored: Ignored) -> Iterator[Path]:
 
 
 class Cache:
-    """The cache of the project in a folder, which several projects may share; of None, an empty one."""
+    """The cache of the project in a folder, which several projects may share."""
 
-    def __init__(self, project: Path | None) -> None:
-        # Nothing can lie below the null device.
-        self.folder = (_configured(project) if project else Path(os.devnull)) / "files" / "md5"
+    def __init__(self, project: Path) -> None:
+        self.folder = _configured(project) / "files" / "md5"
         self._listings: dict[str, dict[str, str]] = {}
 
     def file(self, md5: str) -> Path | None:
@@ -200,19 +199,19 @@ def _configured(project: Path) -> Path:
 
 
 class Workspace:
-    """A project's folder, or None for a repository without files; each path in it is hashed once."""
+    """A project's folder; each path in it is hashed once."""
 
-    def __init__(self, project: Path | None, report: Report | None = None) -> None:
+    def __init__(self, project: Path, report: Report | None = None) -> None:
         self.project, self.cache = project, Cache(project)
         self._report = report
-        self._ignored = Ignored(project) if project else None
+        self._ignored = Ignored(project)
         self._hashed: dict[str, Hashed | None] = {}
         self._values: dict[str, Any] = {}
         self._broken: list[str] = []
 
     def hashed(self, path: str) -> Hashed | None:
         """Return the hash of a file or folder; None where it is not there, or cannot be read."""
-        if path not in self._hashed and self.project and self._ignored:
+        if path not in self._hashed:
             try:
                 self._hashed[path] = hash_path(self.project / path, self._ignored, self._report)
             except OSError:
@@ -226,7 +225,7 @@ class Workspace:
 
     def state(self, artefact: Artefact) -> State:
         """Compare a file or folder with the lock."""
-        if self.project is None or not (self.project / artefact.path).exists():
+        if not (self.project / artefact.path).exists():
             return "missing"
         found = self.hashed(artefact.path)
         return "missing" if found is None else "ok" if found.md5 == artefact.md5 else "changed since"
@@ -235,7 +234,7 @@ class Workspace:
     def commands(self) -> dict[str, str]:
         """The command of each stage, and of each item of a matrix, as far as ``dvc.yaml`` can be read."""
         found: dict[str, str] = {}
-        for pipeline in pipelines(self.project) if self.project else ():
+        for pipeline in pipelines(self.project):
             try:
                 found |= {name: one["cmd"] for name, one in pipeline.runs().items()}
             except (SightwordError, KeyError):
@@ -244,7 +243,7 @@ class Workspace:
 
     def unread(self, entry: Entry) -> list[str]:
         """Return the files with the parameters and the command of a stage that are absent or cannot be read."""
-        files = [file for file in entry.params if self.project and self._params(file) is None]
+        files = [file for file in entry.params if self._params(file) is None]
         return files + ([] if entry.name in self.commands else self._broken)
 
     def changed_params(self, entry: Entry) -> dict[str, tuple[Any, Any]]:
@@ -257,7 +256,7 @@ class Workspace:
 
     def _params(self, file: str) -> Mapping[str, Any] | None:
         """Return the values of a parameter file; None where it cannot be read."""
-        if file not in self._values and self.project:
+        if file not in self._values:
             try:
                 self._values[file] = documents.parse(read_text(self.project / file), file)
             except SightwordError:

@@ -236,7 +236,7 @@ def _chain(name: str, side: Snapshot, what: str, start: Path | None) -> dict[str
     stages = list(side.lock.entries)
     if what:
         subject = resolve(what, side.lock, side.project, start=start)
-        if subject is None or subject.stage is None:
+        if subject.stage is None:
             raise LineageError("was made by no stage", where=f"{what} in {name}")
         stages = [subject.stage.name]
     return {entry.name: entry for stage in stages for entry in side.lock.chain(stage)[::-1]}

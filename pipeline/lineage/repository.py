@@ -87,8 +87,7 @@ class Repository:
     def __init__(self, project: Path) -> None:
         self._project = project
         try:
-            self.bare = self._run("rev-parse", "--is-bare-repository").strip() == "true"
-            self._prefix = "" if self.bare else self._run("rev-parse", "--show-prefix").strip()
+            self._prefix = self._run("rev-parse", "--show-prefix").strip()
         except LineageError as error:
             raise LineageError(error.what, where=project, todo="History is read from git.") from None
         self._reader: subprocess.Popen[bytes] | None = None

@@ -1,8 +1,7 @@
 """Running a stage again in a copy, to compare its outputs with the lock byte by byte.
 
 The copy has the code, data and parameters of the lock. (The rest of the code lies beside them, since parameters are
-checked as a whole, by the settings of all stages.) Features are computed and models trained anew, unless the user's own
-store and scratch folders are asked for.
+checked as a whole, by the settings of all stages.) Features are computed and models trained anew.
 """
 
 from __future__ import annotations
@@ -75,13 +74,11 @@ def verify(
     folder: Path,
     *,
     revision: str = "",
-    warm: bool = False,
     report: Report | None = None,
 ) -> Verification:
     """Run a stage again, in an empty folder, as the lock of the workspace or of a revision has it.
 
-    ``warm`` uses the store and the scratch folder of the environment, which is faster and proves less. A LineageError
-    says that there is no such stage, or that an input is lost.
+    A LineageError says that there is no such stage, or that an input is lost.
     """
     here = Workspace(project, report)
     with Repository(project) as repository:
@@ -104,7 +101,7 @@ def verify(
     run = known_facts(project).of(entry)
     started = time.monotonic()
     done = subprocess.run(  # noqa: S602 - the command is the lock's, and DVC runs it the same way
-        entry.command, shell=True, cwd=folder, env=environment(folder, run, warm=warm), stdout=sys.stderr, check=False
+        entry.command, shell=True, cwd=folder, env=environment(folder, run), stdout=sys.stderr, check=False
     )
     seconds = time.monotonic() - started
     made = Workspace(folder, report)
@@ -154,8 +151,8 @@ class Copy:
     def _committed(self, name: str) -> bytes | None:
         """Return a file of the commit, else of the workspace."""
         text = self._repository.read(self._revision, name) if self._revision else None
-        own = self._here.project / name if self._here.project else None
-        return own.read_bytes() if text is None and own is not None and own.is_file() else text
+        own = self._here.project / name
+        return own.read_bytes() if text is None and own.is_file() else text
 
     def _texts(self, path: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the texts of files below a path in the commit; an empty name is the path's own file."""
@@ -163,11 +160,10 @@ class Copy:
         return {name: text for name, text in texts.items() if text is not None}
 
     def _in_workspace(self, dep: Artefact) -> Mapping[str, Path] | None:
-        project = self._here.project
-        if project is None or self._here.state(dep) != "ok":
+        if self._here.state(dep) != "ok":
             return None
         files = self._here.files(dep.path)
-        return {name: project / dep.path / name for name in ([""] if files is None else files)}
+        return {name: self._here.project / dep.path / name for name in ([""] if files is None else files)}
 
     def _in_cache(self, dep: Artefact) -> Mapping[str, Path] | None:
         files = self._here.cache.files(dep)
@@ -190,13 +186,12 @@ def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
     return {**inside, parts[0]: _placed(inside.get(parts[0]), parts[1:], value)}
 
 
-def environment(folder: Path, run: dict[str, Any] | None, *, warm: bool) -> dict[str, str]:
+def environment(folder: Path, run: dict[str, Any] | None) -> dict[str, str]:
     """Return the variables of a rerun in a folder: the user's own, and the machine's settings of the first run."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("DVC_") and name != "PYTHONPATH"}
     # DVC does not put its own environment on PATH: the rerun uses the environment of this process.
     own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
-    if not warm:
-        own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
+    own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
     if run is not None:
         for name, default in _SETTINGS.items():
             own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))

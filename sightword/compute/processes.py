@@ -11,9 +11,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from sightword.errors import SetupError
 
@@ -22,15 +22,6 @@ Result = TypeVar("Result")
 
 AHEAD = 3
 """Chunks that a worker has in progress or waiting."""
-
-
-class OrderedMap(Protocol):
-    """Maps as ``map`` does, with workers that take ``chunk`` items at a time."""
-
-    def __call__(
-        self, function: Callable[[Item], Result], items: Iterable[Item], *, chunk: int = 1
-    ) -> Iterator[Result]:
-        """Yield the results in order."""
 
 
 def ordered_map(
@@ -62,12 +53,8 @@ def ordered_map(
         else:
             return
     executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
-
-    def submit(part: list[Item]) -> Callable[[], list[Result]]:
-        return executor.submit(apply, function, part).result
-
     try:
-        yield from in_order(submit, items, chunk=chunk, ahead=lambda: AHEAD * workers)
+        yield from _in_order(executor, function, items, chunk=chunk, ahead=AHEAD * workers)
     except BrokenProcessPool:
         what = "a process that reads pictures died, perhaps because memory ran out"
         raise SetupError(what, todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.") from None
@@ -78,44 +65,24 @@ def ordered_map(
 def threaded_map(function: Callable[[Item], Result], items: Iterable[Item], *, threads: int) -> Iterator[Result]:
     """Yield the results of ``map(function, items)``, in order, from threads of this process."""
     with ThreadPoolExecutor(threads) as executor:
-
-        def submit(part: list[Item]) -> Callable[[], list[Result]]:
-            return executor.submit(apply, function, part).result
-
-        yield from in_order(submit, items, chunk=1, ahead=lambda: threads + 1)
+        yield from _in_order(executor, function, items, chunk=1, ahead=threads + 1)
 
 
-def in_order(
-    submit: Callable[[list[Item]], Callable[[], list[Result]]],
-    items: Iterable[Item],
-    *,
-    chunk: int,
-    ahead: Callable[[], int],
+def _in_order(
+    executor: Executor, function: Callable[[Item], Result], items: Iterable[Item], *, chunk: int, ahead: int
 ) -> Iterator[Result]:
-    """Yield the results of chunks of items, in order.
-
-    Args:
-        submit: starts the work on a chunk, and returns a function that waits for the results.
-        items: what is worked on, taken when there is room.
-        chunk: the number of items of a chunk.
-        ahead: returns the number of chunks that may be in progress now.
-    """
+    """Yield the results of chunks of items, in order; at most ``ahead`` chunks are in progress."""
     iterator = iter(items)
-    running: deque[Callable[[], list[Result]]] = deque()
-
-    def fill() -> None:
-        while len(running) < max(ahead(), 1) and (part := list(itertools.islice(iterator, chunk))):
-            running.append(submit(part))
-
-    fill()
+    chunks = iter(lambda: list(itertools.islice(iterator, chunk)), [])
+    waiting = (executor.submit(_apply, function, part) for part in chunks)
+    running = deque(itertools.islice(waiting, max(ahead, 1)))
     while running:
-        results = running.popleft()()
-        fill()
+        results = running.popleft().result()
+        running.extend(itertools.islice(waiting, 1))
         yield from results
 
 
-def apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
-    """Return the results of a chunk."""
+def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
     return [function(item) for item in items]
 
 

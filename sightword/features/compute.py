@@ -1,4 +1,4 @@
-"""The stage's work: features of a folder of resized pictures, all in ``features.h5`` or a part in the store."""
+"""The stage's work: features of a folder of resized pictures, in ``features.h5``."""
 
 from __future__ import annotations
 
@@ -27,33 +27,11 @@ GROUPS_A_WORKER = 24
 
 
 @dataclass(frozen=True)
-class CorpusPart:
-    """Part ``index`` (from 1) of ``count``; the pixels of a picture alone decide its part."""
-
-    index: int
-    count: int
-
-    def __contains__(self, pixels_sha256: str) -> bool:
-        return int(pixels_sha256[:16], 16) % self.count == self.index - 1
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-
-def parse_part(text: str) -> CorpusPart:
-    """Return the part of a text such as ``3/8``; any other text raises FeaturesError."""
-    index, _, count = text.partition("/")
-    if index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count):
-        return CorpusPart(int(index), int(count))
-    raise FeaturesError("is not a part", where=f"part {text}", expected="I/N with I from 1 to N, such as 3/8")
-
-
-@dataclass(frozen=True)
 class Summary:
     """The result of a run."""
 
     pictures: int
-    """Pictures of the corpus, or of a part."""
+    """Pictures of the corpus."""
     rejected: int
     copies: int
     """Pictures with the pixels of another picture."""
@@ -132,13 +110,6 @@ class ResizedCorpus:
             write_features(path, names, hashes, self._extraction.dimension, blocks, origin, self._rejects)
         rejected, copies = len(self._rejects), len(self._keys) - len(rows)
         return Summary(len(self._pictures) + rejected, rejected, copies, self._extraction.clock)
-
-    def store(self, part: CorpusPart) -> Summary:
-        """Compute the features of a part that the store lacks, and write no file."""
-        mine = [pair for pair in zip(self._keys, self._pictures, strict=True) if pair[1].pixels_sha256 in part]
-        for _ in self._features(mine):
-            pass
-        return Summary(len(mine), 0, len(mine) - len(dict(mine)), self._extraction.clock)
 
     def _features(self, pictures: Iterable[tuple[bytes, Listed]]) -> Generator[tuple[list[bytes], Array], None, None]:
         """Yield the features of pictures with their keys, as :meth:`Extraction.run` does."""

@@ -56,11 +56,7 @@ class Catalogue:
         self.pictures.extend(pictures)
 
     def rows_of(self, split: str | None = None) -> Collection[int]:
-        """Return the rows of all pictures, or of one split.
-
-        Raises:
-            SearchError: no picture is of this split.
-        """
+        """Return the rows of all pictures, or of one split; SearchError where it has none."""
         if split is None:
             return range(len(self.pictures))
         if split not in self._by_split:
@@ -92,11 +88,7 @@ class Catalogue:
         return {language: frozenset(places) for language, places in sorted(found.items())}
 
     def captions_in(self, language: str | None = None) -> Collection[int]:
-        """Return the places of all captions, or of those in one language.
-
-        Raises:
-            SearchError: no caption is in this language.
-        """
+        """Return the places of all captions, or of those in one language; SearchError where none is."""
         if language is None:
             return range(len(self.captions))
         if language not in self.languages:
@@ -119,11 +111,7 @@ class Catalogue:
         return [rows[int(step * place)] for place in range(min(count, len(rows)))]
 
     def find(self, picture: str) -> int:
-        """Return the row of a picture.
-
-        Raises:
-            SearchError: no picture has this id; the message names similar ids.
-        """
+        """Return the row of a picture; a SearchError names ids like an unknown one."""
         if picture in self.rows:
             return self.rows[picture]
         # A close comparison takes a millisecond for ten ids: only ids that share most triples of letters are near.
@@ -139,12 +127,7 @@ def _triples(text: str) -> set[str]:
 
 
 def build(pictures: Sequence[str], captions: CaptionTable | None, split: str | None = None) -> Catalogue:
-    """Build the catalogue.
-
-    Args:
-        pictures: ids of pictures with features, sorted.
-        captions: all captions, or None; captions of pictures without features are left out.
-        split: keep only pictures and captions of this split.
+    """Build the catalogue of pictures with features, by their sorted ids, and of their captions; of one split if given.
 
     Raises:
         SearchError: the split has no pictures.

@@ -116,12 +116,7 @@ class PictureFolder:
         progress: bool = False,
         stop: threading.Event | None = None,
     ) -> None:
-        """Read or compute the pictures that were not read yet, until ``stop`` is set.
-
-        Args:
-            add: takes each piece as soon as the piece is there.
-            progress: show a bar on standard error.
-            stop: ends the reading after the pictures in progress.
+        """Read or compute the pictures that were not read yet, until ``stop`` is set, and give each piece to ``add``.
 
         Raises:
             SearchError: none of the pictures can be used.
@@ -215,17 +210,8 @@ class PictureFolder:
 class JoinedFolder(PictureFolder):
     """A folder that one network after the other reads; a picture is there once all have read it.
 
-    Args:
-        folder: the folder.
-        networks: the networks, in the order of their features.
-        trained: the attributes of the features of all networks.
-        device: where to compute.
-        store: the store of features.
-        workers: the most processes that decode pictures.
-        sources: the pictures; None finds them here.
-
-    Raises:
-        SearchError, WeightsError, StoreError: as of :class:`PictureFolder`.
+    ``networks`` are in the order of their features, and ``trained`` are the attributes of all their features; the
+    other arguments, and the errors, are those of :class:`PictureFolder`.
     """
 
     def __init__(

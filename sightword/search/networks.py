@@ -93,13 +93,7 @@ class NamedNetwork:
         return str(self.attributes["weights_sha256"])
 
     def weights(self) -> Weights:
-        """Return the weights.
-
-        Raises:
-            SearchError: random weights differ from those that made the features.
-            WeightsError: the weights are missing, or have another sha256.
-            FeaturesError: the network is unknown.
-        """
+        """Return the weights; SearchError, WeightsError or FeaturesError if they or the network are not here."""
         from sightword.features.weights import Weights
 
         wanted = "" if self.weights_name == RANDOM else self.sha256
@@ -152,11 +146,7 @@ class UploadedPictures:
         return bool(self.obstacle and self._known)
 
     def read(self, path: Path) -> bytes:
-        """Read a picture file.
-
-        Raises:
-            SearchError: the file does not exist, or is too large.
-        """
+        """Read a picture file; SearchError if it does not exist, or is too large."""
         try:
             return read_file(path, max_pixels=MAX_PIXELS)
         except RejectError as error:
@@ -167,12 +157,8 @@ class UploadedPictures:
         return self._known.get(hashlib.sha256(data).hexdigest())
 
     def features(self, data: bytes) -> Floats:
-        """Return the features, float32 (D,), of a picture's file.
-
-        Raises:
-            SearchError: the picture cannot be decoded, or there is an :attr:`obstacle`.
-            WeightsError: the network's weights are missing, or differ from the collection's.
-            FeaturesError: the network is unknown.
+        """Return the features, float32 (D,), of a picture's file; SearchError if they cannot be computed, and errors of
+        :meth:`NamedNetwork.weights`.
         """
         if self.obstacle:
             raise SearchError(self.obstacle, todo="Choose a picture of the collection.")

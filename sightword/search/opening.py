@@ -175,11 +175,7 @@ def is_file(name: str) -> bool:
 
 
 def find_picture(name: str, searcher: Searcher) -> int | Floats:
-    """Return the row of a picture of the collection, or the features (D,) of a picture file.
-
-    Raises:
-        SearchError: there is no such picture, with ids like it, or the file cannot be used.
-    """
+    """Return the row of a picture of the collection, or the features (D,) of a picture file; else a SearchError."""
     row = searcher.catalogue.rows.get(name)
     if row is not None:
         return row
@@ -191,14 +187,9 @@ def find_picture(name: str, searcher: Searcher) -> int | Floats:
 
 
 def find_operands(names: Mapping[str, str], searcher: Searcher) -> list[Query | int | Floats]:
-    """Return the operands of :meth:`Searcher.combined`: a sentence is what is neither a picture nor named like one.
+    """Return the operands of :meth:`Searcher.combined` for sentences, ids and paths, by their names in messages.
 
-    Args:
-        names: sentences, ids and paths by their names in messages.
-        searcher: the open collection.
-
-    Raises:
-        SearchError: a picture is not there or cannot be used, or a sentence is no query.
+    A sentence is what is neither a picture nor named like one. A SearchError tells what cannot be used.
     """
     from sightword.corpus.listing import PICTURE_SUFFIXES
     from sightword.search.query import check_query

@@ -241,17 +241,12 @@ class Searcher:
         """Find the ``top`` pictures most similar to a sentence, of all splits or of one.
 
         Raises:
-            SearchError: the sentence is empty, too long, not UTF-8, or all its characters (or words) are unknown; or
-                no picture is of the split.
+            SearchError: the sentence cannot be asked (:func:`check_query`), or no picture is of the split.
         """
         return self.answers([check_query(text, self.encoder.vocabulary)], top, split=split)[0]
 
     def answers(self, queries: Sequence[Query], top: int, *, split: str | None = None) -> list[PictureAnswer]:
-        """Find the pictures of each of several checked queries, as :meth:`pictures` does.
-
-        Raises:
-            SearchError: no picture is of the split.
-        """
+        """Find the pictures of each of several checked queries, as :meth:`pictures` does."""
         among = None if split is None else self.catalogue.rows_of(split)
         with self._turn, devices.threads(self._threads):
             begun = time.perf_counter()
@@ -288,19 +283,11 @@ class Searcher:
         return bound
 
     def combined(self, operands: Sequence[Query | int | Floats], top: int, *, how: How) -> list[PictureHit]:
-        """Find the pictures most similar to a combination of sentences and pictures.
+        """Find the ``top`` pictures most similar to a combination of operands, without those that are operands.
 
-        Args:
-            operands: sentences, pictures of the collection by their rows, and other pictures by their features (D,);
-                one picture alone finds the pictures like it.
-            top: the number of pictures.
-            how: ``max`` composes and ``min`` abstracts (:mod:`sightword.encoder.composition`).
-
-        Returns:
-            The best pictures, best first, without the pictures of the collection that are operands.
-
-        Raises:
-            EncoderError: an abstraction by an encoder that was not trained for an order.
+        Operands are sentences, pictures by their rows, and other pictures by their features (D,); one picture alone
+        finds the pictures like it. ``max`` composes and ``min`` abstracts (:mod:`sightword.encoder.composition`); an
+        EncoderError refuses an abstraction by an encoder that was not trained for an order.
         """
         with self._turn, devices.threads(self._threads):
             vectors = np.stack(

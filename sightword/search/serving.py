@@ -159,17 +159,11 @@ class AccessPolicy:
 
 
 def keep_reading(searcher: Searcher, stop: threading.Event, *, pause: float = 5.0, progress: bool = False) -> None:
-    """Read the pictures of the folder and embed the captions, in a thread with a lower priority.
+    """Read the pictures of the folder and embed the captions, in a thread with a lower priority, until ``stop`` is set.
 
     After an error the log has a warning, ``searcher.problem`` is set, and after ``pause`` seconds the same is tried
-    again, since the page needs it; the pause doubles after each error, up to :data:`LONGEST_PAUSE`. A
-    SearchError ends the reading.
-
-    Args:
-        searcher: the open collection.
-        stop: ends the reading.
-        pause: seconds.
-        progress: show a bar of the pictures on standard error.
+    again, since the page needs it; the pause doubles after each error, up to :data:`LONGEST_PAUSE`. A SearchError ends
+    the reading.
     """
     if sys.platform == "linux":
         thread = threading.get_native_id()  # on Linux a priority is a thread's own

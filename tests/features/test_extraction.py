@@ -15,7 +15,7 @@ from PIL import Image
 import sightword
 from sightword.errors import FeaturesError, FileFormatError, PictureError, SetupError, WeightsError
 from sightword.features import compute, extractor
-from sightword.features.compute import CorpusPart, ResizedCorpus, Summary, parse_part
+from sightword.features.compute import ResizedCorpus, Summary
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import read_features
 from sightword.features.vision import models
@@ -171,21 +171,6 @@ def test_copies_of_a_picture_are_computed_once(tmp_path, sources) -> None:
     assert np.array_equal(listed, found.features[found.rows(["id-3", "copy-0", "copy-1", "copy-2", "id-0"])])
 
 
-def test_parts_are_the_whole_and_write_no_output(tmp_path, sources) -> None:
-    parts = [resized(tmp_path, sources).store(CorpusPart(index, 3)) for index in (1, 2, 3)]
-    assert sum(part.pictures for part in parts) == sum(part.computed for part in parts) == 7
-    assert not (tmp_path / "f.h5").exists()
-    assert counts(resized(tmp_path, sources).write(tmp_path / "f.h5")) == (7, 0, 7)
-    assembled = (tmp_path / "f.h5").read_bytes()
-    assert run(tmp_path, sources, store=Store(tmp_path / "cold")) == assembled
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3", "1/2/3", ""])
-def test_a_part_that_is_none(text) -> None:
-    with pytest.raises(FeaturesError, match="such as 3/8"):
-        parse_part(text)
-
-
 def test_the_function_shares_the_stages_store(tmp_path, sources, monkeypatch) -> None:
     run(tmp_path, sources)
     stored = read_features(tmp_path / "f.h5")
@@ -319,8 +304,6 @@ def test_the_stage_writes_its_folder_and_its_last_line(tmp_path, sources, monkey
     assert [path.name for path in Path("data/features").iterdir()] == ["features.h5"]
     assert caplog.messages[-1] == "features: 7 pictures: 7 computed"
     assert work(SMALL)["stored"] == "7 of 7 features from the store"
-    work(SMALL, part="1/2")
-    assert caplog.messages[-1].endswith("of 7 pictures: 5 from store")
     np.save("x.npy", np.zeros((7, 2), np.float32))
     Path("x.txt").write_text("\n".join(source.image_id for source in sources))
     work(FeaturesSettings(source="precomputed", inputs=".", precomputed="x.npy", precomputed_ids="x.txt"))

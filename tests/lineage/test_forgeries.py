@@ -228,7 +228,7 @@ def forged(project):
 
 
 def test_an_edited_number_is_called_so_wherever_it_is_read(forged, tmp_path):
-    for place in (forged, forged.clone(tmp_path / "clone"), forged.clone(tmp_path / "bare.git", "--bare")):
+    for place in (forged, forged.clone(tmp_path / "clone")):
         for revision in ([], ["--rev", "main"]):
             found = read(place, KEY, *revision)
             assert (found["value"], found["edited"]) == (99.9, True)

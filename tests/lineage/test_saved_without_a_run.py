@@ -181,19 +181,6 @@ def test_a_number_of_a_run_whose_code_alone_was_another_stays_among_the_experime
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
-def test_output_not_repeated_on_this_kind_of_machine_is_noted(known):
-    known.keep_facts("second", known.folder / "runs", processor="Z80")
-    save_output(known)
-    known.do("dvc", "repro", "-q")
-    keep(known, "third")
-    known.commit("run on")
-    listed = known.run("sightword", "sweep", "--metric", "test.r10")
-    assert "main" in listed.stdout
-    assert "left out" not in listed.stderr
-    assert "note: second not repeated on this kind of machine: the same inputs gave" in listed.stderr
-    assert "(in main)" in listed.stderr
-
-
 def test_a_run_that_dvc_saves_later_is_vouched_for(known):
     known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
     known.do("dvc", "repro", "-q", "--no-commit", "second")

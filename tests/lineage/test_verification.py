@@ -57,10 +57,10 @@ def test_an_earlier_commit_can_be_verified(project):
 def test_a_stage_is_run_with_the_threads_and_the_engine_of_its_run(tmp_path, monkeypatch):
     monkeypatch.delenv("SIGHTWORD_ENGINE", raising=False)
     monkeypatch.setenv("SIGHTWORD_THREADS", "5")
-    found = environment(tmp_path, {"threads": 2, "engine": "openvino"}, warm=True)
+    found = environment(tmp_path, {"threads": 2, "engine": "openvino"})
     settings = {name: found[f"SIGHTWORD_{name}"] for name in ("THREADS", "ENGINE")}
     assert settings == {"THREADS": "5", "ENGINE": "openvino"}
-    assert environment(tmp_path, {"threads": 2}, warm=True)["SIGHTWORD_ENGINE"] == "torch"
+    assert environment(tmp_path, {"threads": 2})["SIGHTWORD_ENGINE"] == "torch"
 
 
 def test_what_cannot_be_had_is_told(ran, tmp_path):
@@ -77,15 +77,6 @@ def test_a_stage_that_fails_is_told_with_its_exit_code(project):
     done = project.audit("--verify", "third")
     assert done.returncode == 1
     assert "failed with exit code 3" in done.stdout
-
-
-def test_the_copy_is_kept_where_it_is_asked_for(ran, tmp_path):
-    place = tmp_path / "kept"
-    assert ran.audit("--verify", "second", "--keep", str(place)).returncode == 0
-    assert (place / "models/encoder/weights").is_file()
-    done = ran.audit("--verify", "second", "--keep", str(place))
-    assert done.returncode == 1
-    assert "is there already" in done.stderr
 
 
 @pytest.mark.parametrize("stage", ["first", "second", "third"])

@@ -209,33 +209,16 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
 @pytest.mark.parametrize(
     "options",
     [
-        ["--top", "0", "a"],
-        ["--top", "1001", "a"],
-        ["--serve", "a"],
-        ["--serve", "--json"],
-        ["--serve", "--port", "65536"],
-        ["--port", "80", "a"],
-        ["--host", "0.0.0.0", "a"],
-        ["--picture", "x", "a"],
-        ["--weights", "x", "a"],
-        ["a", "b"],
-        ["--max", "a"],
-        ["--max", "a", "b", "--min", "a", "b"],
-        ["--min", "a", "b", "--picture", "x"],
-        ["--max", "a", "b", "--serve"],
-        ["--like", "x", "a"],
-        ["--serve", "--csv"],
-        ["--serve", "--language", "de"],
-        ["--collection", "files", "--language", "de", "a"],
-        ["--json", "--csv", "a"],
-        ["--collection", "files", "--split", "test", "a"],
-        ["--collection", "files", "--features", "f.h5", "a"],
-        ["--collection", "files", "--picture", "x"],
+        *("--top 0 a", "--top 1001 a", "--serve a", "--serve --json", "--serve --port 65536", "--port 80 a"),
+        *("--host 0.0.0.0 a", "--picture x a", "--weights x a", "a b", "--max a", "--max a b --min a b"),
+        *("--min a b --picture x", "--max a b --serve", "--like x a", "--serve --csv", "--serve --language de"),
+        *("--json --csv a", "--collection files --language de a", "--collection files --split test a"),
+        *("--collection files --features f.h5 a", "--collection files --picture x"),
     ],
 )
 def test_options_that_make_no_sense_end_with_2(options):
     with pytest.raises(SystemExit) as stopped:
-        search(*options)
+        search(*options.split())
     assert stopped.value.code == 2
 
 

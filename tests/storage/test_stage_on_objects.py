@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from pipeline.doctor.context import Context
 from pipeline.doctor.findings import Check, Finding, examine
 from pipeline.doctor.store import check_store
-from sightword.features.compute import CorpusPart, ResizedCorpus
+from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
 from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
@@ -71,9 +71,10 @@ def test_cold_warm_and_half_warm_are_equal(project, tmp_path, front, address, mo
     half = ResizedCorpus(
         ids, project / "data/resized", FeaturesSettings(**SMALL), store=Store(f"{address}-half"),
         device=torch.device("cpu"),
-    ).store(CorpusPart(1, 2))  # fmt: skip
-    assert 0 < half.computed < PICTURES
-    assert written(project, f"{address}-half", tmp_path / "half.h5") == (PICTURES - half.computed, expected)
+    )  # fmt: skip
+    some = list(zip(half._keys, half._pictures, strict=True))[: PICTURES // 2]
+    assert sum(len(keys) for keys, _ in half._features(some)) == PICTURES // 2
+    assert written(project, f"{address}-half", tmp_path / "half.h5") == (PICTURES - PICTURES // 2, expected)
 
 
 def stage(repository: Path, project: Path, store: object, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -100,14 +101,14 @@ def test_the_stage_as_a_process(repository, project, tmp_path, front, address) -
     done = stage(repository, project, tmp_path / "store")
     assert done.returncode == 0, done.stderr
     expected = features.read_bytes()
-    parts = [stage(repository, project, address, "--part", f"{part}/2", "-vv") for part in (1, 2)]
-    assert [part.returncode for part in parts] == [0, 0], parts
+    cold = stage(repository, project, address, "-vv")
+    assert (cold.returncode, features.read_bytes()) == (0, expected), cold.stderr
     features.unlink()
     done = stage(repository, project, address)
     assert (done.returncode, counts(done.stderr)) == (0, (0, PICTURES)), done.stderr
     assert f"feature store: {address} (key " in done.stderr
     assert features.read_bytes() == expected
-    for said in (done.stderr, *(part.stderr for part in parts)):
+    for said in (done.stderr, cold.stderr):
         assert not re.search("thesecretofatest|thetokenofatest|AKIATHEKEYOFATEST", said)
 
 

@@ -26,7 +26,7 @@ def needed_files(root: Path, module: str) -> set[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        path = _file(root, name)
+        path = file_of(root, name)
         if path in found or path in IDLE:
             continue
         if not is_face(root / path):
@@ -42,7 +42,8 @@ def is_face(path: Path) -> bool:
     return path.name == "__init__.py" and all(isinstance(one, ast.Expr) for one in ast.parse(path.read_text()).body)
 
 
-def _file(root: Path, name: str) -> str:
+def file_of(root: Path, name: str) -> str:
+    """The file of a module."""
     stem = name.replace(".", "/")
     for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
         if (root / candidate).is_file():
