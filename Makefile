@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev system-packages repro hypernyms entailment grounded test test-changed test-full check check-lock format clean docs
+.PHONY: help install dev system-packages repro hypernyms entailment grounded test test-full check check-lock format clean docs
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -37,12 +37,12 @@ $(VENV)/.with-$(EXTRAS) $(VENV)/.dev: pyproject.toml constraints.txt
 define further
 rm -f $@/.dvcignore
 dvc repro $@/dvc.yaml
-@python -m pipeline.cli.closing $@
+@echo 'The report is in report/$@, the scores in metrics/$@. To keep the run: git add -A . && git commit'
 endef
 
 repro: install ## Run the pipeline on what params.yaml says (the sample at first)
 	dvc repro
-	@python -m pipeline.cli.closing
+	@echo 'The report: report/index.html. The encoder: models/encoder. The scores: dvc metrics show. To keep the run: git add -A . && git commit'
 
 hypernyms: install ## Run the pipeline of hypernyms (on its sample at first)
 	$(further)
@@ -55,10 +55,6 @@ grounded: install ## Run the pipeline of the grounded space (on its sample at fi
 
 test: dev ## Run the tests: minutes, no root, no system packages
 	python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) --durations=10
-
-test-changed: dev ## Run the tests whose imports reach a file that differs from the commit SINCE (HEAD)
-	@tests=$$(PYTHONPATH=tests/support python tests/support/changed_tests.py $(SINCE)); \
-	[ -z "$$tests" ] || python -m pytest -m 'not full' -n $(WORKERS) $(SPREAD) $$tests
 
 test-full: dev ## Run the long and the system-level tests too
 	python -m pytest -m full -n $(WORKERS) $(SPREAD) --durations=10

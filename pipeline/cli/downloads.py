@@ -99,7 +99,6 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
     A missing network is told once: ``unreached`` has the hosts that other files were looked for in vain.
     """
     from pipeline.downloads import fetching, pins
-    from pipeline.downloads.preparation import tokenised_twice
     from sightword.io.transfer import NoConnectionError
 
     if not sources:
@@ -141,12 +140,6 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
             raise SetupError("there is no project to pin hashes in", where=Path.cwd(), todo=todo)
         new = pins.add_pins(checksums, found)
         print(f"{_short(checksums)}: {len(new)} pinned" + (f" ({', '.join(new)})" if new else ", nothing new"))
-    if data_set.name == "senteval" and tokenised_twice(order.target / "downstream"):
-        print(
-            "senteval: these sentences went through the tokeniser twice (`woman ' s`), so STS scores differ in the "
-            "third decimal from those on files of SentEval's own script; compare only on identical files",
-            file=sys.stderr,
-        )
     if failed:
         print(f"{data_set.name}: {failed} of {len(sources)} files are not there yet")
     elif fresh and data_set.folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 
 from pipeline.doctor.context import Context
@@ -19,10 +20,13 @@ def check_store(_context: Context) -> Iterator[Finding]:
     if not machine.is_address(store):
         yield good(f"the store is the folder {store}")
         return
-    from sightword.storage.store import Store
+    from sightword.places.requests import Requests
 
     try:
-        Store(store).place.try_out()
+        objects, name = Requests(store), f"probe-{secrets.token_hex(6)}"
+        objects.folders("features")
+        objects.put_and_compare(name, secrets.token_bytes(64))
+        objects.remove(name)
     except (SetupError, StoreError) as error:
         yield failure(error, "Correct SIGHTWORD_STORE.")
     else:

@@ -7,6 +7,7 @@ its place: a killed or second process does no harm.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
@@ -19,16 +20,18 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from pipeline.downloads.placement import copy_file, place
 from pipeline.downloads.preparation import PREPARATIONS
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
-from sightword.io.files import sha256_file, write_text
-from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, writing
+from sightword.io.files import sha256_file, sync, write_text
+from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, need_room, writing
 from sightword.io.unpacking import unpack
 from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
+
+MANY = 100
+"""Number of files above which the whole disk is synchronised."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +235,7 @@ def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
             goal = staged / source.to / source.file
             with writing(goal):
                 goal.parent.mkdir(parents=True, exist_ok=True)
-                copy_file(file, goal, link=not keep and not source.prepare)
+                _copy(file, goal, link=not keep and not source.prepare)
         if source.prepare:
             with writing(staged):
                 PREPARATIONS[source.prepare](staged)
@@ -240,9 +243,50 @@ def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
             todo = "Delete it to fetch it again."
             raise DownloadError(f"does not hold {and_more(lacking)}", where=file, todo=todo)
         with writing(order.target):
-            place(staged, order.target)
+            _place(staged, order.target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def _place(staged: Path, target: Path) -> None:
+    """Move the contents of a staged folder into a target folder, which may exist, after they are on the disk."""
+    files = [path for path in staged.rglob("*") if path.is_file()]
+    if len(files) > MANY:
+        os.sync()
+    else:
+        for path in files:
+            sync(path)
+    target.mkdir(parents=True, exist_ok=True)
+    _move(staged, target)
+
+
+def _copy(file: Path, goal: Path, *, link: bool) -> None:
+    """Copy a file, or give it a second name, which needs no room; ``link`` allows the latter."""
+    if link:
+        with contextlib.suppress(OSError):  # a file system without links
+            os.link(file, goal)
+            return
+    need_room(goal.parent, file.stat().st_size)
+    shutil.copyfile(file, goal)
+
+
+def _move(staged: Path, target: Path) -> None:
+    """Move the contents of a folder: a new folder in one step, into an existing one file by file."""
+    for entry in sorted(staged.iterdir()):
+        goal = target / entry.name
+        if entry.is_dir() and goal.is_dir():
+            _move(entry, goal)
+            continue
+        try:
+            os.replace(entry, goal)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            # A folder of the data set is a link to another disk.
+            near = goal.with_name(f".{goal.name}.tmp")
+            shutil.rmtree(near, ignore_errors=True)
+            (shutil.copytree if entry.is_dir() else shutil.copyfile)(entry, near)
+            os.replace(near, goal)
 
 
 @contextlib.contextmanager

@@ -96,15 +96,3 @@ def split_snli(folder: Path) -> None:
 
 
 PREPARATIONS: dict[str, Callable[[Path], None]] = {"quotes": without_quotes, "snli": split_snli}
-
-
-def tokenised_twice(downstream: Path) -> bool:
-    """Return whether STS Benchmark's sentences went through the tokeniser twice: ``woman ' s`` for ``woman 's``.
-
-    Files of both kinds are in circulation, and their scores differ in the third decimal.
-    """
-    once = twice = 0
-    for file in (downstream / "STS" / "STSBenchmark").glob("sts-*.csv"):
-        text = file.read_bytes()
-        once, twice = once + text.count(b" 's "), twice + text.count(b" ' s ")
-    return twice > once

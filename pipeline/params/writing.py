@@ -22,12 +22,9 @@ from pipeline.params.overlay import Key, Note, resolve
 from pipeline.params.recipes import Recipe, list_recipes
 from sightword.errors import FileFormatError, LineageError, ParamsError, SightwordError
 from sightword.io import yaml_reader
-from sightword.io.files import atomic_file, read_text
-from sightword.messages import and_more, flat
+from sightword.io.files import atomic_file
 from sightword.settings import Settings
 
-SHOWN = 20
-"""Hand-edited entries that a message names."""
 WIDTH = 120
 WRITTEN = "# Written by `sightword params --recipe"
 COLUMN = 30
@@ -70,14 +67,14 @@ def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> 
         Whether the file changed.
 
     Raises:
-        ParamsError: the recipe is wrong, or the file has edits, which the message names; then nothing is written.
+        ParamsError: the recipe is wrong, or the file has edits; then nothing is written.
     """
     new = text(recipe, project).encode()
     if path.exists():
         if path.read_bytes() == new:
             return False
         if not force:
-            _refuse_to_lose(path, recipe, project)
+            _refuse_to_lose(path, project)
     with atomic_file(path) as temporary:
         temporary.write_bytes(new)
     return True
@@ -184,13 +181,16 @@ def _first_sentence(text: str) -> str:
     return _SENTENCE.split(" ".join(text.replace("``", "").split()))[0].rstrip(".")
 
 
-def _refuse_to_lose(path: Path, recipe: Recipe, project: Path) -> None:
+def _refuse_to_lose(path: Path, project: Path) -> None:
     """Stop when the file has edits that are neither in a recipe nor in git."""
     data, others = path.read_bytes(), list_recipes(project)
     if _is_committed(path) or any(data in (_written(one, project), one.path.read_bytes()) for one in others):
         return
-    edits = f"has edits that neither a recipe nor git has, and would be lost:\n  {_edits(path, recipe, project)}"
-    raise ParamsError(edits, where=path, todo="\nCommit the file, or replace it with --force.")
+    what, todo = (
+        "has edits that neither a recipe nor git has, and would be lost",
+        "Commit the file, or replace it with --force.",
+    )
+    raise ParamsError(what, where=path, todo=todo)
 
 
 def _written(recipe: Recipe, project: Path) -> bytes:
@@ -207,30 +207,3 @@ def _is_committed(path: Path) -> bool:
     except LineageError:
         return False
     return kept.encode(errors="surrogateescape") == path.read_bytes()
-
-
-def _edits(path: Path, recipe: Recipe, project: Path) -> str:
-    """Return the entries that differ from the nearest recipe, as text."""
-    try:
-        values = yaml_reader.parse(read_text(path), path)
-    except FileFormatError as error:
-        return str(error)
-    mine = _flat(values if isinstance(values, dict) else {})
-    found = {}
-    for one in (*list_recipes(project), recipe):
-        with contextlib.suppress(SightwordError):
-            found[one.name] = _flat(resolve(one, project).values)
-    name, theirs = min(found.items(), key=lambda pair: len(_differing(mine, pair[1])))
-    differing = _differing(mine, theirs)
-    if not differing:
-        return f"comments or layout (the values are those of the recipe {name})"
-    lines = (f"{key}: {mine.get(key, 'absent')} (recipe {name}: {theirs.get(key, 'absent')})" for key in differing)
-    return and_more(lines, SHOWN, between="\n  ")
-
-
-def _differing(mine: dict[str, str], theirs: dict[str, str]) -> list[str]:
-    return [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-
-
-def _flat(values: dict[str, Any]) -> dict[str, str]:
-    return {key: spelt(value) for key, value in flat(values).items()}

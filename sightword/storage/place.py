@@ -9,9 +9,9 @@ import contextlib
 import logging
 import os
 import re
-import secrets
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,27 +86,19 @@ class Place:
         require_regular(path)  # to open a pipe would wait for ever
         return path
 
-    def read(self, name: str) -> bytes:
-        """Return the bytes of a file; of an object without a look at its copy."""
+    def read(self, name: str, is_whole: Callable[[bytes], bool] | None = None) -> bytes:
+        """Return the bytes of a file; of an object its copy on this machine, if the copy is whole, and keep a copy."""
         if self._objects:
-            return self._objects.get(f"features/{name}")
+            with contextlib.suppress(OSError):
+                if is_whole and is_whole(data := self._copy(name).read_bytes()):
+                    return data
+            data = self._objects.get(f"features/{name}")
+            if is_whole and is_whole(data):
+                with contextlib.suppress(OSError):  # a full disk, or a folder of another user
+                    group_files.write_new(self._copy(name), data)
+            return data
         require_regular(self._path(name))
         return self._path(name).read_bytes()
-
-    def copy(self, name: str) -> bytes | None:
-        """Return the bytes of the copy of an object; None without a copy."""
-        try:
-            return self._copy(name).read_bytes() if self._objects else None
-        except OSError:
-            return None
-
-    def keep_copy(self, name: str, data: bytes) -> None:
-        """Keep a copy of an object, as far as there is room."""
-        if self._objects:
-            try:
-                group_files.write_new(self._copy(name), data)
-            except OSError as error:  # a full disk, or a folder of another user
-                log.debug("%s: %s", name, error)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file that never changes, whole or not at all."""
@@ -172,14 +164,6 @@ class Place:
         """Return whether a folder is another user's, who gave no permission to look into it."""
         path = self._path(kind)
         return not self._objects and not os.access(path, os.R_OK | os.X_OK) and not self.owns(kind, others=False)
-
-    def try_out(self) -> None:
-        """Find out that objects can be listed, written, read and removed; StoreError if not."""
-        assert self._objects, "a folder is tried out by the check of disks"
-        self._objects.folders("features")
-        name = f"probe-{secrets.token_hex(6)}"
-        self._objects.put_and_compare(name, secrets.token_bytes(64))
-        self._objects.remove(name)
 
     def _path(self, name: str) -> Path:
         return self.folder / "features" / name

@@ -275,12 +275,9 @@ def _look(place: Place, path: str, listed: Listed, wanted: Collection[bytes] | N
         keys = _keys(pq.read_table(place.open(path, listed), columns=["key"])["key"])
         if wanted is None or not any(key in wanted for key in keys):
             return Segment(name, "other", keys=keys)
-    data = place.copy(path)
-    if data is None or name_of(data) != name:
-        data = place.read(path)
-        if name_of(data) != name:
-            return Segment(name, "damaged", "its bytes are not those of its name")
-        place.keep_copy(path, data)
+    data = place.read(path, lambda data: name_of(data) == name)
+    if name_of(data) != name:
+        return Segment(name, "damaged", "its bytes are not those of its name")
     table = pq.read_table(pa.BufferReader(data), columns=["key", "feature"]).combine_chunks()
     keys, column = _keys(table["key"]), table["feature"]
     if not pa.types.is_fixed_size_binary(column.type) or column.type.byte_width % 4 or column.null_count:

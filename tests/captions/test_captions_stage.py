@@ -52,19 +52,6 @@ def test_the_vocabulary_is_from_the_training_captions_only(workspace: Path, capl
     assert caplog.messages[-1].endswith("unknown characters: 5 in dev, 1 in test")
 
 
-def test_words_are_from_the_training_captions_only(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        work(CaptionsSettings(unit="word", case="lower"))
-    table = read_captions("data/captions/captions.parquet")
-    vocabulary = Vocabulary.load("data/captions/vocabulary.json")
-    assert vocabulary.unit == "word"
-    assert vocabulary.tokens == (".", "a", "dog", "hunde", "zwei")
-    assert [ids.tolist() for ids in table.ids] == [[3, 4, 2], [6, 5, 2], [3, 1, 1], [1]]
-    assert "5 words in the vocabulary" in caplog.text
-    assert caplog.messages[-1].endswith("unknown words: 2 in dev, 1 in test")
-    check_vocabulary(table, vocabulary)
-
-
 def test_captions_of_another_vocabulary_are_refused(workspace: Path) -> None:
     work(CaptionsSettings())
     table = read_captions("data/captions/captions.parquet")
@@ -126,16 +113,6 @@ def test_a_written_table_is_read_back_unchanged(tmp_path: Path, content: list[tu
         table.texts,
     )
     assert [ids.tolist() for ids in again.ids] == [ids for _, ids in content]
-
-
-def test_many_row_groups_are_read_as_one_table(tmp_path: Path) -> None:
-    count = 1_100_000
-    table = CaptionTable(["a"] * count, [0] * count, ["train"] * count, ["x"] * count,
-                         np.split(np.arange(count, dtype=np.int32), count)[:1] * count)  # fmt: skip
-    write_captions(tmp_path / "captions.parquet", table)
-    again = read_captions(tmp_path / "captions.parquet")
-    assert len(again.ids) == count
-    assert again.ids[-1].tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -204,21 +181,6 @@ def test_hash_draws_captions_of_each_picture_by_itself(names: set[str], seed: in
         own = [key for picture, key in found if picture == name]
         by_hand = sorted(range(5), key=lambda key: hashlib.sha256(f"{seed}\n{name}\n{key}".encode()).digest())
         assert own == sorted(by_hand[:n])
-
-
-def test_hash_of_another_seed_draws_other_captions() -> None:
-    names = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
-    draws = [drawn(names, seed, 1) for seed in (0, 1)]
-    for found in draws:
-        counts = np.bincount([key for _, key in found], minlength=5)
-        assert counts.sum() == 500
-        assert counts.min() > 60
-    assert 60 < len(set(draws[0]) & set(draws[1])) < 140
-
-
-def test_part_of_training_keeps_the_first_captions_there_are() -> None:
-    table = CaptionTable(["a"] * 3, [1, 3, 4], ["train"] * 3, ["x", "y", "z"], [])
-    assert subset(table, CaptionsSettings(train_captions=2)).texts == ["x", "y"]
 
 
 def test_more_training_pictures_than_there_are_is_one_error(workspace: Path) -> None:

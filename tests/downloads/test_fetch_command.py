@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import pty
 import re
 import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import fork_server
@@ -203,13 +199,6 @@ def test_senteval_and_snli_as_published_are_read(project, mirror, make_zip, make
     assert trec.train.first[0] == "What is the dog s name ?"
     assert read_task("SNLI", data).train.first[0] == "A man 's cafÃ© ."
     assert not (data / "downstream/TREC/unwanted").exists()
-    captured = capsys.readouterr()
-    assert "tokeniser twice" not in captured.err
-    twice = {name: text.replace(b" 's ", b" ' s ") for name, text in senteval_tar().items()}
-    mirror.checksums.unlink()
-    mirror.add("senteval/senteval.tar", make_tar(twice, mode="w"))
-    assert main(["fetch", "senteval", "--only", "prepared", "--again"]) == 0
-    assert "went through the tokeniser twice" in capsys.readouterr().err
 
 
 def test_wordnet_as_published(project, mirror, make_zip):
@@ -280,19 +269,6 @@ def test_hashes_are_pinned_and_hold(project, mirror, site, make_zip, capsys, mon
     assert main(["fetch", "flickr8k", "--only", "karpathy", "--again"]) == 1
     assert f", not {pinned.split()[0]}" in capsys.readouterr().err
     assert read("karpathy", project / "data/raw/flickr8k")[0][0].split == "train"
-
-
-def test_a_hash_that_nobody_knew_is_offered_and_pinned(project, mirror, make_tar, capsys):
-    content = make_tar(senteval_tar(), mode="w")
-    mirror.add("senteval/senteval.tar", content)
-    mirror.checksums.unlink()
-    digest = hashlib.sha256(content).hexdigest()
-    assert main(["fetch", "senteval", "--only", "prepared"]) == 0
-    out = capsys.readouterr().out
-    assert digest in out
-    assert "--pin" in out
-    assert main(["fetch", "senteval", "--only", "prepared", "--pin"]) == 0
-    assert mirror.checksums.read_text().splitlines()[1:] == [f"{digest}  senteval/senteval.tar"]
 
 
 def test_missing_network_is_told_once(project, capsys, caplog, monkeypatch):
@@ -367,21 +343,3 @@ def test_outside_a_project_a_folder_is_named(project, mirror, make_zip, tmp_path
     assert "Or name a folder with --to" in capsys.readouterr().err
     assert main(["fetch", "wordnet", "--to", "to"]) == 0
     assert (tmp_path / "to/wordnet/data.noun").exists()
-
-
-def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(project, mirror, make_zip):
-    names = [f"{kind}.{part}" for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv")]
-    mirror.add("wordnet/wordnet.zip", make_zip({f"wordnet/{name}": bytes(100) for name in names}))
-    assert run("wordnet").stderr == ""
-    leader, follower = pty.openpty()
-    termios.tcsetwinsize(follower, (24, 100))
-    command = [sys.executable, "-m", "pipeline.cli", "fetch", "wordnet", "--again"]
-    with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL) as running:
-        assert running.wait(60) == 0
-    os.close(follower)
-    drawn = b""
-    with contextlib.suppress(OSError):  # what a terminal says at its end
-        while some := os.read(leader, 4096):
-            drawn += some
-    os.close(leader)
-    assert b"wordnet.zip: 100%" in drawn

@@ -46,15 +46,6 @@ def test_second_fetch_sends_no_request(site, source, archive, order, raw):
     assert site.requests == [("words.txt", None)]
 
 
-@pytest.mark.parametrize("cuts", [["cut 90000", "cut 100000"], ["503", "cut 90000"], ["cut 0"]])
-@pytest.mark.parametrize("ranges", [True, False])
-def test_a_cut_line_changes_nothing_in_the_end(site, source, order, raw, cuts, ranges):
-    site.files["words.txt"], site.plans["words.txt"], site.ranges = BODY, list(cuts), ranges
-    fetch(source(sha256=SHA256), order())
-    assert content(raw / "own") == {"words.txt": BODY}
-    assert leftovers(raw) == {"words.txt.json"}
-
-
 @pytest.mark.parametrize("known", [{"sha256": "0" * 64}, {"md5": "0" * 32}])
 def test_another_file_than_published_is_set_aside(site, source, order, raw, known):
     site.files["words.txt"] = BODY
@@ -89,11 +80,6 @@ def test_the_beginning_of_a_hash_in_the_name_counts(site, source, order, raw):
     (raw / "own" / good).write_bytes(b"damaged later")
     with pytest.raises(DownloadError, match=f"begins with {SHA256[:8]}"):
         fetch(source(good), order())
-
-
-def test_a_hash_nobody_knew_is_told(site, source, order):
-    site.files["words.txt"] = BODY
-    assert fetch(source(), order()) == fetching.Outcome("fetched", SHA256, site.url("words.txt"), False)
 
 
 def test_a_pinned_hash_outweighs_published_ones_and_sizes(site, source, order, raw):
@@ -204,31 +190,6 @@ def test_a_file_put_there_by_hand_is_checked_and_left_alone(site, source, order,
     assert site.requests == []
 
 
-def test_killed_between_the_record_of_a_file_and_its_name_no_byte_is_fetched_again(site, source, order, raw):
-    site.files["words.txt"] = BODY
-    working = raw / "downloads/own"
-    working.mkdir(parents=True)
-    (working / "words.txt.part").write_bytes(BODY)
-    (working / "words.txt.json").write_text(json.dumps({"address": "x", "sha256": SHA256, "size": len(BODY)}))
-    fetch(source(sha256=SHA256), order())
-    assert content(raw / "own") == {"words.txt": BODY}
-    assert leftovers(raw) == {"words.txt.json"}
-    assert site.requests == [("words.txt", f"bytes={len(BODY)}-")]
-
-
-def test_a_preparation_that_fails_leaves_the_download_as_it_was(site, source, order, raw, monkeypatch):
-    def failing(folder: Path) -> None:
-        (folder / "words.txt").write_bytes(b"half prepared")
-        raise DownloadError("is not as published")
-
-    site.files["words.txt"] = BODY
-    monkeypatch.setitem(fetching.PREPARATIONS, "quotes", failing)
-    with pytest.raises(DownloadError, match="not as published"):
-        fetch(source(sha256=SHA256, prepare="quotes"), order())
-    assert not (raw / "own").exists()
-    assert (raw / "downloads/own/words.txt").read_bytes() == BODY
-
-
 def test_archives_are_kept_on_demand(archive, order, raw, site):
     fetch(archive, order(keep=True))
     assert (raw / "downloads/own/own.zip").read_bytes() == site.files["own.zip"]
@@ -258,30 +219,6 @@ def test_an_archive_that_lacks_something_changes_nothing(site, archive, order, r
         fetch(archive, order())
     assert not (raw / "own").exists()
     assert leftovers(raw) == {"own.zip", "own.zip.json"}
-
-
-def test_a_hostile_archive_changes_nothing(site, archive, order, raw, make_zip):
-    site.files["own.zip"] = make_zip({**{f"pictures/{n}.jpg": b"1" for n in range(20)}, "../../evil": b"1"})
-    with pytest.raises(DownloadError, match="would leave the folder"):
-        fetch(archive, order())
-    assert not (raw / "own").exists()
-    assert leftovers(raw) == {"own.zip", "own.zip.json"}
-    assert not list(raw.parent.rglob("evil"))
-
-
-def test_nobody_sees_half_of_a_folder(archive, order, raw, monkeypatch):
-    """Until the last moment there is no folder of pictures, then it is whole."""
-    seen = []
-    replace = os.replace
-
-    def watched(old: Path, new: Path) -> None:
-        seen.append(archive.state(raw / "own"))
-        replace(old, new)
-
-    monkeypatch.setattr("os.replace", watched)
-    fetch(archive, order())
-    assert set(seen) == {"missing"}
-    assert archive.state(raw / "own") == "there"
 
 
 def test_a_folder_that_is_a_link_to_another_disk(archive, order, raw, tmp_path, monkeypatch):

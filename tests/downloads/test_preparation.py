@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.downloads.preparation import penn_treebank, split_snli, tokenised_twice, without_quotes
+from pipeline.downloads.preparation import penn_treebank, split_snli, without_quotes
 from sightword.errors import DownloadError
 
 # What GNU sed gives with the rules of SentEval's tokenizer.sed.
@@ -65,18 +65,3 @@ def test_quotes_of_trec_are_taken_out(tmp_path):
     (tmp_path / "TREC/a.label").write_bytes(b"DESC:def What is `` a '' sister\xf0city 's name ?\n")
     without_quotes(tmp_path)
     assert (tmp_path / "TREC/a.label").read_bytes() == b"DESC:def What is  a  sister\xf0city s name ?\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "twice"),
-    [("the woman 's dog 's toy", False), ("the woman ' s dog ' s toy", True), ("a dog", False)],
-)
-def test_files_that_were_tokenised_twice_are_known(tmp_path, text, twice):
-    folder = tmp_path / "STS/STSBenchmark"
-    folder.mkdir(parents=True)
-    (folder / "sts-dev.csv").write_text(f"main\tf\t2012\t1\t2.0\t{text} runs\tyes 's no\tno ' s no\n")
-    assert tokenised_twice(tmp_path) is twice
-
-
-def test_the_real_files_were_tokenised_once(real_data):
-    assert not tokenised_twice(real_data / "senteval" / "downstream")

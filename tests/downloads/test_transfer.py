@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import email.utils
-import hashlib
 import random
-import socket
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,15 +93,6 @@ def test_shorter_file_is_not_taken_for_the_whole(site, part, patience):
     assert part.read_bytes() == site.files["a.zip"]
 
 
-@pytest.mark.parametrize("checked", [False, True])
-def test_a_part_without_its_tag_is_taken_only_where_the_hash_will_tell(site, part, patience, checked):
-    site.tells_of_parts = False
-    site.plans["a.zip"] = ["cut 70000"]
-    Resuming(part, checked=checked, patience=patience).fill(site.url("a.zip"))
-    assert part.read_bytes() == BODY
-    assert len(site.requests) == (2 if checked else 3)
-
-
 CHANGED, A_MINUTE_LATER, A_DAY_LATER = (
     f"{when} GMT" for when in ("Sat, 21 Nov 2026 10:00:00", "Sat, 21 Nov 2026 10:00:59", "Sun, 22 Nov 2026 10:00:00")
 )
@@ -129,22 +118,6 @@ def test_only_what_tells_files_apart_to_the_byte_is_a_validator(headers, expecte
     assert transfer._validator(headers) == expected
 
 
-def test_a_weak_tag_is_never_sent_and_nothing_is_gone_on_with(site, part, patience):
-    site.weak = True
-    site.plans["a.zip"] = ["cut 70000"]
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert site.conditions == [None, None]
-    assert site.requests[-1] == ("a.zip", None)
-    assert part.read_bytes() == BODY
-
-
-def test_a_server_without_ranges_sends_it_all_again(site, part, patience):
-    site.ranges = False
-    site.plans["a.zip"] = ["cut 70000"]
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert part.read_bytes() == BODY
-
-
 def test_another_process_goes_on_where_the_first_was(site, part, patience):
     site.plans["a.zip"] = ["cut 70000", "404"]
     with pytest.raises(UnreachableError, match="404"):
@@ -156,15 +129,6 @@ def test_another_process_goes_on_where_the_first_was(site, part, patience):
     assert again.resumed
     assert site.requests[-1] == ("a.zip", f"bytes={have}-")
     assert part.read_bytes() == BODY
-
-
-def test_a_part_is_not_gone_on_with_when_the_file_was_exchanged(site, part, patience):
-    site.plans["a.zip"] = ["cut 70000", "404"]
-    with pytest.raises(UnreachableError):
-        Resuming(part, patience=patience).fill(site.url("a.zip"))
-    site.files["a.zip"] = BODY[::-1]
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert part.read_bytes() == BODY[::-1]
 
 
 def test_a_part_of_unknown_origin_is_not_gone_on_with(site, part, patience):
@@ -187,16 +151,6 @@ def test_a_passing_fault_is_waited_for_as_the_server_says(site, part, patience, 
     Resuming(part, patience=Patience(wait=1)).fill(site.url("a.zip"))
     assert waits == [1, 7, 4]
     assert part.read_bytes() == BODY
-
-
-def test_a_server_that_asks_for_patience_for_ever_is_asked_four_times(site, part, monkeypatch):
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    site.plans["a.zip"] = ["429 60"] * 99
-    with pytest.raises(UnreachableError, match="the server answers 429 Too Many Requests, again and again"):
-        Resuming(part).fill(site.url("a.zip"))
-    assert waits == [60, 60, 60]
-    assert len(site.requests) == 4
 
 
 @pytest.mark.parametrize("asked", ["3600", "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
@@ -275,20 +229,6 @@ def test_another_size_than_published_is_told_before_anything_is_downloaded(site,
     assert not part.exists()
 
 
-def test_without_a_length_the_end_of_the_line_is_the_end(site, part, patience):
-    site.lengths = False
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert part.read_bytes() == BODY
-
-
-def test_address_without_a_server_is_an_error(part, patience):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/a.zip"
-        with pytest.raises(UnreachableError, match="Connection refused"):
-            Resuming(part, patience=patience).fill(url)
-
-
 @pytest.mark.parametrize("address", ["gopher://example.org/a", "http://", "http://[::1/a.zip"])
 def test_an_address_that_is_none(part, patience, address):
     with pytest.raises(DownloadError):
@@ -313,18 +253,6 @@ def test_a_disk_without_room_is_told_before_the_download(site, part, patience, m
     assert not isinstance(told.value, UnreachableError)
 
 
-def test_parts_of_several_addresses_are_one_file_when_its_hash_is_known(site, part, patience):
-    site.files["b.zip"] = BODY
-    site.plans["a.zip"] = ["cut 70000", "404"]
-    for name in ("a.zip", "b.zip"):
-        try:
-            Resuming(part, checked=True, patience=patience).fill(site.url(name))
-        except UnreachableError:
-            assert name == "a.zip"
-    assert site.requests[-1][1]
-    assert hashlib.sha256(part.read_bytes()).digest() == hashlib.sha256(BODY).digest()
-
-
 def test_where_the_server_says_no_size_the_published_one_tells_that_it_was_cut(site, part, patience):
     site.lengths = False
     site.plans["a.zip"] = ["cut 70000", "cut 50000"]
@@ -338,14 +266,6 @@ def test_more_than_the_published_size_is_not_waited_for(site, part, patience):
     with pytest.raises(UnreachableError, match="more than 1000 bytes"):
         Resuming(part, size=1000, patience=patience).fill(site.url("a.zip"))
     assert len(site.requests) == 1
-    assert not part.exists()
-
-
-def test_a_published_size_for_which_there_is_no_room_is_told_before_it_comes(site, part, patience, monkeypatch):
-    site.lengths = False
-    monkeypatch.setattr(transfer.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
-    with pytest.raises(DownloadError, match="the disk has room for 1,000"):
-        Resuming(part, size=len(BODY), patience=patience).fill(site.url("a.zip"))
     assert not part.exists()
 
 

@@ -14,7 +14,7 @@ from small_ground import encoder as with_spaces
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_with_pictures
-from sightword.encoder.parts import Part, head
+from sightword.encoder.parts import head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics.encoding import embed
@@ -118,11 +118,6 @@ def test_each_space_is_its_map_of_the_combined_vector():
     assert made().encode_spaces(TEXTS) == {}
 
 
-def test_a_head_of_no_widths_is_the_identity():
-    assert len(head([])) == 0
-    assert [type(layer).__name__ for layer in head([4, 3, 2])] == ["Linear", "ReLU", "Linear"]
-
-
 def test_unknown_sentences_are_told_once_for_all_lists_and_networks(caplog):
     one = with_spaces()
     twice = replace(one, parts=[one.parts[0], one.parts[0]], heads={}, default=None)
@@ -132,15 +127,6 @@ def test_unknown_sentences_are_told_once_for_all_lists_and_networks(caplog):
     caplog.clear()
     embed(twice.encode, GROUND_TEXTS[:3], chunk=1)
     assert not caplog.records
-
-
-def test_a_token_of_the_treebank_is_called_a_word(caplog):
-    part = with_spaces().parts[0]
-    vocabulary = Vocabulary(part.vocabulary.tokens, part.vocabulary.normalise, "treebank")
-    found = SentenceEncoder([Part(part.captions, vocabulary, part.shape)])
-    assert "GRU over words," in repr(found)
-    found.encode(["qwertz"])
-    assert "1 of 1 sentences have no word that the encoder knows" in caplog.text
 
 
 def test_joined_parts_with_shares_have_the_weighted_mean_of_their_cosines() -> None:

@@ -116,11 +116,6 @@ def test_a_feature_may_be_left_out_by_an_infinite_deviation_but_not_by_none(fold
     assert "(in images.deviation)" in refusal(folder)
 
 
-def test_weights_of_whole_numbers_are_refused(folder):
-    rewritten(folder, "images.linear.bias", lambda tensor: tensor.to(torch.int8))
-    assert "images.linear.bias is torch.int8; expected float32" in refusal(folder)
-
-
 def test_loading_and_encoding_leave_torchs_compiler_alone(folder):
     """The compiler takes seconds to import; torch loads it for a network of random weights without memory."""
     code = (

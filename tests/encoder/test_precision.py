@@ -51,26 +51,6 @@ def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads
     assert cosines(full, fast).min() > 0.9998
 
 
-@pytest.mark.parametrize(("most", "wanted"), [(1 << 19, 6), (6 * 640 - 1, 5), (4 * 640, 4), (4 * 640 - 1, None)])
-def test_batches_with_many_threads_are_limited_by_memory(monkeypatch, most, wanted):
-    torch.manual_seed(0)
-    captions, found = Encoders(30, 4, ModelSettings(hidden=16).shape).eval().captions, []
-    rows = [np.random.default_rng(number).integers(2, 30, 40 if number < 30 else 10) for number in range(96)]
-    with threads(1):
-        expected = embed_captions(captions, rows, batch=16)
-
-    def spread(work, items, *, most):
-        found.append(most)
-        for item in items:
-            work(item)
-
-    monkeypatch.setattr(embedding, "spread", torch.inference_mode()(spread))
-    monkeypatch.setattr(embedding, "MOST_TOGETHER", most)
-    with threads(8):
-        assert np.array_equal(embed_captions(captions, rows, batch=16), expected)
-    assert found == ([] if wanted is None else [wanted])
-
-
 def test_float32_stays_float32_within_autocast(encoder):
     full = encoder.encode(TEXTS)
     with torch.autocast("cpu", torch.bfloat16):

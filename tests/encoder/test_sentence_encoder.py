@@ -10,14 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_encoder import MODEL, TEXTS, made
-from sums import renew
 
-from sightword.captions.vocabulary import Vocabulary
-from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError
 from sightword.model import embedding
-from sightword.model.encoders import Encoders
 
 
 def test_an_ensemble_is_the_sum_of_its_members_and_renormalised_when_asked(encoder):
@@ -28,28 +23,6 @@ def test_an_ensemble_is_the_sum_of_its_members_and_renormalised_when_asked(encod
     assert np.allclose(unit * np.linalg.norm(alone[0] + alone[1], axis=1, keepdims=True), alone[0] + alone[1])
 
 
-def test_word_encoder_for_an_order_keeps_unit_and_similarity(tmp_path):
-    torch.manual_seed(0)
-    model = MODEL.model_copy(update={"similarity": "order", "bidirectional": False, "pooling": "last"})
-    vocabulary = Vocabulary.build(["a dog runs in the snow .", "two big dogs"], unit="word")
-    encoder = SentenceEncoder(parts_of([Encoders(len(vocabulary), 7, model.shape)], vocabulary, model.shape))
-    encoder.save(tmp_path)
-    loaded = SentenceEncoder.load(tmp_path)
-    assert (loaded.similarity_name, loaded.vocabulary.unit, loaded.width) == ("order", "word", 6)
-    found = loaded.encode(TEXTS)
-    assert found.shape == (6, 6)
-    assert (found >= 0).all()
-    assert np.array_equal(found, encoder.encode(TEXTS))
-    spaced = loaded.encode([*TEXTS[1:], "a  dog\truns"], batch_size=2)
-    assert np.array_equal(spaced[-1], spaced[-2])  # white space is not read, and equal tokens have equal bits
-    about = json.loads((tmp_path / "encoder.json").read_text())
-    assert about["similarity"] == "order"
-    (tmp_path / "encoder.json").write_text(json.dumps({**about, "similarity": "cosine"}))
-    renew(tmp_path)
-    with pytest.raises(EncoderError, match="similarity is 'cosine'; expected 'order'"):
-        SentenceEncoder.load(tmp_path)
-
-
 @given(st.lists(st.text("a dogrunsx.", max_size=12), min_size=1, max_size=9), st.integers(1, 5), st.randoms())
 @settings(max_examples=15)
 def test_a_sentences_embedding_knows_nothing_of_its_neighbours(texts, size, random):
@@ -58,13 +31,6 @@ def test_a_sentences_embedding_knows_nothing_of_its_neighbours(texts, size, rand
     order = random.sample(range(len(texts)), len(texts))
     together = encoder.encode([texts[place] for place in order], batch_size=size)
     assert np.abs(together - alone[order]).max() < 1e-6
-
-
-@pytest.mark.parametrize("change", [{"cell": "lstm"}, {"pooling": "max"}, {"similarity": "order", "pooling": "last"}])
-def test_so_it_is_in_other_networks(change):
-    encoder = made(MODEL.model_copy(update=change))
-    alone = np.stack([encoder.encode(text) for text in TEXTS])
-    assert np.abs(encoder.encode(TEXTS) - alone).max() < 1e-6
 
 
 def test_long_sentences_come_in_smaller_batches_with_the_same_result(encoder, monkeypatch):

@@ -61,12 +61,6 @@ def test_an_error_of_libtiff_is_a_reason_and_is_not_printed(compression: str, wo
     assert capfd.readouterr() == ("", "")
 
 
-def test_outside_our_decoding_libtiff_prints_as_before(capfd) -> None:
-    verdict(damaged("group4"))
-    Image.open(io.BytesIO(damaged("group4"))).load()
-    assert "Fax4Decode: " in capfd.readouterr().err
-
-
 def test_each_thread_collects_the_errors_of_its_own_picture(capfd) -> None:
     files = [saved("group4"), damaged("group4"), saved("tiff_lzw"), damaged("lzma")] * 25
     with ThreadPoolExecutor(4) as threads:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from PIL import Image
-from shard_pictures import read_pictures
 
 from sightword.errors import PictureError
 from sightword.images import resized
-from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
+from sightword.images.resized import Source, write_resized
 from sightword.images.settings import ResizeSettings
 from sightword.images.shards import list_pictures
-from sightword.io.files import write_table
 
 SMALL = ResizeSettings(side=16, shards=3)
 
@@ -34,16 +31,6 @@ def sources(tmp_path) -> list[Source]:
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def test_every_picture_is_written_once(tmp_path, sources) -> None:
-    summary = write_resized(tmp_path / "out", sources, SMALL)
-    assert (summary.pictures, summary.rejects) == (20, [])
-    assert [picture.image_id for picture in list_pictures(tmp_path / "out")] == sorted(
-        source.image_id for source in sources
-    )
-    assert all(min(row.width, row.height) == 16 for row in read_pictures(tmp_path / "out"))
-    assert read_rejects(tmp_path / "out") == []
 
 
 @pytest.mark.slow
@@ -73,15 +60,6 @@ def test_a_bad_picture_stops_the_stage_and_leaves_the_earlier_folder(tmp_path, s
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pictures"]
 
 
-def test_allowed_rejects_are_rows(tmp_path, sources) -> None:
-    Path(sources[3].path).write_text("no picture")
-    Path(sources[5].path).unlink()
-    write_resized(tmp_path / "out", sources, SMALL.model_copy(update={"max_rejects": 2}))
-    rejects = read_rejects(tmp_path / "out")
-    assert [(reject.image_id, reject.reason) for reject in rejects] == [("id-3", "not_a_picture"), ("id-5", "missing")]
-    assert len(list_pictures(tmp_path / "out")) == 18
-
-
 def test_missing_files_are_found_before_any_picture_is_decoded(tmp_path, sources, monkeypatch) -> None:
     monkeypatch.setattr("sightword.images.resized.decode", None)
     gone = [Source(f"gone-{number}", str(tmp_path / f"{number}.jpg")) for number in range(7)]
@@ -94,9 +72,3 @@ def test_a_corpus_without_pictures_gives_empty_shards(tmp_path) -> None:
     assert (summary.pictures, summary.rejects) == (0, [])
     assert sorted(path.name for path in (tmp_path / "out").glob("shard-*")) == [f"shard-0{n}.parquet" for n in range(3)]
     assert list_pictures(tmp_path / "out") == []
-
-
-def test_the_sources_are_those_of_the_table(tmp_path) -> None:
-    table = pa.table({"image_id": ["a", "b"], "path": pa.array(["pictures/a.jpg", None], pa.string())})
-    write_table(tmp_path / "images.parquet", table)
-    assert corpus_sources(tmp_path / "images.parquet") == [Source("a", "pictures/a.jpg"), Source("b", None)]

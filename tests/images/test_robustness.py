@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import os
 import re
@@ -24,7 +23,6 @@ from PIL import Image, ImageFile
 from ruamel.yaml import YAML
 from shard_pictures import read_pictures
 
-from sightword.errors import PictureError
 from sightword.images.decode import Reason, RejectError, decode
 from sightword.images.resized import Source, read_rejects, write_resized
 from sightword.images.settings import ResizeSettings
@@ -286,14 +284,6 @@ def test_a_bomb_is_refused_before_any_pixel_is_decoded(monkeypatch) -> None:
         decode(saved(NOISE, "PNG"), exif=True, max_pixels=100_000_000)
 
 
-def test_duplicates_share_their_sha256(tmp_path) -> None:
-    twins = [source(row, tmp_path) for row in ROWS if row.kind == "duplicates"]
-    write_resized(tmp_path / "out", twins, ResizeSettings(side=16))
-    kept = sorted((picture.image_id, picture.sha256) for picture in read_pictures(tmp_path / "out"))
-    sha256 = hashlib.sha256((tmp_path / "copy-1.png").read_bytes()).hexdigest()
-    assert kept == [("copy-1.png", sha256), ("copy-2.png", sha256)]
-
-
 def run(repository: Path, folder: Path, rows: list[Row], max_rejects: int) -> subprocess.CompletedProcess[str]:
     """The stage as a process, in a project with these pictures."""
     document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
@@ -356,10 +346,3 @@ def test_all_kinds_of_files_in_one_run_of_the_stage(repository, tmp_path) -> Non
         assert "Traceback" not in done.stderr
         assert {path.name: path.read_bytes() for path in (tmp_path / "data/resized").iterdir()} == before
         assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["corpus", "resized"]
-
-
-def test_more_rejects_than_allowed_stop_the_stage(tmp_path) -> None:
-    made = [source(row, tmp_path) for row in ROWS if row.kind in ("no bytes", "not a picture")]
-    with pytest.raises(PictureError, match=r"2 pictures .*1 empty, 1 not_a_picture.*max_rejects = 1"):
-        write_resized(tmp_path / "out", made, ResizeSettings(max_rejects=1))
-    assert not (tmp_path / "out").exists()

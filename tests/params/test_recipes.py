@@ -70,36 +70,13 @@ def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
     with pytest.raises(ParamsError, match="would be lost"):
         write(project)
     git(project, "commit", "-m", "my settings")
-    assert write(project)
-
-
-def test_edits_after_the_commit_are_kept(project: Path) -> None:
-    (project / "params.yaml").write_text(whole(project))
-    git(project, "init")
-    git(project, "add", "params.yaml")
-    git(project, "commit", "-m", "my settings")
-    (project / "params.yaml").write_text(whole(project).replace("gallery: 10", "gallery: 7"))
-    with pytest.raises(ParamsError, match="gallery: 7"):
-        write(project)
-
-
-def test_a_comment_of_the_users_is_an_edit(project: Path) -> None:
-    (project / "params.yaml").write_text(whole(project, "one") + "# remember: try 24\n")
-    with pytest.raises(ParamsError, match="comments or layout"):
-        write(project)
-
-
-def test_a_file_that_is_no_yaml_is_kept(project: Path) -> None:
     (project / "params.yaml").write_text("report: [")
-    with pytest.raises(ParamsError, match="is not valid YAML"):
+    with pytest.raises(ParamsError, match="would be lost"):
         write(project)
+    git(project, "checkout", "params.yaml")
+    assert write(project)
+    (project / "params.yaml").write_text("report: [")
     assert write(project, force=True)
-
-
-def test_many_edits_are_cut_short(project: Path) -> None:
-    (project / "params.yaml").write_text("report:\n" + "".join(f"  key{number}: 1\n" for number in range(50)))
-    with pytest.raises(ParamsError, match=r"and \d+ more"):
-        write(project)
 
 
 def test_a_wrong_recipe_is_not_written(project: Path) -> None:

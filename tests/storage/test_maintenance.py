@@ -6,12 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from kept_features import DIMENSION, as_bytes, damage, fill, folder_of, identity, read, segment_files, some
+from kept_features import DIMENSION, as_bytes, damage, fill, folder_of, identity, read, segment_files
 from silent_pipes import silent_pipe
 
 from pipeline import cli
@@ -87,33 +86,6 @@ def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypa
     assert maintenance.prune(store) == maintenance.Pruning()
     assert not path.exists()
     assert caplog.messages == []
-
-
-def test_a_writer_and_pruners_at_the_same_time_lose_nothing(store, monkeypatch) -> None:
-    monkeypatch.setattr("sightword.storage.store.FIRST", 0.0)
-    monkeypatch.setattr("sightword.storage.store.SHARE", 0.0)
-    numbers = some(range(150))
-    stop = threading.Event()
-    problems: list[StoreError] = []
-
-    def pruning() -> None:
-        while not stop.is_set():
-            try:
-                maintenance.prune(store)
-            except StoreError as error:
-                problems.append(error)
-
-    threads = [threading.Thread(target=pruning) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    with store.writer(identity()) as writer:
-        for key, value in numbers.items():
-            writer.put(key, value)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert problems == []
-    assert read(store, numbers) == as_bytes(numbers)
 
 
 def test_a_sound_segment_that_cannot_be_read_now_is_not_thrown_away(store, monkeypatch) -> None:
@@ -249,19 +221,6 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, capl
         assert maintenance.prune(store).segments == 2
     assert not pipe.exists()
     assert read(store, features) == as_bytes(features)
-
-
-def test_a_pipe_that_is_alone_in_a_kind_or_describes_the_kind(store) -> None:
-    fill(store, identity(), range(2))
-    folder = folder_of(store)
-    for path in segment_files(store):
-        path.unlink()
-    (folder / "identity.json").unlink()
-    with silent_pipe(folder / f"{'0' * 32}.parquet"), silent_pipe(folder / "identity.json"):
-        [kind] = maintenance.survey(store)
-        assert [what.rpartition(": ")[2][:9] for what in kind.damaged] == ["cannot be", "all or so"]
-        maintenance.prune(store)
-    assert not segment_files(store)
 
 
 def test_a_link_in_a_circle_is_reported_and_pruned(store, capsys) -> None:

@@ -7,7 +7,6 @@ import threading
 import pytest
 from kept_features import KIND, OTHER, as_bytes, read, some, write
 
-from pipeline import cli
 from sightword.errors import StoreError
 from sightword.storage import maintenance
 from sightword.storage import store as module
@@ -104,7 +103,6 @@ def test_kinds_are_removed(store) -> None:
         maintenance.prune(store, remove="abc")
 
 
-@pytest.mark.full
 def test_two_writers_and_a_pruner_lose_nothing(store, at_once) -> None:
     features = some(range(45))
     keys = list(features)
@@ -121,23 +119,3 @@ def test_two_writers_and_a_pruner_lose_nothing(store, at_once) -> None:
     assert read(store, keys) == as_bytes(features)
     maintenance.prune(store)
     assert read(again(store), keys) == as_bytes(features)
-
-
-def test_the_commands(store, capsys, monkeypatch) -> None:
-    def run(*arguments: str) -> tuple[int, str]:
-        code = cli.main(["store", *arguments])
-        return code, capsys.readouterr().out
-
-    monkeypatch.setenv("SIGHTWORD_STORE", str(store.place))
-    assert cli.main(["store", "stats"]) == 1
-    assert "there is no store here" in capsys.readouterr().err
-    for part in (range(20), range(10, 30)):
-        write(store, some(part))
-    code, shown = run("stats")
-    assert code == 0
-    assert "resnet152 avgpool, weights 000000000000, fp32, cpu, code 111111111111" in shown
-    assert "30 features in 2 segments" in shown
-    assert "30 features are sound, 0 places are damaged" in run("verify", "--store", str(store.place))[1]
-    assert "merged 2 segments" in run("prune")[1]
-    assert run("verify")[0] == 0
-    assert "removed 1 kinds" in run("prune", "--remove", KIND.name[:4])[1]

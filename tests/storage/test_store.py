@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import threading
 import time
@@ -47,29 +46,6 @@ def test_a_sound_copy_stands_in_for_a_damaged_one(store, caplog, first) -> None:
     if first:
         [warning] = caplog.messages
         assert warning.startswith(f"{path}: its features cannot be used and are ignored (its bytes are not those of")
-
-
-def test_a_damaged_feature_is_missing_and_can_be_written_again(store, caplog) -> None:
-    features = some(range(6))
-    write(store, features)
-    [path] = segment_files(store)
-    damage(path, features[next(iter(features))])
-    assert read(store, features) == {}
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    write(store, features)
-    assert read(store, features) == as_bytes(features)
-
-
-def test_temporary_and_foreign_files_are_not_read(store) -> None:
-    features = some(range(3))
-    write(store, features)
-    folder = folder_of(store)
-    [path] = segment_files(store)
-    (folder / f".{path.name}.abc.tmp").write_bytes(path.read_bytes()[:50])
-    (folder / ".hidden.parquet").write_bytes(b"half")
-    (folder / "notes.txt").write_text("mine")
-    assert segment_files(store) == [path]
-    assert read(store, features) == as_bytes(features)
 
 
 def test_a_segment_pruned_while_it_is_read_is_no_error(store, at_once, caplog) -> None:
@@ -154,13 +130,6 @@ def test_a_failed_write_is_told_at_once(store, monkeypatch, at_once) -> None:
     assert taken == []
 
 
-def test_a_failed_write_is_told_at_the_end(store, monkeypatch) -> None:
-    failing(monkeypatch, 1)
-    with pytest.raises(StoreError) as caught:
-        write(store, some(range(3)))
-    check_told(store, caught.value)
-
-
 @pytest.mark.parametrize("stays_open", [False, True])
 def test_the_first_error_is_the_one_told(store, monkeypatch, caplog, stays_open) -> None:
     failing(monkeypatch, 9)
@@ -240,11 +209,6 @@ def test_a_long_run_makes_few_segments_and_a_killed_one_loses_little(monkeypatch
     # 20 in the first 20 s, then each 1.05 times as late as the one before, from 2400 s on one each two minutes
     assert len(written) <= 20 + 100 + pictures * seconds / 120.0 + 1
     assert len(written) >= pictures * seconds / max(120.0, 2 * seconds)
-
-
-def test_a_piece_is_one_segment_as_soon_as_the_run_is_long(monkeypatch) -> None:
-    written = simulate(monkeypatch, pictures=10_000, seconds=1.0, piece=10)
-    assert [len(numbers) for when, numbers in written if when - 1000.0 > 300] == [10] * 970
 
 
 def test_large_features_are_not_gathered_for_long(monkeypatch) -> None:

@@ -23,34 +23,6 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_stored_is_read_only(store) -> None:
-    write(store, some(range(3)))
-    [path] = segment_files(store)
-    assert mode(path) & 0o222 == 0
-    assert mode(path) & 0o400
-
-
-@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002])
-def test_in_a_setgid_folder_all_is_the_groups_whatever_the_mask(tmp_path, mask) -> None:
-    lab = tmp_path / "lab"
-    lab.mkdir()
-    lab.chmod(0o3770)
-    store = Store(lab / "store")
-    before = os.umask(mask)
-    try:
-        write(store, some(range(3)))
-    finally:
-        os.umask(before)
-    folder = folder_of(store)
-    for made in (store.place.folder, store.place.folder / "features", folder):
-        assert mode(made) & 0o7770 == 0o3770
-    assert mode(folder / IDENTITY) & 0o660 == 0o660
-    [path] = segment_files(store)
-    assert mode(path) & 0o770 == 0o440
-    assert {made.stat().st_gid for made in (folder, path)} == {lab.stat().st_gid}
-    assert sorted(made.name for made in folder.iterdir()) == sorted([path.name, IDENTITY])
-
-
 def deny(monkeypatch, keeps) -> None:
     """A sticky bit: what is another's is not replaced."""
 
