@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Generator, Sequence
 
 import numpy as np
 import torch
@@ -60,7 +60,9 @@ def extract(
         WeightsError: the weights are missing, or differ from the requested weights.
         StoreError: the store cannot be used.
     """
-    paths, resize = _paths(pictures), resize or ResizeSettings()
+    if isinstance(pictures, str | bytes | os.PathLike):
+        raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
+    paths, resize = [os.fspath(picture) for picture in pictures], resize or ResizeSettings()
     extraction = Extraction(
         settings or FeaturesSettings(),
         resize.transform,
@@ -95,15 +97,3 @@ def extract(
         features[copies] = features[[rows[row] for row in copies]]
         bar.update(len(copies))
     return features
-
-
-def _paths(pictures: object) -> list[str]:
-    """Return the paths of pictures as texts, in the given order."""
-    if isinstance(pictures, str | bytes | os.PathLike | Mapping | Set) or not isinstance(pictures, Iterable):
-        raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
-    paths = [os.fspath(picture) if isinstance(picture, os.PathLike) else picture for picture in pictures]
-    for place, path in enumerate(paths):
-        if not isinstance(path, str):
-            what = f"picture {place} is {type(path).__name__}"
-            raise FeaturesError(what, expected="the path of a picture file, as text or a Path")
-    return paths

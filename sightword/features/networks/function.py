@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import operator
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,26 +81,18 @@ def find(name: str, feature_point: str) -> Function:
     if not callable(function):
         what, near = f"{module_name} has no such function", did_you_mean(function_name, vars(module))
         raise FeaturesError(what, where=where, todo=near)
-    match function():
-        case (nn.Module() as network, Mapping() as transform, str(description)):
-            pass
-        case other:
-            expected = "(torch.nn.Module, {'crop': 224, 'mean': [..], 'std': [..]}, 'description')"
-            raise FeaturesError(f"the function returns {quote(other)}", where=where, expected=expected)
-    if feature_point not in ("", description):
-        raise FeaturesError(
-            f"the function describes itself as {quote(description)}", where=where, expected=feature_point
-        )
+    expected = "(torch.nn.Module, {'crop': 224, 'mean': [..], 'std': [..]}, 'description')"
     try:
+        network, transform, description = returned = function()
         own = OwnTransform(**transform)
         mean, std = (tuple(map(float, values)) for values in (own.mean, own.std))
-        if len(mean) != 3 or len(std) != 3 or min(std) <= 0 or operator.index(own.crop) < 1:
-            raise ValueError("a number of pixels, three means, and three deviations above zero are needed")
+        fits = isinstance(network, nn.Module) and len(mean) == len(std) == 3 and min(std) > 0 and own.crop > 0
     except (TypeError, ValueError) as error:
-        expected = "{'crop': 224, 'mean': [..], 'std': [..]}"
         raise FeaturesError(
-            f"the transform does not fit ({first_line(error)})", where=where, expected=expected
+            f"the function returns another thing ({first_line(error)})", where=where, expected=expected
         ) from None
+    if not fits or feature_point not in ("", description):
+        raise FeaturesError(f"the function returns {quote(returned)}", where=where, expected=feature_point or expected)
     file = getattr(module, "__file__", None)
     root = Path(file).parents[module_name.count(".") + (Path(file).stem == "__init__")] if file else None
     return Function(name, description, replace(own, mean=mean, std=std), network.eval(), root)

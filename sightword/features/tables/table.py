@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -49,7 +49,6 @@ class Origin:
 
 
 _STATED = [name for name in Origin.__dataclass_fields__ if name != "network_sha256"]
-_TYPES = {"schema": int, **dict.fromkeys(_STATED, str), "rows": int, "complete": bool}
 
 
 @dataclass(frozen=True)
@@ -149,42 +148,20 @@ def read_features(path: Pathish) -> FeatureTable:
 
     Raises:
         FileFormatError: the file is missing, of another schema or program, not complete, damaged or changed.
-        FeaturesError: ids are not sorted, or values are not finite.
     """
-    return next(read_blocks(path))
-
-
-def read_blocks(path: Pathish, rows: int | None = None) -> Iterator[FeatureTable]:
-    """Yield what :func:`read_features` returns, in tables of at most so many rows, one of them in memory at a time."""
     expected, first = "a features file of this Sightword", "Run the stage features first."
     with opened(path, expected=expected, first=first, again=AGAIN) as (attributes, datasets, checksum):
-        tables = {name: datasets[name] for name in (*_TABLES, _REJECTED) if name in datasets}
-        _check_format(attributes, tables, path)
-        count = attributes["rows"]
-        for start in range(0, max(count, 1), rows or max(count, 1)):
-            part = slice(start, start + (rows or count))
-            block = {
-                name: read_rows(table, slice(None) if name == _REJECTED else part, AGAIN)
-                for name, table in tables.items()
-            }
-            yield _checked_table(path, block, attributes | {"checksum": checksum})
-
-
-def _checked_table(path: Pathish, tables: Mapping[str, npt.NDArray[Any]], attributes: dict[str, Any]) -> FeatureTable:
-    try:
-        texts = {name: list(map(bytes.decode, tables[name].tolist())) for name in tables if name != "features"}
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"is damaged ({error})", where=path, todo=AGAIN) from None
-    features, image_ids, rejected = tables["features"], texts["image_id"], frozenset(texts.get(_REJECTED, []))
-    if not _ascending(image_ids):
-        raise FeaturesError("its picture ids are not sorted, each once", where=path, todo=AGAIN)
-    if not rejected.isdisjoint(image_ids):
-        raise FileFormatError("is damaged: it has rows of pictures it calls rejected", where=path, todo=AGAIN)
-    if not np.isfinite(features).all():
-        bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
-        what = f"{len(bad)} rows have values that are not finite, the first is {image_ids[bad[0]]}"
-        raise FeaturesError(what, where=path)
-    return FeatureTable(features, image_ids, texts["sha256"], attributes, rejected)
+        schema = attributes.get("schema")
+        if schema != SCHEMA or not attributes.get("complete") or not set(_TABLES) <= set(datasets):
+            what = f"has the schema {schema}" if schema != SCHEMA else "was not written to its end"
+            raise FileFormatError(what, where=path, expected=f"{SCHEMA}, whole", todo=AGAIN)
+        tables = {
+            name: read_rows(datasets[name], slice(None), AGAIN) for name in (*_TABLES, _REJECTED) if name in datasets
+        }
+    texts = {name: list(map(bytes.decode, tables[name].tolist())) for name in tables if name != "features"}
+    rejected = frozenset(texts.get(_REJECTED, []))
+    attributes = attributes | {"checksum": checksum}
+    return FeatureTable(tables["features"], texts["image_id"], texts["sha256"], attributes, rejected)
 
 
 def _ascending(texts: Sequence[str]) -> bool:
@@ -216,26 +193,3 @@ def _write_strings(file: h5py.File, name: str, values: Sequence[bytes], length: 
         raise FeaturesError(f"a {name} holds a NUL or is longer than {length} bytes", where=path)
     kind = h5py.string_dtype("utf-8", length)
     file.create_dataset(name, data=np.array(values, kind), dtype=kind)
-
-
-def _check_format(attributes: dict[str, Any], tables: dict[str, npt.NDArray[Any]], path: Pathish) -> None:
-    """Raise FileFormatError unless the attributes and tables of the format are there, with the right types."""
-
-    def require(right: object, what: str, expected: str | None = None) -> None:
-        if not right:
-            raise FileFormatError(what, where=path, expected=expected, todo=AGAIN)
-
-    lacking = [name for name in _TABLES if name not in tables] + [key for key in _TYPES if key not in attributes]
-    require(not lacking, f"lacks {', '.join(lacking)}", "a whole features file of this pipeline")
-    for key, kind in _TYPES.items():
-        found = type(attributes[key])
-        require(found is kind, f"has the attribute {key} of the type {found.__name__}", kind.__name__)
-    require(attributes["schema"] == SCHEMA, f"has the schema {attributes['schema']}", str(SCHEMA))
-    require(attributes["complete"], "was not written to its end")
-    for name, table in tables.items():
-        expected, right = "fixed-length UTF-8 (N,)", table.ndim == 1 and table.dtype.kind == "S"
-        if name == "features":
-            expected, right = "float32 (N, D)", table.ndim == 2 and table.dtype == np.dtype("<f4")
-        if name in _TABLES:
-            expected, right = f"{expected} of {attributes['rows']} rows", right and len(table) == attributes["rows"]
-        require(right, f"has {name} as {table.dtype} {table.shape}", expected)
