@@ -174,8 +174,16 @@ def _listing(project: Path, commit: str | None = None) -> Listing:
     from pipeline.experiments import results
     from pipeline.lineage.evidence import facts_folders
     from pipeline.pipelines import run_dvc
+    from sightword.errors import SetupError
 
-    shown = run_dvc("exp", "show", "--json", *(["--rev", commit] if commit else []), folder=project)
+    for attempt in range(5):
+        try:
+            shown = run_dvc("exp", "show", "--json", *(["--rev", commit] if commit else []), folder=project)
+            break
+        except SetupError as error:  # DVC fails while the folder of an ended experiment goes
+            if attempt == 4 or "/.dvc/tmp/exps/" not in error.what:
+                raise
+            time.sleep(POLL)
     return results.read(json.loads(shown), project, facts_folders(project))
 
 
