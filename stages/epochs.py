@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sightword.evaluation.ledger import DIGITS, Enter, alone, scored
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import EpochsSettings
 
 log = logging.getLogger(__name__)
 

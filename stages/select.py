@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sightword.vse.selection.settings import STSB_DEV, SelectSettings
+
+if TYPE_CHECKING:
+    from sightword.captions.table import CaptionTable
+    from sightword.features.tables.table import FeatureTable
+    from sightword.vse.selection.choice import Choice
+    from sightword.vse.training.snapshots import Snapshots
 
 log = logging.getLogger(__name__)
 
@@ -22,30 +29,17 @@ BESIDE = Path("data/raw/beside")
 def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, and make the encoder of them."""
     from sightword import machine
-    from sightword.captions.encoding import with_ids
-    from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.evaluation.semantics.datasets import read_benchmark_dev
-    from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
-    from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
-    from sightword.settings import BESIDE as OTHERS
-    from sightword.statistics.inference import rounded
-    from sightword.vse.selection.beside import read_beside
-    from sightword.vse.selection.choice import choose
-    from sightword.vse.selection.criteria import mean_r10
-    from sightword.vse.selection.ensemble import lexical_part
+    from sightword.vse.selection.choice import choose, lexical_part, read_beside
     from sightword.vse.selection.model_card import Amount, model_card
     from sightword.vse.training.snapshots import read_snapshots
 
     pairs = read_benchmark_dev(Path(settings.data)) if settings.criterion == STSB_DEV else None
     snapshots = read_snapshots("models/snapshots")
-    captions = read_captions(CAPTIONS, withheld=[OTHERS] * bool(snapshots.training.get("beside_batch")))
-    if snapshots.training.get("start"):
-        captions = with_ids(captions, snapshots.vocabulary)
-    features = read_features(FEATURES)
-    snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
+    features, captions = _read(snapshots)
     dev = pair(features, captions, settings.split)
     known = None
     if settings.split == "dev" and snapshots.features_width:
@@ -54,27 +48,50 @@ def work(settings: SelectSettings) -> None:
         else:
             log.warning("select: the dev split changed since training: recall of each snapshot is measured again")
     device = devices.use(machine.current())
-    beside = read_beside(BESIDE, settings.beside, snapshots, device=device)
-    trained = captions.split("train").ids if settings.lexical else []
-    lexical = lexical_part(settings.lexical, trained, snapshots.vocabulary, device=device) if settings.lexical else None
-    choice = choose(
-        *(snapshots, dev, settings),
-        device=device,
-        recall=known,
-        pairs=pairs,
-        beside=beside,
-        lexical=lexical,
-    )
+    others = read_beside(BESIDE, settings.beside, snapshots, device=device)
+    lexical = None
+    if settings.lexical:
+        lexical = lexical_part(settings.lexical, captions.split("train").ids, snapshots.vocabulary, device=device)
+    choice = choose(snapshots, dev, settings, device=device, recall=known, pairs=pairs, beside=others, lexical=lexical)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))
-    chosen = "+".join(str(epoch) for epoch in choice.epochs)
+    numbers = _numbers(choice, settings, features.attributes, len(snapshots.epochs))
+    write_json("metrics/select.json", numbers)
+    log.info(
+        "select: models/encoder has %d of %d snapshots: epochs %s%s",
+        *(len(choice.epochs), len(snapshots.epochs), numbers["chosen_epochs"]),
+        "".join(f", beside {name}" for name in settings.beside),
+    )
+
+
+def _read(snapshots: Snapshots) -> tuple[FeatureTable, CaptionTable]:
+    """Read the features, and the captions with the ids of the snapshots' vocabulary."""
+    from sightword.captions.encoding import with_ids
+    from sightword.captions.table import read_captions
+    from sightword.features.tables.table import read_features
+    from sightword.settings import BESIDE as OTHERS
+
+    captions = read_captions(CAPTIONS, withheld=[OTHERS] * bool(snapshots.training.get("beside_batch")))
+    if snapshots.training.get("start"):
+        captions = with_ids(captions, snapshots.vocabulary)
+    features = read_features(FEATURES)
+    snapshots.check_features(features.attributes, features.features.shape[1], where=FEATURES)
+    return features, captions
+
+
+def _numbers(choice: Choice, settings: SelectSettings, features: dict[str, Any], snapshots: int) -> dict[str, Any]:
+    """Return the content of ``metrics/select.json``."""
+    from sightword.features.tables.origin import describe
+    from sightword.statistics.inference import rounded
+    from sightword.vse.selection.choice import mean_r10
+
     first, whole = choice.epochs[0], choice.ensemble
-    metrics = {
-        "features": describe(features.attributes) if choice.encoder.features_width else None,
-        "snapshots": len(snapshots.epochs),
+    numbers = {
+        "features": describe(features) if choice.encoder.features_width else None,
+        "snapshots": snapshots,
         "members": len(choice.epochs),
-        "chosen_epochs": chosen,
+        "chosen_epochs": "+".join(str(epoch) for epoch in choice.epochs),
         "criterion": settings.criterion if whole else None,
         "best_score": choice.score.get(first),
         "beside": "+".join(settings.beside) or None,
@@ -85,8 +102,5 @@ def work(settings: SelectSettings) -> None:
         "ensemble_r10_caption_to_image": whole["caption_to_image"]["r10"] if whole else None,
         "ensemble_r10_image_to_caption": whole["image_to_caption"]["r10"] if whole else None,
     }
-    write_json("metrics/select.json", rounded({name: value for name, value in metrics.items() if value is not None}))
-    log.info(
-        "select: models/encoder has %d of %d snapshots: epochs %s%s",
-        *(len(choice.epochs), len(snapshots.epochs), chosen, "".join(f", beside {name}" for name in settings.beside)),
-    )
+    found: dict[str, Any] = rounded({name: value for name, value in numbers.items() if value is not None})
+    return found

@@ -229,8 +229,7 @@ def test_params_are_printed_section_by_section(project: Path, capsys: pytest.Cap
     capsys.readouterr()
     assert main(["params"]) == 0
     assert capsys.readouterr().out == (
-        "report:\n  title: Sample\n  gallery: 13\n  thumbnail: 128\n  published: true\n"
-        "  points: 3000\n  worst: 20\n"
+        "report:\n  title: Sample\n  gallery: 13\n  thumbnail: 128\n  published: true\n  points: 3000\n  worst: 20\n"
     )
     assert main(["params", "--check"]) == 0
     assert capsys.readouterr().out == "params.yaml: all 1 sections are right\n"

@@ -60,8 +60,8 @@ def test_extras_of_users_have_every_imported_package(repository):
     Triton comes with PyTorch's builds for CUDA alone, and the module that imports it does without.
     """
     (extras,) = re.findall(r"^EXTRAS \?= (\S+)$", (repository / "Makefile").read_text(), re.MULTILINE)
-    # hub, openvino: one module alone imports the package, and names the extra where the package is missing.
-    users, owners = installed(f"{extras},hub,openvino"), metadata.packages_distributions()
+    # hub, openvino, s3: one module alone imports the package, and names the extra where the package is missing.
+    users, owners = installed(f"{extras},hub,openvino,s3"), metadata.packages_distributions()
     rooms = ("sightword", "pipeline", "stages")
     missing = {}
     for path in (path for room in rooms for path in (repository / room).rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Turns drawings into bytes: SVG inside the page, and SVG and PNG files for papers.
+"""Turns drawings into bytes: SVG inside the page, and SVG files for papers.
 
 In the page, text, axes and grid take the page's text colour, and the page may lighten the data colours, so that a
 drawing reads well on a light and on a dark page. The data colours are those of Okabe and Ito (Color Universal Design,
@@ -11,16 +11,15 @@ import html
 import io
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib import style
 from matplotlib.figure import Figure
-from PIL import Image
 
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#7f7f7f"
 POINTS = 300
@@ -31,10 +30,6 @@ INK = "#010203"
 """A placeholder for the page's text colour until the drawing is finished."""
 WIDTH = 4.6
 """The width in inches, about that of a phone, so that letters stay readable there."""
-DOTS = 150
-"""Dots per inch of a PNG file."""
-COLOURS = 256
-"""Colours in a PNG file: enough for smooth edges, at half of the bytes."""
 
 STYLE = {
     "axes.axisbelow": True,
@@ -57,57 +52,6 @@ STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-
-
-Look = tuple[str, str, float]
-"""Colour, marker, and size of the marker in points."""
-
-
-class Interval(NamedTuple):
-    """A value with its 95 % interval; ``kind`` is the key of its look."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    kind: Any
-
-
-def draw_rows(
-    rows: Sequence[tuple[float, Interval]],
-    looks: Mapping[Any, tuple[str, Look]],
-    ticks: Mapping[float, str],
-    *,
-    height: float,
-    bottom: float,
-    top: float,
-    xlabel: str,
-    labelsize: float = 8.0,
-    columns: int = 1,
-) -> tuple[Figure, Any]:
-    """Draw values with their intervals, each at its place on the y axis, and return the figure with its axes.
-
-    ``looks`` has the label in the legend and the look of each kind; a kind without values is left out. ``ticks`` are
-    the labels by place; the y axis points down from ``top`` to ``bottom``. The height is in inches, ``labelsize`` in
-    points; ``columns`` are those of the legend, 0 for no legend.
-    """
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    axes = figure.add_subplot()
-    for kind, (label, (colour, marker, size)) in looks.items():
-        if spans := [(place, *row[1:4]) for place, row in rows if row.kind == kind]:
-            places, values, lows, highs = np.array(spans).T
-            errors = np.maximum([values - lows, highs - values], 0)
-            axes.errorbar(
-                values, places, xerr=errors, fmt=marker, color=colour, markersize=size, elinewidth=1.3, label=label
-            )
-    axes.set_yticks(list(ticks), list(ticks.values()))
-    axes.tick_params(axis="y", length=0, labelsize=labelsize)
-    axes.set_ylim(bottom, top)
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel(xlabel)
-    if columns:
-        figure.legend(loc="outside upper center", ncols=columns, fontsize=8)
-    return figure, axes
 
 
 @contextmanager
@@ -147,24 +91,13 @@ class Drawing:
         text = self._clear.replace("fill: none", "fill: #ffffff", 1).replace(INK, "#000000")
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
-    def png(self) -> bytes:
-        """Return the bytes of a PNG file, on white."""
-        buffer = io.BytesIO()
-        with drawing_style(self.name):
-            self.figure.savefig(buffer, format="png", dpi=DOTS, metadata={"Software": None})
-        picture = Image.open(buffer).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-        small = io.BytesIO()
-        picture.save(small, "PNG", optimize=True)
-        return small.getvalue()
-
     @cached_property
     def _clear(self) -> str:
-        """The text of an SVG file without a background, which comes first; the layout is then done, for a PNG too."""
+        """The text of an SVG file without a background."""
         buffer = io.StringIO()
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         with drawing_style(self.name):
             self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-        self.figure.set_layout_engine("none")
         return re.sub(r'\bd="([^"]*)"', lambda found: f'd="{_short(found[1])}"', buffer.getvalue())
 
 

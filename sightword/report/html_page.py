@@ -166,10 +166,9 @@ def fold(summary: str, *parts: Markup | None, opened: bool = False, style: str =
     return part("fold", summary, _known(parts), opened, style)
 
 
-def source(*commands: tuple[str, str] | str) -> Markup | None:
-    """Return the commands that show the history of a table, each maybe with the target of a link; None without any."""
-    pairs = [(one, "") if isinstance(one, str) else one for one in commands]
-    return part("source", pairs) if pairs else None
+def source(*commands: str) -> Markup | None:
+    """Return the commands that show the history of a table; None without any."""
+    return part("source", commands) if commands else None
 
 
 def scorings(counts: str) -> Markup | None:

@@ -77,7 +77,7 @@ def test_the_reference_explains_nested_settings(repository, monkeypatch):
     monkeypatch.chdir(repository)
     (cluster,) = reference.explain("train.common.cluster")
     assert (cluster.name, cluster.default) == ("grounded/params.yaml:train.common.cluster", 0.0)
-    assert "Bordes et al. 2019, equation 4" in cluster.text
+    assert "Bordes et al. 2019, equation 4" in cluster.text  # alpha, the weight of the grounded losses
     (seeds,) = reference.explain("train.seeds")
     assert seeds.accepted == "list of whole number, at least 0, at most 4294967295, not empty"
     (scenarios,) = reference.explain("train.scenarios")

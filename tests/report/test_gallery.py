@@ -6,7 +6,6 @@ import base64
 import io
 from collections import Counter
 
-import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -44,18 +43,6 @@ def test_a_third_each_and_no_picture_twice() -> None:
     assert len({image for image, _ in chosen}) == 12
 
 
-def test_first_right_is_the_best_position_in_any_order() -> None:
-    rows = pd.DataFrame(
-        {
-            "query_image": ["a", "a", "a", "b", "b"],
-            "query_caption": [-1, -1, -1, -1, -1],
-            "position": [3, 1, 2, 1, 2],
-            "right": [True, False, True, False, False],
-        }
-    )
-    assert gallery.first_right(rows) == {("a", -1): 2, ("b", -1): 0}
-
-
 def test_the_right_picture_is_framed_or_added(run_folder: RunFiles) -> None:
     top = gallery.read_top(run_folder.top)
     captions = gallery.read_captions(run_folder.captions, ["test"])
@@ -89,11 +76,3 @@ def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: RunFiles) 
             count for count, colour in found if sum(abs(a - b) for a, b in zip(colour, wanted, strict=True)) < 60
         )
         assert near > 100
-
-
-def test_a_run_without_answers_has_an_empty_gallery(run_folder: RunFiles) -> None:
-    none = gallery.read_top(run_folder.top).iloc[:0]
-    captions = gallery.read_captions(run_folder.captions, ["test"])
-    made = gallery.build(none, captions, run_folder.resized, number=12, thumbnail=64)
-    assert made.captions == []
-    assert made.pictures == []

@@ -201,11 +201,3 @@ def test_select_refuses_bad_input_and_leaves_earlier_outputs(project, spoil, err
     with pytest.raises(error, match=message):
         select.work(SelectSettings())
     assert contents(project) == before
-
-
-def test_select_reports_its_criterion(project):
-    select.work(SelectSettings(criterion="rsum", members=1))
-    found = json.loads(Path("metrics/select.json").read_text())
-    assert found["criterion"] == "rsum"
-    assert found["best_score"] == found["ensemble_score"]
-    assert found["best_r10"] <= 100

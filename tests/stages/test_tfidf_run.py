@@ -15,8 +15,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.model.ngrams import Tfidf
-from sightword.vse.selection.epochs_settings import EpochsSettings
-from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.selection.settings import EpochsSettings, SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from stages import epochs, retrieval, select, train
 

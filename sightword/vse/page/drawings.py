@@ -23,8 +23,6 @@ from sightword.report.drawing import (
     ORANGE,
     WIDTH,
     Drawing,
-    Interval,
-    draw_rows,
     drawing_style,
     plain_axes,
     segments,
@@ -161,18 +159,22 @@ def epoch_curves(
 def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
     """Draw Figure 3 of Merkx & Frank (2019): Pearson's r of each subtask with its interval, for up to four systems."""
     names = list(dict.fromkeys(system for _, scores in rows for system in scores))
-    placed = [
-        (place + 0.2 * (names.index(system) - (len(names) - 1) / 2), Interval(name, one.r, one.low, one.high, system))
-        for place, (name, scores) in enumerate(rows)
-        for system, one in scores.items()
-    ]
     with drawing_style("systems"):
-        figure, axes = draw_rows(
-            placed, {system: (system, look) for system, look in zip(names, SYSTEMS, strict=False)},
-            {place: name for place, (name, _) in enumerate(rows)}, height=0.9 + 0.3 * len(rows),
-            bottom=len(rows) - 0.4, top=-0.6, xlabel="Pearson's r, with its 95 % interval", labelsize=7.5, columns=2,
-        )  # fmt: skip
-        axes.set_xlim(min(0.0, *(one.low for _, scores in rows for one in scores.values())), 1.0)
+        figure, axes = plain_axes(0.9 + 0.3 * len(rows), "Pearson's r, with its 95 % interval", "")
+        for number, (system, (colour, marker, size)) in enumerate(zip(names, SYSTEMS, strict=False)):
+            shift = 0.2 * (number - (len(names) - 1) / 2)
+            found = [(place + shift, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
+            spans = [(place, score.r, score.low, score.high) for place, score in found]
+            places, values, lows, highs = np.array(spans).T
+            errors = np.maximum([values - lows, highs - values], 0)
+            looks: Any = {"color": colour, "markersize": size, "elinewidth": 1.3, "label": system}
+            axes.errorbar(values, places, xerr=errors, fmt=marker, **looks)
+        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+        axes.tick_params(axis="y", length=0, labelsize=7.5)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(axis="y", visible=False)
+        figure.legend(loc="outside upper center", ncols=2, fontsize=8)
+        axes.set_xlim(min(0.0, *(score.low for _, scores in rows for score in scores.values())), 1.0)
         for place in range(1, len(rows)):
             axes.axhline(place - 0.5, color=INK, alpha=0.1, linewidth=0.6)
         title = f"Pearson's r of {len(rows)} subtasks for {', '.join(names)}, with 95 % intervals"

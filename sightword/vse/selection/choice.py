@@ -1,27 +1,42 @@
-"""The choice of the snapshots that are best on dev."""
+"""The choice of the snapshots that are best on dev, and the encoder made of them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.arguments import LONGEST
+from sightword.encoder.combination import check_joined
+from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import TrainingError
+from sightword.errors import EncoderError, TrainingError
 from sightword.evaluation.retrieval import protocols
 from sightword.evaluation.semantics.datasets import RatedPairs
+from sightword.evaluation.semantics.encoding import embed
+from sightword.evaluation.semantics.relatedness import cosine
+from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
-from sightword.vse.selection.criteria import Criterion, mean_r10
-from sightword.vse.selection.ensemble import ensemble
-from sightword.vse.selection.settings import SelectSettings
-from sightword.vse.training.snapshots import Recall, Snapshots, validate
+from sightword.model.shape import TfidfShape
+from sightword.statistics.inference import pearson
+from sightword.vse.selection.settings import STSB_DEV, SelectSettings
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, Snapshots, validate
+from sightword.vse.training.tfidf import count, framed
 
 log = logging.getLogger(__name__)
+
+UNDEFINED = -100.0
+"""The similarity score of an encoder that gives all pairs one cosine: the lowest one."""
+LONGEST_NGRAM, WEIGHTS = 4, 16_384
+"""Tokens of the longest n-grams of a lexical part, and the number of their weights."""
 
 
 @dataclass(frozen=True)
@@ -102,3 +117,144 @@ def choose(
     whole = protocols.score(captions, images, dev.image_of_caption, encoder.similarity_name)
     own = criterion.of(whole, lambda: encoder)
     return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole, ensemble_score=own)
+
+
+def mean_r10(recall: Mapping[str, Any]) -> float:
+    """Return the mean recall@10 of both directions, in percent."""
+    return float(recall["caption_to_image"]["r10"] + recall["image_to_caption"]["r10"]) / 2
+
+
+def _rsum(recall: Mapping[str, Any], *directions: str) -> float:
+    return float(sum(sum(recall[direction][f"r{k}"] for k in DEPTHS) for direction in directions))
+
+
+_RECALLS: dict[str, Callable[[Mapping[str, Any]], float]] = {
+    "mean_r10": mean_r10,
+    "caption_to_image_rsum": lambda recall: _rsum(recall, "caption_to_image"),
+    "rsum": lambda recall: _rsum(recall, *DIRECTIONS),
+}
+
+
+class Criterion:
+    """The score that the choice compares, by the name of ``select.criterion``; more is better.
+
+    Args:
+        name: the name.
+        pairs: the sentence pairs with people's scores, for ``stsb_dev``.
+    """
+
+    def __init__(self, name: str, pairs: RatedPairs | None = None) -> None:
+        self.name, self.pairs = name, pairs
+        assert (pairs is not None) == (name == STSB_DEV)
+
+    def of(self, recall: Mapping[str, Any], encoder: Callable[[], SentenceEncoder]) -> float:
+        """Return the score, in percent or as 100 times Pearson's r.
+
+        Args:
+            recall: recall@1, 5 and 10 of both directions, in percent.
+            encoder: returns the encoder; called only where sentences are encoded.
+        """
+        return _RECALLS[self.name](recall) if self.pairs is None else similarity(encoder(), self.pairs)
+
+
+def similarity(encoder: SentenceEncoder, pairs: RatedPairs) -> float:
+    """Return 100 times Pearson's r of cosines and people's scores; :data:`UNDEFINED` where all cosines are equal."""
+    vectors = embed(lambda texts: encoder.encode(texts, max_length=LONGEST), [*pairs.first, *pairs.second])
+    found = pearson(cosine(vectors.of(pairs.first), vectors.of(pairs.second)), pairs.gold)
+    return UNDEFINED if found is None else 100.0 * found
+
+
+def ensemble(
+    snapshots: Snapshots,
+    epochs: list[int],
+    renormalise: bool,
+    device: torch.device,
+    *,
+    beside: Sequence[SentenceEncoder] = (),
+    lexical: SentenceEncoder | None = None,
+    share: float = 0.0,
+) -> SentenceEncoder:
+    """Return the sum of the snapshots of some epochs, in their order, joined with encoders of other training runs, and
+    with a lexical part of this share.
+
+    Raises:
+        EncoderError: a snapshot cannot be loaded, or an encoder does not fit beside it.
+    """
+    pictured = [one.notes.get("features", {}) for one in beside if one.features_width]
+    networks = [snapshots.load(epoch).to(device) for epoch in epochs]
+    notes = {
+        "epochs": epochs,
+        "training": snapshots.training,
+        "features": next(iter(pictured), {}) if not snapshots.features_width else snapshots.features,
+        "captions_sha256": snapshots.captions_sha256,
+    }
+    own = SentenceEncoder(
+        parts_of(networks, snapshots.vocabulary, snapshots.model), renormalise=renormalise, notes=notes
+    )
+    parts: list[SentenceEncoder] = [own, *beside]
+    shares: list[float] = []
+    if lexical:
+        shares = [*[(1 - share) / len(parts)] * len(parts), share]
+        parts.append(lexical)
+    return SentenceEncoder(parts, "join", renormalise=True, notes=notes, shares=shares) if len(parts) > 1 else own
+
+
+def lexical_part(
+    width: int, rows: Sequence[npt.NDArray[np.int32]], vocabulary: Vocabulary, *, device: torch.device
+) -> SentenceEncoder:
+    """Return n-grams weighted by their frequency in these captions, as an encoder.
+
+    Args:
+        width: numbers of an embedding.
+        rows: the token ids of the training captions.
+        vocabulary: the vocabulary of the ids.
+        device: where the encoder is.
+    """
+    shape = framed(TfidfShape(width, LONGEST_NGRAM, WEIGHTS), vocabulary)
+    network = count(shape, [row.astype(np.int64) for row in rows], vocabulary)
+    return SentenceEncoder(parts_of([network], vocabulary, shape)).to(device)
+
+
+def read_beside(
+    folder: Path, names: Sequence[str], snapshots: Snapshots, *, device: torch.device
+) -> list[SentenceEncoder]:
+    """Return saved encoders of a folder, each from another training run on what the snapshots were trained on.
+
+    Equal captions make sure that no picture of dev or test was in the other training. An encoder without a side of
+    pictures fits beside any features.
+
+    Raises:
+        EncoderError: there is no such encoder, it is damaged, or it was trained on other captions, on features of
+            another kind, or for another similarity than the cosine.
+    """
+    found = []
+    for name in names:
+        place = folder / name
+        if not (place / "encoder.json").is_file():
+            known = ", ".join(sorted(path.parent.name for path in folder.glob("*/encoder.json"))) or "none yet"
+            todo = f"Copy models/encoder of the other training run there, and run `dvc add {place}`."
+            raise EncoderError("is no folder of an encoder (select.beside)", where=place, expected=known, todo=todo)
+        encoder = SentenceEncoder.load(place, device=str(device))
+        if encoder.notes.get("captions_sha256") != snapshots.captions_sha256:
+            raise EncoderError(
+                "was trained on other captions, perhaps on pictures of dev or test (captions_sha256)",
+                where=place,
+                expected=snapshots.captions_sha256,
+                todo="Train that encoder on the same data/captions/captions.parquet.",
+            )
+        trained = encoder.notes.get("features") or {}
+        both = encoder.features_width and snapshots.features_width  # one without a side of pictures fits beside any
+        if both and (
+            other := other_kind(trained, encoder.features_width, snapshots.features, snapshots.features_width)
+        ):
+            what, value, expected = other
+            raise EncoderError(
+                f"was trained on features of another kind: {what} {value!r}",
+                where=place,
+                expected=repr(expected),
+                todo="Train that encoder on the same features.",
+            )
+        similarity = snapshots.model.similarity
+        check_joined(encoder, snapshots.vocabulary, similarity, snapshots.features_width, where=place)
+        found.append(encoder)
+    return found

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from sightword.encoder.arguments import LONGEST
 from sightword.evaluation.semantics.datasets import missing_file
 from sightword.evaluation.semantics.evaluation import judge
-from sightword.vse.selection.ensemble import ensemble
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.choice import ensemble
+from sightword.vse.selection.settings import EpochsSettings
 from sightword.vse.training.snapshots import DIRECTIONS, Snapshots
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ The card has what the stage select knows: no scores on the test split, and no na
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ from sightword.encoder.combination import Combination
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.tables.origin import control, describe, random_weights
 from sightword.features.tables.table import FeatureTable
+from sightword.messages import plural
 from sightword.model.ngrams import SHORTEST
 from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.settings import BESIDE
@@ -66,109 +67,82 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     """
     encoder, vocabulary = choice.encoder, choice.encoder.vocabulary
     own, *others = _trainings(encoder)
-    features, start = encoder.notes.get("features", {}), encoder.notes.get("training", {}).get("start")
-    members, unit, longest = len(own.parts), vocabulary.unit, f"{max(training.tokens):,}"
-    weights = _weights(own)
-    others_too = (
-        f", and on {training.beside:,}\n  captions of other pictures, which were compared with each other only"
-        if training.beside
-        else ""
-    )
-    rows = []
-    for direction, words in DIRECTIONS.items() if choice.ensemble else ():
-        entry = choice.ensemble[direction]
-        cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
-        rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
-    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
-    if unit == "character":
-        known = f"{len(vocabulary.tokens)} characters: {_shown(vocabulary.tokens)}"
-        reads, limit = "character by character", _OF_CHARACTERS
-    else:
-        known = f"{len(vocabulary.tokens):,} words, those of {f'`{start}`' if start else 'its training captions'}"
-        reads, limit = "word by word", _OF_WORDS
+    notes, unit, longest = encoder.notes.get("training", {}), vocabulary.unit, f"{max(training.tokens):,}"
+    features, start, kept = encoder.notes.get("features", {}), notes.get("start"), control(notes)
+    more = f", and on {training.beside:,} captions of other pictures" if training.beside else ""
+    title, opening = "A sentence encoder that learned from pictures", _OPENING.format(encoder.width)
+    pictures = f"{encoder.features_width} features of an image network, and a linear map"
+    if not encoder.features_width:
+        title, opening = "N-grams of captions, weighted by their frequency", _LEXICAL.format(encoder.width)
+        pictures = "none"
+    if kept:
+        opening += f"\n\n> **{kept}**"
+    elif start:
+        opening += f" It started from the encoder `{start}`: all that this one learned from went into it too."
     learned = "the language of its captions"
     if len(training.languages) > 1:
         learned = f"the languages of its captions ({', '.join(training.languages)})"
-    if start:
-        learned, limit = f"{learned}, what `{start}` had learned,", _OF_START.format(start)
-    kept = control(encoder.notes.get("training", {}))
-    more = ", and on captions of other pictures" if training.beside else ""
-    began = f"It started from the encoder `{start}`, and was trained" if start else "It was trained only"
-    data = f"\n\n> **{kept}**\n" if kept else f" {began} on pictures and their captions{more}.\n"
-    title, opening = "A sentence encoder that learned from pictures", _OPENING.format(encoder.width) + data
-    pictures = f"{encoder.features_width} features of an image network, and a linear map"
-    scores = _SCORES.format(
-        split=settings.split,
-        table=_table(["", "R@1", "R@5", "R@10", "median rank", "queries"], rows),
-        chosen=_chosen(settings),
-        epochs=epochs,
-    )
-    if not encoder.features_width:
-        title, opening = "N-grams of captions, weighted by their frequency", _LEXICAL.format(encoder.width)
-        pictures, scores = "none", ""
     return f"""\
 {_head(choice, settings)}
 
 # {title}
 
 {opening}
-- Captions: {_reader(own.leaves[0].shape, unit, reads)}.
+
+- Captions: {_reader(own.leaves[0].shape, unit)}.
 - Pictures: {pictures}.
-- {members} snapshot{"s" * (members != 1)} of one training with {weights:,} weights each; the
-  {"vector" if others else "embedding"} is their sum{", brought to length 1" * own.renormalise}.
-{_beside(others, settings, reads)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
+- The sum of {plural(len(own.parts), "snapshot")} of one training with {_weights(own):,} weights \
+each{", brought to length 1" * own.renormalise}.
+{_beside(others, settings)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
 {use("encoder", encoder, packaged=False)}
-{scores}## Data
+{_scores(choice, settings) if encoder.features_width else ""}## Data
 
-- Trained on {training.captions:,} captions of {training.pictures:,} pictures{others_too}. The median length is
+- Trained on {training.captions:,} captions of {training.pictures:,} pictures{more}. The median length is
   {median(training.tokens):g} {unit}s, the longest has {longest}.
 - Features of the pictures: {describe(features) if encoder.features_width else "none"}.
 {OF_NO_NAME}
 ## Limits
 
-- It knows {known}. Others count as unknown. It has learned {learned} and no other.
-{limit}
+- It knows {len(vocabulary.tokens):,} {unit}s; others count as unknown. It has learned {learned} and no other.
 - It knows what captions say of pictures. Negation, time, causes, opinions, numbers and names are hardly in it.
-- Sentences unlike captions, much longer than {longest} {unit}s above all, are outside of what
-  it was trained on.
+- Sentences much longer than {longest} {unit}s are outside of what it was trained on.
 - Who is shown in the pictures, and how annotators put it, is in the embeddings, stereotypes included. It is
   made for research, not for decisions about people.
 
 ## Licences
 
 The code is under the Apache License 2.0. The weights come from captions, pictures and an image network, whose terms go
-with them; look up those of your corpus. Of what Sightword's recipes use:
+with them: look up those of your corpus.
 
 - Flickr8k: for non-commercial research and education; its pictures belong to Flickr's users.
 - COCO: annotations under CC BY 4.0; the pictures under Flickr's terms of use.
-- The sample corpus: drawn by Sightword, under the code's licence.
-- Image networks of torchvision: code under BSD-3-Clause; the published weights were trained on ImageNet, whose terms
-  are non-commercial research and education.
-
-## Parameters
-
-Training:
-
-{_table(["parameter", "value"], _pairs(encoder.notes.get("training", {})))}
-
-Features:
-
-{_table(["attribute", "value"], _pairs({key: value for key, value in features.items() if value not in ("", "{}")}))}
-
-Text before it is read:
-
-{_table(["choice", "value"], _pairs(vocabulary.normalise.to_json()))}
+- Image networks of torchvision: weights trained on ImageNet, whose terms are non-commercial research and education.
 """
 
 
-def _chosen(settings: SelectSettings) -> str:
-    """Return how the snapshots were chosen, and where the scores on the test split are."""
-    where, scores, those = "this split", "the scores are", "those"
+def _scores(choice: Choice, settings: SelectSettings) -> str:
+    """Return the section of the scores, with a remark on how the snapshots were chosen."""
+    rows = [["", "R@1", "R@5", "R@10", "median rank", "queries"], ["---"] * 6]
+    for direction, words in DIRECTIONS.items() if choice.ensemble else ():
+        entry = choice.ensemble[direction]
+        cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
+        rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    where, those = "this split", "those"
     if settings.criterion == STSB_DEV:
-        where, scores, those = "the dev part of STS Benchmark", "a score there is", "retrieval's"
-    chosen = f"The snapshots were chosen on {where}, by\n`{settings.criterion}`, so {scores} a little too good"
-    return f"{chosen}; {those} on the test split are {TEST_ELSEWHERE}."
+        where, those = "the dev part of STS Benchmark", "retrieval's"
+    epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
+    return f"""\
+## Scores on {settings.split}
+
+{table}
+
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on {where}, by
+`{settings.criterion}`, so its scores are a little too good; {those} on the test split are {TEST_ELSEWHERE}.
+Chosen epochs, with the mean R@10 of each alone: {epochs}.
+
+"""
 
 
 def use(name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
@@ -245,31 +219,29 @@ def _weights(encoder: Combination) -> int:
     return sum(weights.numel() for weights in encoder.leaves[0].network.parameters())
 
 
-def _reader(shape: Shape, unit: str, reads: str) -> str:
+def _reader(shape: Shape, unit: str) -> str:
     if isinstance(shape, NgramShape):
         lengths = f"{SHORTEST} to {shape.longest_ngram} {unit}s"
         if isinstance(shape, TfidfShape):
             return f"the sum of their n-grams of {lengths}, weighted by frequency and hashed to {shape.width:,} numbers"
         return f"the mean of the embeddings of their n-grams of {lengths}, hashed to {shape.ngram_buckets:,} embeddings"
     direction = f"{'bidirectional ' * shape.bidirectional}{shape.reader} with {shape.hidden} states a direction"
-    return f"read {reads} by a {direction},\n  {_POOLINGS[shape.pooling]}"
+    return f"read {unit} by {unit} by a {direction}, {_POOLINGS[shape.pooling]}"
 
 
-def _beside(others: Sequence[Combination], settings: SelectSettings, reads: str) -> str:
-    """Return a line for each encoder of another training run."""
+def _beside(others: Sequence[Combination], settings: SelectSettings) -> str:
+    """Return a line for each encoder of another training run, and for a lexical part."""
     lines = []
     for name, other in zip(settings.beside, others, strict=False):  # a lexical part is the last of the others
         epochs, seed = other.notes.get("epochs", []), other.notes.get("training", {}).get("seed")
         lines.append(
             f"- Beside it `{name}`, of another training run (seed {seed}; epochs {', '.join(map(str, epochs))}; "
-            f"{_weights(other):,} weights each): {_reader(other.leaves[0].shape, other.vocabulary.unit, reads)}.\n  "
-            "The embedding joins the vectors, all of one length.\n"
+            f"{_weights(other):,} weights each): {_reader(other.leaves[0].shape, other.vocabulary.unit)}.\n"
         )
     if settings.lexical:
-        reader = _reader(others[-1].leaves[0].shape, others[-1].vocabulary.unit, reads)
         lines.append(
-            f"- Beside it a lexical part: {reader}.\n  Its share in the cosine of two sentences is "
-            f"{settings.lexical_share:g}; pictures have zeros there; `encode(..., lexical=False)` leaves it out.\n"
+            f"- Beside it a lexical part: {_reader(others[-1].leaves[0].shape, others[-1].vocabulary.unit)}. Its "
+            f"share in a cosine is {settings.lexical_share:g}; `encode(..., lexical=False)` leaves it out.\n"
         )
     return "".join(lines)
 
@@ -299,31 +271,16 @@ def yaml_head(fields: Mapping[str, Any]) -> str:
 
 
 _OPENING = """\
-It turns a sentence into {} numbers, and the features of a picture into as many, so that a
-caption and its picture lie close together."""
+It turns a sentence into {} numbers, and the features of a picture into as many, so that a caption and its picture lie
+close together."""
 _LEXICAL = """\
-It turns a sentence into {} numbers. Nothing was trained, and no picture was seen: n-grams that few
-captions have weigh more. It is a control: an encoder that learned should be better.
-"""
-_SCORES = """\
-## Scores on {split}
-
-{table}
-
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). {chosen}
-Chosen epochs, with the mean R@10 of each alone: {epochs}.
-
-"""
+It turns a sentence into {} numbers. Nothing was trained, and no picture was seen: n-grams that few captions have weigh
+more. It is a control: an encoder that learned should be better."""
 _RANDOM = """
 > **For demonstration only.** The image network had random weights: nobody trained it to see. Its
 > features are what chance filters make of a picture. The scores show that the pipeline runs, and say
 > nothing about the method.
 """
-_OF_CHARACTERS = """\
-- No word list went into it: a word is what its spelling and the pictures made of it. Words that are
-  spelled alike are often taken for each other, and one that the captions lack is a guess."""
-_OF_WORDS = "- No dictionary and no other text went into it: it knows of a word what pictures showed with it."
-_OF_START = "- All that the encoder `{}` learned from went into it too, and the terms of that with it."
 _POOLINGS = {
     "attention": "with attention over the states",
     "max": "of which the largest value over time is taken",
@@ -336,21 +293,3 @@ _SIMILARITIES = {
     "order": "the order penalty of Vendrov et al. (2016): a caption lies below its pictures in every dimension",
     "reversed_order": "the order penalty of Vendrov et al. (2016), turned round: a picture lies below its captions",
 }
-
-
-def _pairs(values: Mapping[str, Any]) -> list[list[str]]:
-    texts = ((key, value if isinstance(value, str) else json.dumps(value)) for key, value in values.items())
-    return [[f"`{key}`", f"`{text}`" if text else ""] for key, text in texts]
-
-
-def _shown(characters: Sequence[str]) -> str:
-    """Return characters as code; the backtick, which ends code, and invisible characters have a name or a number."""
-    named = {" ": "the space", "`": "the backtick"}
-    seen = [character for character in characters if character.isprintable() and character not in named]
-    rest = [named.get(character, f"U+{ord(character):04X}") for character in characters if character not in seen]
-    return ", ".join([*([f"`{''.join(seen)}`"] if seen else []), *rest])
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from sightword.evaluation.semantics.classification_data import FILES
 from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS, SemanticsSettings
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import EpochsSettings
 
 
 def test_the_classification_tasks_are_accepted_but_not_in_the_defaults():

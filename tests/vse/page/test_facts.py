@@ -71,13 +71,6 @@ def test_only_data_sets_that_the_run_asked_for_are_missing(run: RunNumbers) -> N
     assert facts["Not evaluated"] == "STS13, STS14, STS16: not among the run's tasks."
 
 
-def test_the_device_is_a_fact_and_no_warning(run: RunNumbers) -> None:
-    for device in ("cpu", "cuda"):
-        other = replace(run, train={**run.train, "device": device})
-        assert "CPU" not in remarks(other)
-        assert ("CPU" in {note.head for note in _facts(other)}) is (device == "cpu")
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -103,12 +103,6 @@ def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: Ru
     assert "published" not in without
 
 
-def test_every_picture_has_an_alternative_text(text: str) -> None:
-    images = Page(text).images
-    assert images
-    assert all(image["alt"] for image in images)
-
-
 def test_missing_pictures_are_replaced_by_ids_with_the_reason(without_pictures: RunFiles, tmp_path: Path) -> None:
     found = Page(make(without_pictures, tmp_path))
     assert found.images == []
@@ -138,12 +132,6 @@ def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: RunFiles
     assert "This run has no scores of sentence similarity" in text
     assert "This run has no training curves" in text
     assert "Not evaluated. STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness: not among" in text
-
-
-def test_an_empty_gallery_is_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
-    found = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"gallery": 0})))
-    assert found.images == []
-    assert "Gallery" not in found.text
 
 
 def test_four_captions_stand_before_the_tables_and_the_others_are_folded(text: str) -> None:
@@ -241,17 +229,6 @@ def test_kept_epochs_are_drawn_and_an_empty_cell_is_left_out(text: str, run_fold
     assert "each kept epoch" not in make(run_folder, tmp_path)
 
 
-def test_curves_of_one_point_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
-    for name in ("train/recall.tsv", "epochs/epochs.tsv", "train/learning_rate.tsv"):
-        path = run_folder.plots / name
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
-    folder = tmp_path / "files"
-    page.write(run_folder, SETTINGS, tmp_path / "index.html", folder)
-    drawn = {path.stem for path in folder.iterdir()}
-    assert drawn == {"systems", "scatter", "breakdown", "loss"}
-    assert "on dev, over" not in (tmp_path / "index.html").read_text()
-
-
 def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
     names = {"systems", "scatter", "breakdown", "loss", "learning_rate", "epochs", "tasks0"}
     names |= {"recall_caption_to_image", "recall_image_to_caption"}
@@ -279,12 +256,6 @@ def test_the_number_of_points_is_the_setting(text: str, run_folder: RunFiles, tm
     fewer = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 50}))
     assert dots(fewer) == 50
     assert "The plots show 50 of 130 pairs" in Page(fewer).text
-
-
-def test_without_points_there_is_no_scatter_plot(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
-    assert "Each dot is a pair of sentences" in Page(text).text
-    none = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 0}))
-    assert "Each dot is a pair of sentences" not in Page(none).text
 
 
 def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path) -> None:

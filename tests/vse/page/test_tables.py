@@ -95,24 +95,6 @@ def side_of(row: PublishedRow, direction: str) -> list[float | None]:
     return [row.scores.get(f"{direction} {name}") for name in SCORES]
 
 
-def test_published_rows_are_consistent() -> None:
-    keys = [(row.system, row.setting) for row in published("retrieval")]
-    assert len(set(keys)) == len(keys)
-    for row in published("retrieval"):
-        for direction in DIRECTIONS:
-            *recalls, median, _ = side_of(row, direction)
-            if known := [value for value in recalls if value is not None]:
-                assert known == sorted(known)
-                assert 0 < known[0] < known[-1] <= 100
-                assert median is None or median >= 1
-
-
-def test_a_larger_test_set_is_harder_in_the_papers_too() -> None:
-    r10 = {(row.system, row.setting): row.scores.get("caption_to_image r10", 0) for row in published("retrieval")}
-    for system in ("char-GRU", "order-embeddings", "VSE++ (fine-tuned ResNet-152)"):
-        assert r10[system, "COCO 1k"] > r10[system, "COCO 5k"] > 0
-
-
 def test_a_table_has_the_published_rows_of_its_protocol() -> None:
     scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
     both = {"caption_to_image": scores, "image_to_caption": scores}

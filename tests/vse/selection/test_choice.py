@@ -1,13 +1,11 @@
 """The best snapshots on dev become the encoder."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from sums import renew
 
 from sightword import score
 from sightword.captions.vocabulary import Vocabulary
@@ -17,10 +15,7 @@ from sightword.features.tables.pairs import Pairs
 from sightword.io.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
-from sightword.vse.selection.beside import read_beside
-from sightword.vse.selection.choice import choose
-from sightword.vse.selection.criteria import UNDEFINED, mean_r10, similarity
-from sightword.vse.selection.ensemble import ensemble, lexical_part
+from sightword.vse.selection.choice import UNDEFINED, choose, ensemble, lexical_part, mean_r10, read_beside, similarity
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots, validate
@@ -171,21 +166,6 @@ def test_an_ensemble_that_is_not_renormalised_is_ranked_by_the_dot_product_of_th
         assert renormalised.ensemble[direction]["mean_rank"] != choice.ensemble[direction]["mean_rank"]
 
 
-def test_snapshots_of_an_order_are_measured_by_it(dev, tmp_path):
-    settings = SETTINGS.model_copy(update={"similarity": "order", "bidirectional": False})
-    vocabulary = Vocabulary.build(TEXTS)
-    torch.manual_seed(0)
-    encoders = Encoders(len(vocabulary), 5, settings.shape)
-    with atomic_folder(tmp_path / "snapshots") as folder:
-        write_tensors(folder / file_name(4), encoders.state_dict())
-        Snapshots(folder, {4: NONE}, settings.model_dump(), {}, 5, "", vocabulary).write_index()
-    choice = choose(read_snapshots(tmp_path / "snapshots"), dev, SelectSettings(members=1), device=CPU)
-    assert choice.encoder.similarity_name == "order"
-    images, captions = choice.encoder.encode_images(dev.features), choice.encoder.encode(dev.texts)
-    assert choice.ensemble == score(captions, images, dev.image_of_caption, "order")
-    assert choice.ensemble != score(captions, images, dev.image_of_caption)
-
-
 def test_of_equals_the_later_one_is_taken(snapshots, dev, tmp_path):
     first = (snapshots.folder / file_name(1)).read_bytes()
     for epoch in (2, 3, 4):
@@ -196,27 +176,6 @@ def test_of_equals_the_later_one_is_taken(snapshots, dev, tmp_path):
 def test_more_members_than_snapshots_are_refused(snapshots, dev):
     with pytest.raises(TrainingError, match=r"select.members = 5 snapshots are wanted, there are 4 to choose from"):
         choose(snapshots, dev, SelectSettings(members=5), device=CPU)
-
-
-def test_snapshots_of_other_parameters_than_their_index_are_refused(snapshots, dev):
-    path = snapshots.folder / "snapshots.json"
-    index = json.loads(path.read_text())
-    index["training"]["hidden"] = 8
-    path.write_text(json.dumps(index))
-    renew(snapshots.folder)
-    with pytest.raises(EncoderError, match=r"epoch-001.safetensors: belongs to another network: "):
-        choose(read_snapshots(snapshots.folder), dev, SelectSettings(), device=CPU)
-
-
-def test_features_of_another_kind_than_in_training_are_refused(snapshots, caplog):
-    snapshots.check_features({"backbone": "none", "checksum": "f"}, 5, where="f.h5")
-    assert not caplog.records
-    with pytest.raises(EncoderError, match=r"f.h5: number of features of a picture is 6; expected 5, as in training"):
-        snapshots.check_features({"backbone": "none"}, 6, where="f.h5")
-    with pytest.raises(EncoderError, match=r"f.h5: backbone is 'vgg19'; expected 'none', as in training"):
-        snapshots.check_features({"backbone": "vgg19"}, 5, where="f.h5")
-    snapshots.check_features({"backbone": "none", "checksum": "0"}, 5, where="f.h5")
-    assert "this is not the file that the snapshots were trained on" in caplog.text
 
 
 def test_encoders_beside_it_take_part_in_the_recall_of_the_whole_only(snapshots, dev):
@@ -266,16 +225,6 @@ def test_an_encoder_to_stand_beside_was_trained_on_the_same_captions_and_feature
         EncoderError, match=r"gru: cannot be joined with an encoder .* similarity order; expected train"
     ):
         read("gru", training={**snapshots.training, "similarity": "order"})
-
-
-def test_precomputed_features_are_told_apart_by_their_origin(snapshots, tmp_path):
-    known = {"backbone": "", "origin": "precomputed: a.npy (sha256 1)"}
-    of_a = replace(snapshots, features=known)
-    ensemble(of_a, [4], False, CPU).save(tmp_path / "gru")
-    assert len(read_beside(tmp_path, ["gru"], of_a, device=CPU)) == 1
-    of_b = replace(snapshots, features={**known, "origin": "precomputed: b.npy (sha256 2)"})
-    with pytest.raises(EncoderError, match=r"gru: .* kind: origin 'precomputed: a.npy .*; expected 'precomputed: b"):
-        read_beside(tmp_path, ["gru"], of_b, device=CPU)
 
 
 @pytest.mark.parametrize("names", [[""], ["."], [".."], ["../gru"], ["/gru"], ["a/b"], ["gru", "gru"]])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from kept_epochs import EPOCHS, TEXTS, write_inputs
-from pydantic import ValidationError
 
 from sightword.captions.table import read_captions
 from sightword.encoder.parts import parts_of
@@ -18,7 +17,7 @@ from sightword.features.tables.pairs import pair
 from sightword.features.tables.table import read_features
 from sightword.model.saved import write_tensors
 from sightword.vse.selection.epochs import measure_epochs, rows
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import EpochsSettings
 from sightword.vse.training.snapshots import file_name, read_snapshots
 
 CPU = torch.device("cpu")
@@ -102,20 +101,6 @@ def test_each_distinct_sentence_is_encoded_once_an_epoch(inputs, monkeypatch):
         assert set(sentences) < set(TEXTS)
 
 
-def test_each_second_kept_epoch_counted_from_the_last(inputs):
-    snapshots, _, data = inputs
-    measured = measure_epochs(snapshots, settings(data, tasks=[], every=2), device=CPU)
-    assert [one.epoch for one in measured] == EPOCHS[-1:]
-
-
-def test_without_tasks_there_is_recall_only(inputs):
-    snapshots, _, data = inputs
-    header, lines = rows(measure_epochs(snapshots, settings(data / "nowhere", tasks=[]), device=CPU), [])
-    assert header == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics"]
-    assert [line[0] for line in lines] == EPOCHS
-    assert all(line[3] is None for line in lines)
-
-
 def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
     snapshots, _, data = inputs
     tasks = ["STS12", "STSOwn"]
@@ -150,9 +135,3 @@ def test_the_mean_over_tasks_is_given_only_where_all_are_defined():
     r10 = {"caption_to_image": 1.0, "image_to_caption": 2.0}
     measured = [Measured(1, r10, {"STS12": 40.0, "STS13": 60.0}), Measured(2, r10, {"STS12": None, "STS13": 60.0})]
     assert rows(measured, ["STS12", "STS13"])[1] == [[1, 1.0, 2.0, 50.0, 40.0, 60.0], [2, 1.0, 2.0, None, None, 60.0]]
-
-
-@pytest.mark.parametrize("tasks", [["STS12", "STS12"], ["SNLI"], "STS12"])
-def test_wrong_tasks_are_refused(tasks):
-    with pytest.raises(ValidationError):
-        EpochsSettings(tasks=tasks)

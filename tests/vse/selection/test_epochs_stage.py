@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from kept_epochs import EPOCHS, write_inputs
 
-from sightword.errors import EncoderError, SemanticsError
 from sightword.report.inputs import read_tsv
-from sightword.vse.selection.epochs_settings import EpochsSettings
+from sightword.vse.selection.settings import EpochsSettings
 from stages import epochs
 
 TABLE = Path("plots/epochs/epochs.tsv")
@@ -37,15 +36,3 @@ def test_it_writes_a_row_for_each_kept_epoch_and_the_same_bytes_again(workplace,
     epochs.work(SETTINGS)
     assert TABLE.read_bytes() == before
     assert [path.name for path in TABLE.parent.iterdir()] == [TABLE.name]
-
-
-def test_wrong_input_leaves_the_earlier_table(workplace):
-    epochs.work(SETTINGS)
-    before = TABLE.read_bytes()
-    (workplace / "senteval/downstream/STS/STSOwn-en-test/STS.gs.far.txt").write_text("1\n")
-    with pytest.raises(SemanticsError, match="has 1 line for the 24"):
-        epochs.work(SETTINGS)
-    (workplace / "models/snapshots/epoch-004.safetensors").write_bytes(b"cut off")
-    with pytest.raises(EncoderError, match=r"epoch-004.safetensors: is not the file that was saved"):
-        epochs.work(SETTINGS)
-    assert TABLE.read_bytes() == before

@@ -75,11 +75,3 @@ def test_scale_too_large_for_the_data_comes_down():
     for number in range(3 * run.every):
         run.step(number)
     assert scale(run.objective) < 90
-
-
-def test_each_step_of_a_run_ends_with_a_scale_within_the_limit():
-    run = alike(temperature=0.07)
-    with torch.no_grad():
-        run.objective.log_scale.fill_(math.log(150))
-    run.learn(np.arange(8), 1e-6, 0)
-    assert scale(run.objective) == pytest.approx(LARGEST_SCALE)

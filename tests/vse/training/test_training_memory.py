@@ -52,15 +52,6 @@ def project(repository: Path, folder: Path, pictures: int, **settings: object) -
     return folder
 
 
-def test_project_of_the_example_is_valid(repository, tmp_path, monkeypatch):
-    """The smallest of it is read whole."""
-    from sightword.captions.table import read_captions
-
-    monkeypatch.chdir(project(repository, tmp_path, 1 + DEV))
-    table = read_captions("data/captions/captions.parquet")
-    assert table.splits.count("train") == 5
-
-
 @pytest.mark.full
 def test_memory_is_that_of_the_features_and_a_batch(repository, tmp_path):
     held = {}
