@@ -1,7 +1,7 @@
-"""torch's Adam and AdamW without torch's compiler, whose import takes a second at the start of each training.
+"""torch's Adam without torch's compiler, whose import takes a second at the start of each training.
 
 torch wraps some methods of an optimiser for ``torch.compile``, and the wrappers load the compiler whether it is used or
-not. The classes here call the same methods without the wrappers: the same numbers.
+not. The class here calls the same methods without the wrappers: the same numbers.
 """
 
 from __future__ import annotations
@@ -12,20 +12,11 @@ import torch
 from torch.optim import Optimizer
 
 
-class _Plain(Optimizer):
+class Adam(torch.optim.Adam):
+    """:class:`torch.optim.Adam`."""
+
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
     add_param_group = unwrap(Optimizer.add_param_group)
     zero_grad = unwrap(Optimizer.zero_grad)
     state_dict = unwrap(Optimizer.state_dict)
     load_state_dict = unwrap(Optimizer.load_state_dict)
-
-
-class Adam(_Plain, torch.optim.Adam):
-    """:class:`torch.optim.Adam`."""
-
-    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
-
-
-class AdamW(_Plain, torch.optim.AdamW):
-    """:class:`torch.optim.AdamW`."""
-
-    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
