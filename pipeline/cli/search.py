@@ -23,7 +23,7 @@ SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
 ENCODER is an encoder that comes with Sightword (flickr8k, or multi30k for English and
-German), an address of one, or the folder of an encoder: of the first pipeline, or with
+German), or the folder of an encoder: of the first pipeline, or with
 the space visual (models/grounded/cm-0). --collection searches a folder of photographs:
 features are computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses
 nothing that was computed. Without --collection the pictures of the project are

@@ -46,7 +46,7 @@ def open_search(
     The network, the device and the store of features are those of this machine's settings.
 
     Args:
-        encoder: the name, the address or the folder of an encoder.
+        encoder: the name or the folder of an encoder.
         collection: a folder of picture files (``~`` is the home folder), or a table of features.
         weights: the file of the image network's weights, or a folder in place of ``weights_folder``; of several
             networks, the file is of the one with its sha256. None: the file in ``weights_folder``, if it is there.
