@@ -28,7 +28,7 @@ from study.rows import Row, Run, Score, find_row, split_key
 
 CODE = ("sightword", "pipeline", "stages")
 METRICS = "metrics"
-SHARED = ("beside", "entailment", "features", "hypernyms", "pretrained", "ratings", "starts", "text", "word_vectors")
+SHARED = ("beside", "entailment", "features", "hypernyms", "pretrained", "ratings", "starts", "text")
 """The folders of raw data of which a stage reads what its own parameters name; of any other one it reads all."""
 INTERVALS = ("_ci95", "_bootstrap95")
 """The endings of the names of a score's intervals; the first that is there counts."""
