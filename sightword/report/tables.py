@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
-Kind = Literal["", "ours", "chance", "published", "aggregate", "same"]
+Kind = Literal["", "ours", "chance", "published", "aggregate"]
 """The system of a row, by which the style tells rows apart: ``ours`` is the run that the page is about."""
 
 
