@@ -18,7 +18,7 @@ from sightword.errors import ScoringError
 from sightword.evaluation.structure.inputs import Doubles, Rows, Space, space
 from sightword.evaluation.structure.intervals import Resampled, resampled
 from sightword.evaluation.structure.moments import moments, own_pairs, require_variety
-from sightword.evaluation.structure.overlap import common, nearest, overlap
+from sightword.evaluation.structure.overlap import common, nearest
 from sightword.statistics.bootstrap import ends
 
 MEASURES = ("mnno", "rho_vis", "c_inter", "c_intra")
@@ -115,18 +115,6 @@ def mnno_curve(found: Space, ks: Sequence[int]) -> dict[int, float]:
         for k in (k for k in ks if k <= most):
             curves[k].append(float(common(near[:, :k], known[len(having)][:, :k]).mean()))
     return {k: float(np.mean(values)) for k, values in curves.items()}
-
-
-def mnno_of_sample(found: Space, k: int, *, sample: int, seed: int) -> float:
-    """Return the mNNO of sentences drawn without replacement, each with its picture, as in the released code.
-
-    A picture may come twice, and its copies are then its nearest neighbours.
-    """
-    owner = np.repeat(np.arange(len(found.counts)), found.counts)
-    rows = np.random.default_rng([seed, len(owner)]).permutation(len(owner))[:sample]
-    if k >= len(rows):
-        raise ScoringError(f"k is {k}", where="k", expected=f"less than the {len(rows)} sentences of the sample")
-    return float(overlap(found.sentences[rows], found.pictures[owner[rows]], k).mean())
 
 
 def with_intervals(

@@ -13,7 +13,7 @@ from scipy.stats import ortho_group, pearsonr
 import sightword
 from sightword.errors import ScoringError
 from sightword.evaluation.structure.inputs import space
-from sightword.evaluation.structure.measures import MEASURES, mnno_curve, mnno_of_sample, with_intervals
+from sightword.evaluation.structure.measures import MEASURES, mnno_curve, with_intervals
 
 structure = sightword.structure
 
@@ -152,12 +152,6 @@ def test_the_curve_has_the_measure_at_each_k_and_ends_at_1():
     for k in (1, 5, 10):
         assert curve[k] == pytest.approx(structure(sentences, pictures, owner, k)["mnno"])
     assert curve[39] == 1.0
-
-
-def test_a_sample_of_captions_counts_copies_of_a_picture():
-    pictures = np.random.default_rng(9).standard_normal((20, 6))
-    owner = np.repeat(np.arange(20), 5)
-    assert mnno_of_sample(space(pictures[owner], pictures, owner), 4, sample=100, seed=0) == 1.0
 
 
 def test_centring_takes_the_common_direction_away():
