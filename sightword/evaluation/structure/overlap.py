@@ -112,8 +112,3 @@ def common(first: Rows, second: Rows) -> Doubles:
     both = np.sort(np.concatenate([first, second], axis=1), axis=1)
     shared: Doubles = (both[:, 1:] == both[:, :-1]).sum(axis=1) / first.shape[1]
     return shared
-
-
-def overlap(sentences: Doubles, pictures: Doubles, k: int) -> Doubles:
-    """Return the (N,) shares of common neighbours of N sentences and their N pictures, rows of length 1 or 0."""
-    return common(nearest(sentences, k), nearest(pictures, k))
