@@ -79,7 +79,7 @@ class Corpus:
     """How splits were drawn (:mod:`sightword.corpus.splits`), in words; empty where the corpus names its splits."""
 
     beside: list[Caption] = field(default_factory=list)
-    """Captions of pictures that are not in the corpus (:mod:`sightword.corpus.beside`), by picture."""
+    """Captions of pictures that are not in the corpus (:func:`sightword.corpus.reading.with_beside`), by picture."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of pictures in each split, and in the sealed one if there are any."""

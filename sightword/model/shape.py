@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from sightword.messages import quote
 
-RecurrentName = Literal["gru", "lstm"]
 CellName = Literal["gru", "lstm", "ngrams", "tfidf"]
 """The readers of ``train.cell``: recurrent cells, a bag of n-grams, or n-grams weighted by their frequency."""
 SavedCellName = Literal["gru", "lstm", "layer_norm_gru"]
