@@ -116,13 +116,46 @@ class Queue:
 @contextlib.contextmanager
 def opened(baseline: Baseline) -> Iterator[Queue]:
     """Open the queue of a project."""
+    with _repo(baseline.project) as repo:
+        yield Queue(baseline, repo)
+
+
+def listing(project: Path, commit: str | None = None) -> Any:
+    """Return what ``dvc exp show --json`` prints of a commit (default: the last), of running experiments only names.
+
+    DVC reads the folders of running experiments, which a worker removes at any time.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.repo.experiments.collect import collect
+
+    try:
+        with _repo(project) as repo:
+            queue = repo.experiments.celery_queue
+            queue.collect_active_data = lambda *_, **__: {}
+            running = list(queue.iter_active())
+            states = [one.dumpd() for one in collect(repo, revs=commit, hide_workspace=True)]
+    except DvcException as error:
+        raise SetupError(f"dvc exp show failed: {error}", where=project) from None
+    for state in states:
+        kept = state["experiments"] or []
+        names = {revision["name"] for one in kept for revision in one["revs"]}
+        more = [one for one in running if one.baseline_rev == state["rev"] and one.name not in names]
+        state["experiments"] = [
+            *kept,
+            *({"revs": [{"rev": one.stash_rev, "name": one.name}], "executor": {"state": "running"}} for one in more),
+        ]
+    return json.loads(json.dumps(states, default=str))
+
+
+@contextlib.contextmanager
+def _repo(project: Path) -> Iterator[Repo]:
     from dvc.repo import Repo
 
     for chatty in ("dvc", "kombu", "celery", "dvc_task", ""):
         logging.getLogger(chatty).setLevel(logging.ERROR)
-    with contextlib.chdir(baseline.project), Repo(os.fspath(baseline.project)) as repo, warnings.catch_warnings():
+    with contextlib.chdir(project), Repo(os.fspath(project)) as repo, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of celery's packages
-        yield Queue(baseline, repo)
+        yield repo
 
 
 def overrides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

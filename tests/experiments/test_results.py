@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from pipeline.cli import main
-from pipeline.experiments import results
+from pipeline.experiments import queue, results
 from sightword.errors import FileFormatError, ParamsError
 
 
@@ -214,7 +214,7 @@ def test_a_commit_whose_lock_has_other_parameters_is_in_no_group(recorded, tmp_p
     only = results.only(listing, "seed-3")
     assert results.left_out(only, results.groups(only.experiments)) == [reason]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps(recorded))
+    monkeypatch.setattr(queue, "listing", lambda *_: recorded)
     assert main(["sweep", "--only", "seed-3"]) == 0
     assert capsys.readouterr().err == f"no experiment has results yet\nleft out: {reason}\n"
 
@@ -252,7 +252,7 @@ def listed(recorded, tmp_path, monkeypatch):
     """A project in which DVC lists the recorded experiments."""
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps(recorded))
+    monkeypatch.setattr(queue, "listing", lambda *_: recorded)
 
 
 @pytest.mark.usefixtures("listed")
