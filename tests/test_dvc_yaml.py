@@ -123,7 +123,7 @@ def test_git_has_results_of_the_first_pipeline_alone_and_dvc_ignores_the_others(
     assert sorted(further) == sorted(one.ledger for one in PIPELINES[1:])  # a dependency that a first run needs
 
 
-@pytest.mark.full  # the lock is renewed when a round of changes ends
+@pytest.mark.slow
 def test_the_lock_belongs_to_this_code_and_these_parameters(repository, tmp_path):
     """A stale dvc.lock would make a fresh clone's first run rewrite it."""
     copy = Checkout(repository, tmp_path / "copy", tmp_path / "store")
