@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POLL = 2.0
 """Seconds between two looks at the queue."""
 LOST = 5
-"""Looks after which an experiment that no worker has is taken for failed."""
+"""Successive looks after which an experiment that no worker has is taken for failed."""
 SHOWN = 8
 """Names that a line lists."""
 

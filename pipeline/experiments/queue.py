@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 TAIL = 8
 """Lines of a log that are shown after a failure."""
+ANSWER = 5.0
+"""Seconds that workers have to answer."""
 
 
 class Queue:
@@ -48,14 +50,27 @@ class Queue:
         entries = {"queued": self._queue.iter_queued(), "dead": self._queue.iter_active()}
         found = {self._named(entry): state for state, some in entries.items() for entry in some}
         failed = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
-        live = dict.fromkeys(self._live(), "running") if "dead" in found.values() else {}
+        live = dict.fromkeys(self._at_work(), "running") if "dead" in found.values() else {}
+        if any(state == "dead" and name not in live for name, state in found.items()):
+            live |= dict.fromkeys(self._answered(), "running")
         return {name: state for name, state in (failed | found | live).items() if name}
 
     def _named(self, entry: Any) -> str:
         return entry.name or "" if entry.baseline_rev == self.baseline.commit else ""
 
-    def _live(self) -> Iterator[str]:
-        for tasks in self._queue.worker_status().values():
+    def _at_work(self) -> Iterator[str]:
+        """Yield the names of experiments whose process lives."""
+        import psutil
+
+        for entry in self._queue.iter_active():
+            with contextlib.suppress(psutil.Error):
+                process = self._queue.proc.get(entry.stash_rev)
+                if process and entry.stash_rev in " ".join(psutil.Process(process.pid).cmdline()):
+                    yield self._named(entry)
+
+    def _answered(self) -> Iterator[str]:
+        """Yield the names of experiments that workers say they have; a worker of a busy machine is slow to answer."""
+        for tasks in (self._queue.celery.control.inspect(timeout=ANSWER).active() or {}).values():
             for task in tasks:
                 with contextlib.suppress(KeyError, IndexError):
                     yield task["args"][0]["name"]
