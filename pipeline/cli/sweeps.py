@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 POLL = 2.0
 """Seconds between two looks at the queue."""
 LOST = 5
-"""Looks after which an experiment that no worker has is taken for failed."""
+"""Successive looks after which an experiment that no worker has is taken for failed."""
 SHOWN = 8
 """Names that a line lists."""
 
@@ -169,22 +169,10 @@ def _run_table(runs: Sequence[Trial], states: dict[str, str]) -> list[list[str]]
 
 def _listing(project: Path, commit: str | None = None) -> Listing:
     """Return the experiments that DVC lists, of a commit or those of the last one."""
-    import json
-
-    from pipeline.experiments import results
+    from pipeline.experiments import queue, results
     from pipeline.lineage.evidence import facts_folders
-    from pipeline.pipelines import run_dvc
-    from sightword.errors import SetupError
 
-    for attempt in range(5):
-        try:
-            shown = run_dvc("exp", "show", "--json", *(["--rev", commit] if commit else []), folder=project)
-            break
-        except SetupError as error:  # DVC fails while the folder of an ended experiment goes
-            if attempt == 4 or "/.dvc/tmp/exps/" not in error.what:
-                raise
-            time.sleep(POLL)
-    return results.read(json.loads(shown), project, facts_folders(project))
+    return results.read(queue.listing(project, commit), project, facts_folders(project))
 
 
 def _print_table(arguments: argparse.Namespace, listing: Listing) -> None:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 TAIL = 8
 """Lines of a log that are shown after a failure."""
+ANSWER = 5.0
+"""Seconds that workers have to answer."""
 
 
 class Queue:
@@ -48,14 +50,27 @@ class Queue:
         entries = {"queued": self._queue.iter_queued(), "dead": self._queue.iter_active()}
         found = {self._named(entry): state for state, some in entries.items() for entry in some}
         failed = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
-        live = dict.fromkeys(self._live(), "running") if "dead" in found.values() else {}
+        live = dict.fromkeys(self._at_work(), "running") if "dead" in found.values() else {}
+        if any(state == "dead" and name not in live for name, state in found.items()):
+            live |= dict.fromkeys(self._answered(), "running")
         return {name: state for name, state in (failed | found | live).items() if name}
 
     def _named(self, entry: Any) -> str:
         return entry.name or "" if entry.baseline_rev == self.baseline.commit else ""
 
-    def _live(self) -> Iterator[str]:
-        for tasks in self._queue.worker_status().values():
+    def _at_work(self) -> Iterator[str]:
+        """Yield the names of experiments whose process lives."""
+        import psutil
+
+        for entry in self._queue.iter_active():
+            with contextlib.suppress(psutil.Error):
+                process = self._queue.proc.get(entry.stash_rev)
+                if process and entry.stash_rev in " ".join(psutil.Process(process.pid).cmdline()):
+                    yield self._named(entry)
+
+    def _answered(self) -> Iterator[str]:
+        """Yield the names of experiments that workers say they have; a worker of a busy machine is slow to answer."""
+        for tasks in (self._queue.celery.control.inspect(timeout=ANSWER).active() or {}).values():
             for task in tasks:
                 with contextlib.suppress(KeyError, IndexError):
                     yield task["args"][0]["name"]
@@ -116,13 +131,46 @@ class Queue:
 @contextlib.contextmanager
 def opened(baseline: Baseline) -> Iterator[Queue]:
     """Open the queue of a project."""
+    with _repo(baseline.project) as repo:
+        yield Queue(baseline, repo)
+
+
+def listing(project: Path, commit: str | None = None) -> Any:
+    """Return what ``dvc exp show --json`` prints of a commit (default: the last), of running experiments only names.
+
+    DVC reads the folders of running experiments, which a worker removes at any time.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.repo.experiments.collect import collect
+
+    try:
+        with _repo(project) as repo:
+            queue = repo.experiments.celery_queue
+            queue.collect_active_data = lambda *_, **__: {}
+            running = list(queue.iter_active())
+            states = [one.dumpd() for one in collect(repo, revs=commit, hide_workspace=True)]
+    except DvcException as error:
+        raise SetupError(f"dvc exp show failed: {error}", where=project) from None
+    for state in states:
+        kept = state["experiments"] or []
+        names = {revision["name"] for one in kept for revision in one["revs"]}
+        more = [one for one in running if one.baseline_rev == state["rev"] and one.name not in names]
+        state["experiments"] = [
+            *kept,
+            *({"revs": [{"rev": one.stash_rev, "name": one.name}], "executor": {"state": "running"}} for one in more),
+        ]
+    return json.loads(json.dumps(states, default=str))
+
+
+@contextlib.contextmanager
+def _repo(project: Path) -> Iterator[Repo]:
     from dvc.repo import Repo
 
     for chatty in ("dvc", "kombu", "celery", "dvc_task", ""):
         logging.getLogger(chatty).setLevel(logging.ERROR)
-    with contextlib.chdir(baseline.project), Repo(os.fspath(baseline.project)) as repo, warnings.catch_warnings():
+    with contextlib.chdir(project), Repo(os.fspath(project)) as repo, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of celery's packages
-        yield Queue(baseline, repo)
+        yield repo
 
 
 def overrides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -101,7 +101,7 @@ def _listing(states: Any, repository: Repository | None, records: KnownFacts | N
                 for group in baseline["experiments"] or []:
                     revisions += [(one, (group["executor"] or {}).get("state", "success")) for one in group["revs"]]
         for revision, state in revisions:
-            name, data = revision["name"] or revision["rev"][:7], revision["data"]
+            name, data = revision["name"] or revision["rev"][:7], revision.get("data")
             if state != "success":
                 found.left_out.append(f"{name} ({state})")
             elif revision["error"] or data is None:

@@ -11,12 +11,14 @@ import io
 import json
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
+from dvc.repo.experiments.queue.celery import LocalCeleryQueue
 
 from pipeline.cli import main
-from pipeline.experiments import results
+from pipeline.experiments import queue, results
 from sightword.errors import FileFormatError, ParamsError
 
 
@@ -214,7 +216,7 @@ def test_a_commit_whose_lock_has_other_parameters_is_in_no_group(recorded, tmp_p
     only = results.only(listing, "seed-3")
     assert results.left_out(only, results.groups(only.experiments)) == [reason]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps(recorded))
+    monkeypatch.setattr(queue, "listing", lambda *_: recorded)
     assert main(["sweep", "--only", "seed-3"]) == 0
     assert capsys.readouterr().err == f"no experiment has results yet\nleft out: {reason}\n"
 
@@ -252,7 +254,7 @@ def listed(recorded, tmp_path, monkeypatch):
     """A project in which DVC lists the recorded experiments."""
     (tmp_path / "dvc.yaml").write_text("stages: {}\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps(recorded))
+    monkeypatch.setattr(queue, "listing", lambda *_: recorded)
 
 
 @pytest.mark.usefixtures("listed")
@@ -283,6 +285,13 @@ def test_the_command_asks_dvc_itself(tmp_path, monkeypatch, capsys):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert main(["sweep"]) == 0
     assert "no experiment has results yet" in capsys.readouterr().err
+
+    # its worker has removed its folder, or was killed
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    entry = types.SimpleNamespace(baseline_rev=head.stdout.strip(), stash_rev="a" * 40, name="ending")
+    monkeypatch.setattr(LocalCeleryQueue, "iter_active", lambda _: iter([entry]))
+    assert main(["sweep"]) == 0
+    assert ", ending (running)\n" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("listed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 
 import pytest
@@ -52,7 +51,7 @@ def noting(project, monkeypatch):
     found = Noting(project)
     monkeypatch.setattr(queue, "opened", lambda _: contextlib.nullcontext(found))
     monkeypatch.setattr(sweeps, "POLL", 0.0)
-    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps([{"rev": "workspace"}]))
+    monkeypatch.setattr(queue, "listing", lambda *_: [])
     return found
 
 
@@ -168,7 +167,7 @@ def test_a_project_in_a_folder_of_its_repository(build, monkeypatch):
     found = Noting(project)
     monkeypatch.setattr(queue, "opened", lambda _: contextlib.nullcontext(found))
     monkeypatch.setattr(sweeps, "POLL", 0.0)
-    monkeypatch.setattr("pipeline.pipelines.run_dvc", lambda *_, **__: json.dumps([{"rev": "workspace"}]))
+    monkeypatch.setattr(queue, "listing", lambda *_: [])
     assert sweep(project, "0.1, 0.3") == 0
     pipeline = baseline.Pipeline(Path.cwd())
     runs = [type("T", (), {"name": name, "params": params}) for name, params in found.params.items()]
