@@ -210,7 +210,7 @@ def recipe(arguments: argparse.Namespace) -> dict[str, Any]:
             subprocess.run([sys.executable, "-m", *words], cwd=project, env=environment, check=True)
             return time.perf_counter() - started
 
-        python("pipeline.cli", "recipe", name, "--force")
+        python("pipeline.cli", "params", "--recipe", name, "--force")
         for file, place in FLICKR8K if at_hand else ():
             (project / "data/raw" / place).mkdir(exist_ok=True)
             shutil.copy(arguments.data / file, project / "data/raw" / place)

@@ -163,7 +163,7 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
     assert "STSSample  scenes" in call(sightword_, "evaluate", "flickr8k", *pairs)
     assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10")
     assert "image_r10" in call(sightword_, "sweep", "--csv")
-    assert "both as one page" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
+    assert "Bootstrap: 100 resamples" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
     assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
     assert "up to date" in call(*dvc, "status", "dvc.yaml")
 

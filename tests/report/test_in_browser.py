@@ -92,7 +92,7 @@ def test_on_a_phone_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> No
     names = ("surprise.OnWN", "surprise.SMTnews", "answers-students", "question-question", "plagiarism")
     metrics["STS15"] |= dict.fromkeys(names, scores)
     path.write_text(json.dumps(metrics))
-    page.write(places, ReportSettings(gallery=0, attention=0, points=0), tmp_path / "index.html")
+    page.write(places, ReportSettings(gallery=0, points=0), tmp_path / "index.html")
     opened(browser, (tmp_path / "index.html").as_uri(), width=390)
     assert (
         browser.run("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length") == 0
@@ -138,12 +138,6 @@ def test_the_menu_stays_and_its_links_lead_below_it(browser: Browser, address: s
     assert browser.run(top.format("#curves", "top")) >= browser.run(top.format("nav", "bottom"))
     browser.run("document.querySelector('nav a').click()")
     assert browser.run("scrollY") == 0
-
-
-def test_a_link_opens_what_is_folded(browser: Browser, address: str) -> None:
-    opened(browser, address)
-    browser.run("document.querySelector('.made a').click()")
-    browser.until("document.querySelector(location.hash).checkVisibility()")
 
 
 def test_published_rows_stay_with_their_data_set(browser: Browser, address: str) -> None:
