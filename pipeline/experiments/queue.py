@@ -166,11 +166,17 @@ def listing(project: Path, commit: str | None = None) -> Any:
 def _repo(project: Path) -> Iterator[Repo]:
     from dvc.repo import Repo
 
-    for chatty in ("dvc", "kombu", "celery", "dvc_task", ""):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
-    with contextlib.chdir(project), Repo(os.fspath(project)) as repo, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of celery's packages
-        yield repo
+    quiet = [logging.getLogger(name) for name in ("dvc", "kombu", "celery", "dvc_task", "")]
+    levels = [logger.level for logger in quiet]
+    for logger in quiet:
+        logger.setLevel(logging.ERROR)
+    try:
+        with contextlib.chdir(project), Repo(os.fspath(project)) as repo, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of celery's packages
+            yield repo
+    finally:
+        for logger, level in zip(quiet, levels, strict=True):
+            logger.setLevel(level)
 
 
 def overrides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
