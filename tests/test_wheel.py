@@ -172,7 +172,7 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
     refused = run(*dvc, "repro", "--force", "--single-item", "retrieval", cwd=demo, env=own)
     assert refused.returncode
     assert "has other code than this list: sightword/evaluation/retrieval/ranks.py" in refused.stderr
-    assert "(files: 3 changed;" in call(sightword_, "init", "--renew")
-    assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"report", "retrieval", "select"}
+    assert "(files: 4 changed;" in call(sightword_, "init", "--renew")
+    assert json.loads(call(*dvc, "status", "--json", "dvc.yaml")).keys() == {"epochs", "report", "retrieval", "select"}
     call(*dvc, "repro")
     assert "up to date" in call(*dvc, "status", "dvc.yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import stat
 import subprocess
@@ -228,3 +229,25 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
     followed.run(ben, "dvc", "pull", "-q", "captions")
     assert victim.read_bytes() == true
     assert victim.owner() == ben.name
+
+
+@pytest.mark.full
+@pytest.mark.system
+def test_outputs_pushed_closed_to_others_are_told_with_a_remedy(followed) -> None:
+    ben = followed.ben
+    edit = "sed -i 's/case: keep/case: lower/' params.yaml; dvc repro captions; dvc push captions"
+    followed.run(ben, "sh", "-c", edit)  # ben's umask is 077
+
+    def told() -> list[tuple[str, str]]:
+        found = json.loads(followed.run(ben, "sightword", "doctor", "--json", ok=False).stdout)
+        return [
+            (one["what"], one["todo"]) for one in found if one["check"] == "remote" and "cannot read" in one["what"]
+        ]
+
+    ((what, todo),) = told()
+    assert (
+        f"others cannot read what {ben.name} pushed, and would compute it again: {followed.lab.folder}/remote/" in what
+    )
+    followed.run(ben, "sh", "-c", todo.split("`")[1])
+    assert told() == []
+    followed.run(ben, "git", "checkout", "-q", "params.yaml", "dvc.lock")
