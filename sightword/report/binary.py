@@ -32,7 +32,7 @@ def curve(path: Path, column: str, title: str) -> Drawing:
 def energies(
     rows: Sequence[tuple[float, float, int, int]], threshold: float, names: tuple[str, str] = ("true", "false")
 ) -> Drawing:
-    """Draw a histogram (:mod:`sightword.evaluation.binary.scores`) with the threshold, counts on a logarithmic axis.
+    """Draw a histogram (:mod:`sightword.evaluation.binary`) with the threshold, counts on a logarithmic axis.
 
     ``names`` are the names of the pairs that should lie below and above the threshold.
     """

@@ -12,8 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.compute import devices
-from sightword.evaluation.binary import scores
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation import binary
 from sightword.hypernyms.data.pairs import ConceptPairs, above_known, frequency, inferable
 from sightword.hypernyms.data.split import Prepared
 from sightword.hypernyms.data.taxonomy import Taxonomy
@@ -53,7 +52,7 @@ def measure(
     taxonomy, split = prepared.taxonomy, prepared.pairs
     energy, count = embedding["energy"], len(taxonomy.names)
     dev, threshold = split["dev"], concepts.threshold
-    cut, _ = best_threshold(frequency(dev, split["train"], count), dev.labels, embedding["criterion"])
+    cut, _ = binary.best_threshold(frequency(dev, split["train"], count), dev.labels, embedding["criterion"])
     metrics: dict[str, Any] = {}
     for name in dict.fromkeys(("dev", settings.split)):
         pairs = split[name]
@@ -85,7 +84,7 @@ def measure(
     return Measured(
         metrics,
         summary,
-        scores.histogram(energies, labels),
+        binary.histogram(energies, labels),
         groups(energies, labels, prepared.depth[pairs.hyponyms], threshold),
         groups(energies[true], labels[true], distance, threshold),
         _mistakes(taxonomy, pairs, energies, threshold),
@@ -103,13 +102,13 @@ def judge(energies: Array, pairs: ConceptPairs, inferable: Array, threshold: flo
         threshold: a pair is accepted up to this energy.
 
     Returns:
-        The scores of :func:`sightword.evaluation.binary.scores.score`; and in percent the accuracy of parts, with
+        The scores of :func:`sightword.evaluation.binary.score`; and in percent the accuracy of parts, with
         ``NAME_pairs``: all true and all false pairs (``true_right``, ``false_right``), ``direct`` edges and all other
         true pairs (``indirect``), true pairs that the closure of training and dev has (``inferable``) or lacks
         (``not_inferable``), false pairs by the replaced side. A part without pairs is left out.
     """
     labels = pairs.labels
-    found, right = scores.score(energies, labels, threshold), (energies <= threshold) == labels
+    found, right = binary.score(energies, labels, threshold), (energies <= threshold) == labels
     parts = {
         "true_right": labels,
         "false_right": ~labels,
@@ -149,7 +148,7 @@ def _distances(taxonomy: Taxonomy, low: Array, high: Array) -> Array:
 
 def _mistakes(taxonomy: Taxonomy, pairs: ConceptPairs, energies: Array, threshold: float) -> pa.Table:
     """Return the wrong pairs, farthest from the threshold first."""
-    rows = scores.mistakes(energies, pairs.labels, threshold, MISTAKES)
+    rows = binary.mistakes(energies, pairs.labels, threshold, MISTAKES)
     columns: dict[str, Any] = {}
     for side, ids in (("hyponym", pairs.hyponyms[rows]), ("hypernym", pairs.hypernyms[rows])):
         columns[side] = pa.array([taxonomy.names[place] for place in ids], pa.string())

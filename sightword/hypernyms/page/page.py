@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from sightword.compute import devices
-from sightword.evaluation.published.rows import published
+from sightword.evaluation.published import published
 from sightword.hypernyms.data.pairs import ConceptPairs, reachable
 from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.judging.settings import HypernymsSettings
