@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,18 +39,6 @@ def test_defaults_are_fine(project) -> None:
 def test_wrong_settings(project, monkeypatch, name, value, state, word) -> None:
     monkeypatch.setenv(name, value)
     assert word in only(project.check(check_settings), state).what
-
-
-def test_home_that_cannot_be_written_is_a_warning_with_the_place_of_the_caches(project, monkeypatch, tmp_path) -> None:
-    (tmp_path / "there").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path / "there"))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.X_OK and path.name != ".cache")
-    found = only(project.check(check_settings), "warning")
-    caches = tmp_path / f"sightword-home-{os.geteuid()}/.cache"
-    assert found.what == f"{tmp_path}/there cannot be written: caches and copies are in {caches}"
-    assert found.todo.startswith("Set XDG_CACHE_HOME to a folder that lasts: ")
 
 
 def test_a_misspelt_variable_has_a_suggestion_and_documented_ones_are_known(project, repository, monkeypatch) -> None:
