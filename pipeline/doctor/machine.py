@@ -151,10 +151,6 @@ def check_settings(_: Context) -> Iterator[Finding]:
         yield failure(error, "Fix or unset the variable: docs/machine.md describes it.")
     else:
         yield good(f"device {here.device}, {here.threads} threads, {here.workers} workers")
-        if why := machine.why_substituted():
-            variable, more = ("HOME", ", and USER for DVC") if why == machine.NO_HOME else ("XDG_CACHE_HOME", "")
-            todo = f"Set {variable} to a folder that lasts{more}: docs/machine.md, containers."
-            yield warning(f"{why}: caches and copies are in {machine.caches()}", todo)
     known = known_variables()
     for name in sorted(os.environ):
         if re.match("SIGHTWORD_(?!TEST_)", name) and name not in known:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections import namedtuple
 from importlib.metadata import version
 from pathlib import Path
@@ -126,18 +125,6 @@ def test_settings_right_or_wrong(project, monkeypatch, name, value, state, word)
 def test_documented_variables_are_known(repository) -> None:
     documented = set(re.findall(r"\bSIGHTWORD_[A-Z_]+", (repository / "docs/machine.md").read_text()))
     assert documented <= machine.known_variables()
-
-
-def test_home_that_cannot_be_written_is_a_warning(project, monkeypatch, tmp_path) -> None:
-    (tmp_path / "there").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path / "there"))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.X_OK and path.name != ".cache")
-    found = only(project.check(check_settings), "warning")
-    caches = tmp_path / f"sightword-home-{os.geteuid()}/.cache"
-    assert found.what == f"{tmp_path}/there cannot be written: caches and copies are in {caches}"
-    assert found.todo.startswith("Set XDG_CACHE_HOME to a folder that lasts: ")
 
 
 def set_free(monkeypatch: pytest.MonkeyPatch, free: float) -> None:
