@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import people
 import pytest
 from blocks import blocks
 from checkout import Checkout
