@@ -12,7 +12,7 @@ import pytest
 from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
-from visible_text import check_text
+from pages_read import check_text
 
 from sightword.errors import CorpusError, EncoderError
 from sightword.hypernyms.data.pairs import ConceptPairs, frequency, inferable, split
