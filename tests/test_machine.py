@@ -269,7 +269,7 @@ def project(repository, tmp_path_factory) -> Checkout:
         (("store", "stats"), 1, "sightword-home-{user}/.cache/sightword: there is no store here"),
         (("doctor",), None, "this user has no home folder: caches and copies are in {folder}/sightword-home-{user}"),
         (("init", "new"), 0, "Next: cd new && dvc repro"),
-        (("fetch", "--list"), 0, "flickr8k"),
+        (("fetch",), 0, "flickr8k"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
