@@ -70,7 +70,9 @@ def members(place: Place, is_text: Callable[[str], bool]) -> Members:
     except FileNotFoundError:
         raise CorpusError("does not exist", where=place.path, todo="List it again by `sightword fetch`.") from None
     except ChangedError:
-        raise CorpusError("changed since it was listed", where=place.path, todo="List it again by `sightword fetch`.") from None
+        raise CorpusError(
+            "changed since it was listed", where=place.path, todo="List it again by `sightword fetch`."
+        ) from None
 
 
 def _read(file: BinaryIO, where: str, is_text: Callable[[str], bool]) -> Members:
