@@ -1,4 +1,4 @@
-"""A sweep through DVC's own queue: its terminal closes, its worker is killed, and no number differs from `dvc repro`."""
+"""A sweep through DVC's queue: its terminal closes, its worker is killed, and no number differs from `dvc repro`."""
 
 from __future__ import annotations
 
