@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
 
 
 def _list_objects(arguments: argparse.Namespace) -> int:
-    from sightword.places.listed import objects, write_listing
+    from sightword.places.place import objects, write_listing
 
     refuse(arguments, (not arguments.to.endswith(".csv"), f"--to {arguments.to}: the name must end in .csv"))
     found = objects(arguments.addresses)
