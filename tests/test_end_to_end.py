@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from checkout import Checkout
-from visible_text import check_text
+from pages_read import check_text
 
 from pipeline.pipelines import Pipeline
 from sightword.corpus.sample.scene import scenes_of

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
-from sightword.machine import expanded
 from sightword.messages import and_more, plural, size
 
 if TYPE_CHECKING:
@@ -228,7 +227,7 @@ def torch_checkpoints() -> Path:
     """Return the folder of torch.hub's published weights, without an import of torch, which takes seconds."""
     caches = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     home = os.environ.get("TORCH_HOME", os.path.join(caches, "torch"))  # noqa: PTH118 - as torch joins them
-    return expanded(home).absolute() / "hub" / "checkpoints"
+    return Path(home).expanduser().absolute() / "hub" / "checkpoints"
 
 
 _KINDS = {"package": "weights of a package", "random": "random weights"}

@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.files import tried
-from pipeline.doctor.findings import Check, Finding
+from pipeline.doctor.findings import Check, Context, Finding, tried
 from pipeline.systems import Compared, start
 
 if TYPE_CHECKING:

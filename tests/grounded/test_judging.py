@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from stand_in import StandIn, split
+from grounded_project import StandIn, split
 from threadpoolctl import threadpool_limits
 
 import sightword

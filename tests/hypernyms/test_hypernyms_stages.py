@@ -9,7 +9,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 import torch
-from visible_text import check_text
+from pages_read import check_text
 
 from sightword import Concepts
 from sightword.compute import devices

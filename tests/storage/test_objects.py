@@ -20,9 +20,8 @@ from kept_features import DIMENSION, KIND, as_bytes, read, some, write
 from s3_front import first_tries
 
 from pipeline import cli
-from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Check, Finding, examine
-from pipeline.doctor.store import check_store
+from pipeline.doctor.findings import Check, Context, Finding, examine
+from pipeline.doctor.machine import check_store
 from sightword import machine
 from sightword.errors import SightwordError, StoreError
 from sightword.messages import install_extra
