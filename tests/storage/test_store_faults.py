@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 from faulty_disk import FaultyDisk
 from kept_features import KIND, folder_of
-from small_disk import run_on_a_disk
+from odd_files import run_on_a_disk
 
 from sightword.errors import StoreError
 from sightword.storage import store as module
