@@ -166,7 +166,7 @@ def _fetch(address: str, start: int, count: int, version: str, more: int) -> byt
     try:
         return requests_at(above).get_range(name, start, start + count, version, most=more)
     except ChangedError:
-        todo = "Run `sightword list` again, and then `dvc repro`: its pictures are read anew."
+        todo = "List it again by `sightword fetch`, and then `dvc repro`: its pictures are read anew."
         raise PictureError("changed since it was listed", where=address, todo=todo) from None
 
 
@@ -217,7 +217,7 @@ def _row(path: str, row: int, column: str) -> bytes:
 
 LISTING = ("name", "address", "size", "version")
 """The columns of a listing."""
-_TODO = "Write it with `sightword list ADDRESS --to FILE.csv`."
+_TODO = "Write it with `sightword fetch ADDRESS --to FILE.csv`."
 _TABLE = Table(LISTING, CorpusError, empty=("version",), separator=",", todo=_TODO)
 _MOST_NUMBERS = 1_000_000
 _RANGE = re.compile(r"\{(\d{1,18})\.\.(\d{1,18})\}")

@@ -39,7 +39,7 @@ KNOWN = {
     "sightword/evaluation/semantics/pair_table.py": "scored pairs",
     "sightword/features/tables/table.py": "features",
     "sightword/grounded/skipthought/network.py": "ordered text network",
-    "sightword/hypernyms/data/split.py": "taxonomy",
+    "sightword/hypernyms/data/pairs.py": "taxonomy",
     "sightword/hypernyms/training/concepts.py": "concepts",
     "sightword/images/resized.py": "resized pictures",
     "sightword/images/shards.py": "resized pictures",

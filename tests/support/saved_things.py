@@ -29,8 +29,7 @@ from sightword.grounded.judging import results
 from sightword.grounded.judging.measuring import FORMAT as JUDGED
 from sightword.grounded.skipthought import network as skipthought
 from sightword.grounded.skipthought.network import build
-from sightword.hypernyms.data.pairs import ConceptPairs
-from sightword.hypernyms.data.split import read_prepared, write_prepared
+from sightword.hypernyms.data.pairs import ConceptPairs, read_prepared, write_prepared
 from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.images import resized, shards

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.statistics.inference import proportion_interval, rounded
 
 Array = NDArray[Any]
 BINS = 40
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The numbers of a run."""
+
+    metrics: dict[str, Any]
+    summary: dict[str, Any]
+    histogram: list[tuple[float, float, int, int]]
+    """(from, to, true pairs, false pairs) of the trained system's energies."""
+    mistakes: pa.Table
+    scores: pa.Table
+    """The energy of each pair of the split, and whether it is accepted."""
 
 
 def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
