@@ -19,7 +19,7 @@ import sightword
 from pipeline.cli import main
 from sightword.captions.settings import CaptionsSettings
 from sightword.evaluation.semantics.datasets import RatedPairs
-from sightword.evaluation.semantics.pair_table import write_pairs
+from sightword.evaluation.semantics.results import write_pairs
 from sightword.vse.training.settings import TrainSettings
 from stages.system import USED_WITH
 

@@ -36,7 +36,7 @@ KNOWN = {
     "sightword/corpus/tables.py": "corpus",
     "sightword/encoder/folder.py": "encoder: sum",
     "sightword/entailment/data/pairs.py": "sentence pairs",
-    "sightword/evaluation/semantics/pair_table.py": "scored pairs",
+    "sightword/evaluation/semantics/results.py": "scored pairs",
     "sightword/features/tables/table.py": "features",
     "sightword/grounded/skipthought/network.py": "ordered text network",
     "sightword/hypernyms/data/pairs.py": "taxonomy",
