@@ -18,10 +18,9 @@ import fork_server
 import numpy as np
 import pyarrow as pa
 import pytest
-from picture_bytes import bmp, chunk, packed12, tiff
+from picture_bytes import bmp, chunk, packed12, read_pictures, tiff
 from PIL import Image, ImageFile
 from ruamel.yaml import YAML
-from shard_pictures import read_pictures
 
 from sightword.images.decode import Reason, RejectError, decode
 from sightword.images.resized import Source, read_rejects, write_resized
