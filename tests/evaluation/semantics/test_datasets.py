@@ -1,170 +1,203 @@
 from __future__ import annotations
 
 import re
-import shutil
+from collections import Counter
 
 import pytest
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_benchmark_dev, read_task
+from sightword.evaluation.semantics.datasets import ClassificationTask, missing_file, read_task
+from sightword.evaluation.semantics.settings import CLASSIFICATION
 
-OWN = "downstream/STS/STSOwn-en-test"
 
-
-def wrong(data, name="STSOwn"):
+def wrong(data, name):
     with pytest.raises(SemanticsError) as caught:
         read_task(name, data)
     return str(caught.value)
 
 
-def test_a_custom_set_has_the_subtasks_of_its_folder(data):
-    task = read_task("STSOwn", data)
-    assert list(task.subtasks) == ["park.life", "street"]
-    assert [len(pairs) for pairs in task.subtasks.values()] == [30, 28]
+def rows(part, classes):
+    second = part.second or [None] * len(part)
+    return [(a, b, classes[label]) for a, b, label in zip(part.first, second, part.labels, strict=True)]
 
 
-def test_blank_gold_lines_are_dropped_pairs(data):
-    lines = (data / OWN / "STS.input.street.txt").read_text().splitlines()
-    kept = [line for number, line in enumerate(lines) if number not in (3, 17)]
-    street = read_task("STSOwn", data).subtasks["street"]
-    assert [f"{a}\t{b}" for a, b in zip(street.first, street.second, strict=True)] == kept
-
-
-def test_sentences_are_tokens_joined_by_single_spaces_and_an_empty_one_is_a_full_stop(data):
-    (data / OWN / "STS.input.street.txt").write_bytes(b"\xef\xbb\xbf  a \xc2\xa0 dog .\t\r\n\t b\r\n")
-    (data / OWN / "STS.gs.street.txt").write_bytes(b"1\r\n2.5\r\n")
-    pairs = read_task("STSOwn", data).subtasks["street"]
-    assert (pairs.first, pairs.second, pairs.gold.tolist()) == (["a dog .", "."], [".", "b"], [1.0, 2.5])
-
-
-def test_separators_inside_a_sentence_do_not_end_a_line(data):
-    (data / OWN / "STS.input.street.txt").write_text("a\u2028b\tc\x0bd\nx\ty\n")
-    (data / OWN / "STS.gs.street.txt").write_text("1\n2")
-    assert read_task("STSOwn", data).subtasks["street"].first == ["a b", "x"]
-
-
-def test_tasks_with_training_pairs_have_three_parts(data):
-    for name, low in (("STSBenchmark", 0), ("SICKRelatedness", 1)):
-        task = read_task(name, data)
-        assert [len(part) for part in (task.train, task.dev, task.test)] == [40, 40, 40]
-        assert task.train.gold.min() == low
-
-
-def test_dev_part_of_sts_benchmark_is_read_without_the_other_parts(data):
-    wanted = read_task("STSBenchmark", data).dev
-    folder = data / "downstream/STS/STSBenchmark"
-    for part in ("train", "test"):
-        (folder / f"sts-{part}.csv").unlink()
-    found = read_benchmark_dev(data)
-    assert (found.first, found.second, found.gold.tolist()) == (wanted.first, wanted.second, wanted.gold.tolist())
-    (folder / "sts-dev.csv").unlink()
-    with pytest.raises(SemanticsError, match=r"sts-dev\.csv: does not exist; expected the dev part of STS Benchmark"):
-        read_benchmark_dev(data)
-
-
-def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data):
-    tasks = [read_task(name, real_data / "senteval") for name in SUBTASKS]
-    assert sum(len(task.subtasks) for task in tasks) == 24
-    pairs = [sum(len(subtask) for subtask in task.subtasks.values()) for task in tasks]
-    assert pairs == [3108, 1500, 3750, 3000, 1186]
-    sizes = [
-        (len(t.train), len(t.dev), len(t.test))
-        for t in (read_task(n, real_data / "senteval") for n in ("STSBenchmark", "SICKRelatedness"))
+def test_two_files_of_sentences_are_sorted_by_length_and_class(published):
+    task = read_task("MR", published)
+    assert (task.protocol, task.features, task.dev, task.test) == ("nested", "vector", None, None)
+    assert rows(task.train, task.classes) == [
+        (".", None, "rt-polarity.pos"),  # an empty line is an example too
+        ("dull", None, "rt-polarity.neg"),
+        ("a poor film", None, "rt-polarity.neg"),
+        ("a fine film", None, "rt-polarity.pos"),
+        ("it is good", None, "rt-polarity.pos"),
+        ("good good M-i good", None, "rt-polarity.pos"),
     ]
-    assert sizes == [(5749, 1500, 1379), (4500, 500, 4927)]
+    assert task.test_sentences() == list(task.sentences()) == task.train.first
+
+
+@pytest.mark.parametrize(("name", "first_class"), [("CR", "works well"), ("SUBJ", "he leaves town"), ("MPQA", "agree")])
+def test_the_first_file_is_class_1(published, name, first_class):
+    train = read_task(name, published).train
+    assert [sentence for sentence, label in zip(train.first, train.labels, strict=True) if label] == [first_class]
+
+
+def test_these_files_are_latin_1(published):
+    (published / "downstream/CR/custrev.neg").write_bytes("caf\u00e9\u00a0closed\n".encode("latin-1"))
+    assert read_task("CR", published).train.first == ["caf\u00e9 closed", "works well"]
+
+
+def test_sst2_has_three_parts(published):
+    task = read_task("SST2", published)
+    assert (task.protocol, task.features) == ("split", "vector")
+    assert rows(task.train, task.classes) == [
+        ("no", None, "0"),
+        ("bad one .", None, "0"),
+        ("a gorgeous film", None, "1"),
+    ]
+    assert (task.dev.first, task.test.labels.tolist()) == (["so so"], [1, 0])
+    assert task.test_sentences() == ["great", "long , dull and flat"]
+    assert Counter(task.sentences()) == Counter([*task.train.first, *task.dev.first, *task.test.first])
+
+
+def test_trec_has_the_coarse_classes(published):
+    task = read_task("TREC", published)
+    assert (task.protocol, task.features, task.dev) == ("folds", "vector", None)
+    assert rows(task.train, task.classes) == [
+        (f"What is {name} ?", None, name) for name in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+    ]
+    assert rows(task.test, task.classes)[0] == ("Where ?", None, "LOC")
+
+
+def test_mrpc_has_pairs_and_its_quotes_are_plain_characters(published):
+    task = read_task("MRPC", published)
+    assert (task.protocol, task.features, task.dev) == ("folds", "compared", None)
+    assert rows(task.train, task.classes) == [
+        ("Shares rose .", "It rained all day .", "0"),
+        ('He said "no .', "He refused .", "1"),
+    ]
+    assert task.test_sentences() == ["A b", "A b c"]
+
+
+def test_snli_is_read_as_latin_1_and_sorted_by_second_sentence_and_label_name(published):
+    task = read_task("SNLI", published)
+    assert (task.protocol, task.features, task.regularised) == ("split", "all", False)
+    assert rows(task.train, task.classes) == [
+        ("women", "a caf\u00c3\u00a9", "entailment"),
+        ("a man runs", "he is late", "neutral"),
+        ("a dog sits .", "it runs away", "contradiction"),
+        ("a dog sits .", "it sits down", "entailment"),
+    ]
+    assert task.train.labels.tolist() == [0, 1, 2, 0]
+
+
+def test_half_a_letter_read_as_latin_1_does_not_split_a_word(published):
+    for part in ("train", "dev", "test"):
+        (published / f"downstream/SNLI/s2.{part}").write_text("à la carte\nb\nc\nd\n", encoding="utf-8")
+    assert read_task("SNLI", published).train.second[-1] == "\u00c3\u00a0 la carte"
+
+
+def test_sick_entailment_reads_the_last_column(data):
+    for part, label in (("train", "ENTAILMENT"), ("trial", "CONTRADICTION")):
+        file = data / f"downstream/SICK/SICK_{part}.txt"
+        with file.open("a") as out:
+            out.write(f"41\tnow\tthen\t3\t{label}\n42\ta b\tc d\t3\tCONTRADICTION\n")
+    task = read_task("SICKEntailment", data)
+    assert (task.protocol, task.features) == ("split", "compared")
+    assert rows(task.train, task.classes)[:2] == [("now", "then", "ENTAILMENT"), ("a b", "c d", "CONTRADICTION")]
+    lengths = [(len(a.split()), len(b.split()), c) for a, b, c in zip(*vars(task.train).values(), strict=True)]
+    assert lengths == sorted(lengths)
+    assert len(task.test) == 40
+
+
+def test_the_published_sick_has_the_published_classes(real_data):
+    task = read_task("SICKEntailment", real_data / "senteval")
+    assert [len(part) for part in (task.train, task.dev, task.test)] == [4500, 500, 4927]
+    counts = Counter(task.classes[label] for part in (task.train, task.dev, task.test) for label in part.labels)
+    assert counts == {"NEUTRAL": 5611, "ENTAILMENT": 2857, "CONTRADICTION": 1459}
+
+
+def test_each_task_knows_its_files(published, data):
+    for name in CLASSIFICATION:
+        assert missing_file(name, published) is None
+        if name != "SICKEntailment":
+            assert isinstance(read_task(name, published), ClassificationTask)
+    (published / "downstream/SNLI/s2.dev").unlink()
+    assert missing_file("SNLI", published) == "downstream/SNLI/s2.dev"
+    assert "SNLI/s2.dev: task SNLI: does not exist. Get the data set" in wrong(published, "SNLI")
+
+
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "message"),
+    ("name", "file", "text", "message"),
     [
-        ("STS.gs.street.txt", "1\n2\n", r"STS.gs.street.txt: has 2 lines for the 30.*line 3 of STS.input.street.txt"),
-        ("STS.gs.street.txt", "1\n2\n" * 16, r"has 32 lines for the 30 .*line 31 of STS.gs.street.txt"),
+        ("MR", "MR/rt-polarity.pos", "", "has no example of the class rt-polarity.pos; expected some of each"),
+        ("MR", "MR/rt-polarity.neg", "", "has no example of the class rt-polarity.neg"),
         (
-            "STS.gs.street.txt",
-            "1\n" * 29 + "good\n",
-            r"STS.gs.street.txt, line 30: the score is 'good'; expected a number",
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb 0\n",
+            "sentiment-dev, line 2: has 1 cell; expected 2: sentence, 0 or 1",
         ),
-        ("STS.gs.street.txt", "1\n" * 29 + "nan\n", "line 30: the score is 'nan'"),
-        ("STS.gs.street.txt", "1\n" * 29 + "1_0\n", "line 30: the score is '1_0'"),
-        ("STS.gs.street.txt", "1\n" * 30, "all 30 scores are 1, so no correlation is defined"),
-        ("STS.gs.street.txt", "\n" * 30, "STS.gs.street.txt: has no pair with a score"),
         (
-            "STS.input.street.txt",
-            "a\tb\n" * 29 + "a b\n",
-            r"STS.input.street.txt, line 30: has 1 cell; expected 2: first sentence",
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb\t2\n",
+            "sentiment-dev, line 2: the class is '2'; expected 0 or 1",
         ),
-        ("STS.input.street.txt", "a\tb\nc\td\te\n" + "a\tb\n" * 28, "line 2: has 3 cells; expected 2: first sentence"),
+        ("SST2", "SST/binary/sentiment-dev", "", "sentiment-dev: has no rows"),
+        ("SST2", "SST/binary/sentiment-train", "a\t1\n", "sentiment-train: has no example of the class 0"),
+        ("TREC", "TREC/TREC_10.label", "LOC:city\n", "TREC_10.label, line 1: has no class or no question"),
+        ("TREC", "TREC/TREC_10.label", "Where is it ?\n", "TREC_10.label, line 1: has no class or no question"),
+        ("TREC", "TREC/TREC_10.label", "LOC:a b\nLOKI:a b\n", "line 2: the class is 'LOKI'; expected ABBR or DESC"),
+        ("TREC", "TREC/train_5500.label", "LOC:a b\n", "train_5500.label: has no example of the class ABBR"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "", "test.txt, line 1: has no column Quality"),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            "1\t1\t2\ta\tb\n",
+            "line 1: has no column Quality .it has: 1, 1, 2, a, b",
+        ),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", f"{MRPC}1\t1\t2\ta\n", "test.txt, line 2: has 4 cells"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", f"{MRPC}x\t1\t2\ta\tb\n", "line 2: the class is 'x'"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC, "test.txt: has no rows"),
+        ("SNLI", "SNLI/s1.dev", "a\nb\nc\n", "s1.dev: has 3 lines for the 4 of labels.dev.*line 4 of labels.dev"),
+        ("SNLI", "SNLI/s2.dev", "a\n" * 6, "s2.dev: has 6 lines for the 4 of labels.dev.*line 5 of s2.dev"),
+        ("SNLI", "SNLI/labels.test", "neutral\n-\nneutral\nneutral\n", "labels.test, line 2: the class is '-'"),
+        ("SNLI", "SNLI/labels.train", "neutral\n" * 4, "labels.train: has no example of the class entailment"),
     ],
 )
-def test_a_wrong_line_is_named(data, file, text, message):
-    (data / OWN / file).write_text(text)
-    assert re.search(message, wrong(data))
+def test_a_wrong_line_is_named(published, name, file, text, message):
+    (published / "downstream" / file).write_text(text)
+    assert re.search(message, wrong(published, name))
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "line", "message"),
+    ("name", "file"), [("SST2", "SST/binary/sentiment-train"), ("MRPC", "MRPC/msr_paraphrase_train.txt")]
+)
+def test_another_encoding_is_named_with_its_line(published, name, file):
+    path = published / "downstream" / file
+    path.write_bytes(path.read_bytes() + "caf\u00e9".encode("latin-1"))
+    assert re.search(r", line \d: byte 0xe9 is not UTF-8. Save", wrong(published, name))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
     [
-        (
-            "STSBenchmark",
-            "STS/STSBenchmark/sts-dev.csv",
-            "g\tf\ty\t1\t2.0\tone sentence",
-            "has 6 cells; expected 7: genre",
-        ),
-        (
-            "STSBenchmark",
-            "STS/STSBenchmark/sts-train.csv",
-            "g\tf\ty\t1\t5.5\ta\tb",
-            "line 41: the score is '5.5'; expected a number from 0 to 5",
-        ),
-        ("SICKRelatedness", "SICK/SICK_trial.txt", "1\ta\tb\t3", "line 42: has 4 cells; expected 5, as in the header"),
-        ("SICKRelatedness", "SICK/SICK_train.txt", "1\ta\tb\t0.5\tNEUTRAL", "'0.5'; expected a number from 1 to 5"),
+        ("41\ta\tb\t3\tMAYBE", "line 42: the class is 'MAYBE'; expected CONTRADICTION or NEUTRAL or ENTAILMENT"),
+        ("41\ta\tb\t3", "line 42: has 4 cells; expected 5, as in the header"),
     ],
 )
-def test_a_wrong_line_of_a_set_with_training_pairs_is_named(data, name, file, line, message):
-    with (data / "downstream" / file).open("a") as out:
+def test_a_wrong_line_of_sick_is_named(data, line, message):
+    with (data / "downstream/SICK/SICK_trial.txt").open("a") as out:
         out.write(line + "\n")
-    assert re.search(message, wrong(data, name))
+    assert message in wrong(data, "SICKEntailment")
 
 
-def test_sick_without_its_header_is_refused(data):
-    path = data / "downstream/SICK/SICK_train.txt"
-    path.write_text(path.read_text().split("\n", 1)[1])
-    assert "SICK_train.txt, line 1: has no column pair_ID (it has: " in wrong(data, "SICKRelatedness")
-    path.write_text("")
-    assert "SICK_train.txt, line 1: has no column pair_ID (it has: none)" in wrong(data, "SICKRelatedness")
-
-
-def test_the_first_missing_file_is_named(data, tmp_path):
-    assert missing_file("STSOwn", data) is None
-    assert missing_file("STS12", data) == "downstream/STS/STS12-en-test"
-    assert "STS12-en-test: task STS12: does not exist. Get the data set" in wrong(data, "STS12")
-    (data / OWN / "STS.gs.street.txt").unlink()
-    assert missing_file("STSOwn", data) == f"{OWN}/STS.gs.street.txt"
-    with pytest.raises(SemanticsError, match="has no folder downstream"):
-        missing_file("STSOwn", tmp_path / "downstream")
-
-
-def test_an_unknown_task_is_refused(data):
-    assert "no such task: 'MRPC2'; expected STS12, STS13" in wrong(data, "MRPC2")
-    assert "no such task: 'STS/../..'" in wrong(data, "STS/../..")
-
-
-def test_a_folder_without_subtasks_or_with_a_reserved_name_is_refused(data):
-    (data / "downstream/STS/STSEmpty-en-test").mkdir()
-    assert "STSEmpty-en-test: has no subtask" in wrong(data, "STSEmpty")
-    (data / OWN / "STS.input.mean.txt").write_text("a\tb\n")
-    assert "a subtask is called 'mean'" in wrong(data)
-
-
-def test_a_repeated_subtask_is_refused(data):
-    folder = data / "downstream/STS/STSOwn-en-test"
-    for kind in ("input", "gs"):
-        shutil.copy(folder / f"STS.{kind}.street.txt", folder / f"STS.{kind}.avenue.txt")
-    with pytest.raises(SemanticsError, match=r"street\.txt: has the same pairs and scores as STS\.input\.avenue"):
-        read_task("STSOwn", data)
-
-
-def test_a_subtask_without_a_name_is_refused(data):
-    (data / "downstream/STS/STSOwn-en-test/STS.input..txt").write_text("a\tb\n")
-    with pytest.raises(SemanticsError, match="a subtask without a name"):
-        read_task("STSOwn", data)
+def test_sick_without_classes_is_refused(data):
+    assert "SICK_train.txt: has no example of the class CONTRADICTION" in wrong(data, "SICKEntailment")
+    for file in (data / "downstream/SICK").iterdir():
+        file.write_text("".join(line.rpartition("\t")[0] + "\n" for line in file.read_text().splitlines()))
+    assert "line 2: the class is ''; expected CONTRADICTION" in wrong(data, "SICKEntailment")
+    assert len(read_task("SICKRelatedness", data).test) == 40
