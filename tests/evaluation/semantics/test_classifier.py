@@ -1,18 +1,22 @@
+"""Logistic regression and protocols of SentEval, against plain loops."""
+
 from __future__ import annotations
 
 import sys
 
 import numpy as np
 import pytest
-from plain_classifier import plain_fit
+import torch
+from plain_classifier import examples, features, plain_fit
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from sightword.errors import SemanticsError
+from sightword.evaluation.semantics import classifier
 from sightword.evaluation.semantics.classification_data import ClassificationTask, Labelled
-from sightword.evaluation.semantics.classifier import check_folds, classify
+from sightword.evaluation.semantics.classifier import AdamRegression, check_folds, classify
 from sightword.evaluation.semantics.datasets import read_task
-from sightword.evaluation.semantics.encoding import Embeddings
+from sightword.evaluation.semantics.encoding import Embeddings, Inputs
 from sightword.statistics.inference import proportion_interval
 
 
@@ -154,12 +158,6 @@ def test_a_constant_encoder_predicts_the_largest_class(tmp_path, value, protocol
     assert found.get("f1", 0.0) == 0.0
 
 
-def test_f1_without_any_paraphrase_is_0(tmp_path):
-    found = classify(*silent("folds", tmp_path, 0.3, np.zeros(50, dtype=np.int64)), kfold=2)
-    assert (found["accuracy"], found["f1"]) == (100.0, 0.0)
-    assert found["accuracy_ci95"] == proportion_interval(100.0, found["test"])
-
-
 @pytest.mark.parametrize(
     ("protocol", "counts", "folds", "message"),
     [
@@ -195,21 +193,6 @@ def test_the_smallest_sets_that_pass_can_be_classified(tmp_path):
     assert classify(task, vectors)["test"] == 37  # scikit-learn would warn of too few members in a class
 
 
-def test_half_precision_is_converted_to_single(tmp_path):
-    task, vectors = task_and_vectors("SST2", "split", tmp_path, 2, "compared")
-    half = vectors.vectors.astype(np.float16) * np.float16(300)
-    sentences = sorted(set(task.sentences()))
-    assert classify(task, Embeddings(sentences, half)) == classify(task, Embeddings(sentences, half.astype(np.float32)))
-
-
-@pytest.mark.parametrize("dtype", [">f4", "longdouble"])
-def test_every_float_type_is_accepted(tmp_path, dtype):
-    task, vectors = task_and_vectors("SST2", "split", tmp_path)
-    plain = vectors.vectors.astype(np.float32)
-    sentences = sorted(set(task.sentences()))
-    assert classify(task, Embeddings(sentences, plain.astype(dtype))) == classify(task, Embeddings(sentences, plain))
-
-
 def sick(real_data, monkeypatch):
     monkeypatch.syspath_prepend(str(real_data / "reference"))
     hash_encoder = __import__("hash_encoder")
@@ -234,3 +217,82 @@ def test_sick_entailment_with_the_reference_encoder_agrees_with_plain_fits(real_
     majority = 100 * 2793 / 4927  # all neutral
     assert found["accuracy"] > majority + 10
     assert found["test"] == 4927
+
+
+GRID = [1e-5, 1e-4, 1e-3, 1e-2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "dtype"), [("vector", 2, np.float32), ("compared", 3, np.float64), ("all", 3, np.float32)]
+)
+def test_joint_fits_equal_separate_fits(kind, classes, dtype):
+    train = examples(150, 1, classes, kind=kind, dtype=dtype)
+    dev = examples(70, 2, classes, kind=kind, dtype=dtype)
+    found = AdamRegression(classes, seed=7).scan(train, dev, GRID)
+    for (score, layer), penalty in zip(found, GRID, strict=True):
+        expected, plain, _ = plain_fit(features(train), train.labels, classes, penalty, 7, (features(dev), dev.labels))
+        assert score == expected
+        torch.testing.assert_close(layer.weight, plain.weight, rtol=0, atol=2e-6)
+        torch.testing.assert_close(layer.bias, plain.bias, rtol=0, atol=2e-6)
+
+
+def test_each_fit_stops_by_its_own_accuracy():
+    train, dev = examples(150, 8), examples(70, 9)
+    ends = [plain_fit(features(train), train.labels, 3, p, 1111, (features(dev), dev.labels))[2] for p in [0.0, 1.0]]
+    assert ends[0] != ends[1]  # so that the comparison says something
+    seen = []
+    together = AdamRegression(3, on_round=seen.append).scan(train, dev, [0.0, 1.0])
+    assert seen == list(range(4, max(ends) + 1, 4))
+    for penalty, (score, layer) in zip([0.0, 1.0], together, strict=True):
+        ((alone, other),) = AdamRegression(3).scan(train, dev, [penalty])
+        assert score == alone
+        torch.testing.assert_close(layer.weight, other.weight, rtol=0, atol=1e-6)
+
+
+def test_a_fit_that_keeps_getting_better_ends_past_200_epochs(monkeypatch):
+    train, dev = examples(30, 1), examples(30, 2)
+    looks = iter(range(1000))
+    monkeypatch.setattr(classifier._Fits, "right", lambda self, dev: [next(looks)])
+    seen = []
+    AdamRegression(3, on_round=seen.append).scan(train, dev, [0.0])
+    assert seen[-1] == 204
+
+
+def test_without_dev_examples_a_twentieth_is_held_out():
+    train, test = examples(210, 5), examples(100, 6)
+    _, plain, _ = plain_fit(features(train), train.labels, 3, 1e-3, 1111)
+    fitted = AdamRegression(3).final(train, 1e-3)
+    torch.testing.assert_close(fitted.weight, plain.weight, rtol=0, atol=2e-6)
+    with torch.no_grad():
+        assert fitted.predict(test).tolist() == plain(torch.from_numpy(features(test))).argmax(1).tolist()
+
+
+@pytest.mark.parametrize("kind", ["vector", "compared", "directed", "all"])
+def test_a_batch_and_the_whole_are_the_published_features(kind):
+    part = examples(20, 1, kind=kind, dtype=np.float64)
+    index = np.array([3, 19, 3])
+    np.testing.assert_array_equal(part.batch(index).numpy(), features(part)[index].astype(np.float32))
+    assert part.batch(slice(0, 5)).shape == (5, part.width)
+    np.testing.assert_array_equal(part.at(index).batch(slice(None)), part.batch(index))
+    assert part.at(index).labels.tolist() == part.labels[index].tolist()
+
+
+def test_vectors_whose_products_overflow_are_refused():
+    part = examples(40, 1, kind="compared")
+    huge = Inputs(part.vectors * 1e30, "compared", part.first, part.second, part.labels)
+    with (
+        pytest.raises(SemanticsError, match="so large that a classifier on them overflows"),
+        np.errstate(over="ignore"),
+    ):
+        AdamRegression(3).scan(huge, huge, [1.0])
+
+
+def test_torchs_global_state_is_restored():
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    threads = torch.get_num_threads()
+    part = examples(40, 1)
+    AdamRegression(3).final(part, 1e-3).predict(part)
+    assert torch.rand(1) == expected
+    assert torch.get_num_threads() == threads

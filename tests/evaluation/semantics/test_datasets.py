@@ -1,19 +1,165 @@
+"""Tasks of SentEval: what is read, and what is refused with its file and line."""
+
 from __future__ import annotations
 
+import gzip
 import re
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.datasets import ClassificationTask, missing_file, read_task
-from sightword.evaluation.semantics.settings import CLASSIFICATION
+from sightword.evaluation.semantics.datasets import (
+    SUBTASKS,
+    missing_file,
+    read_benchmark_dev,
+    read_task,
+)
+from sightword.evaluation.semantics.settings import SemanticsSettings
+
+OWN = "downstream/STS/STSOwn-en-test"
 
 
-def wrong(data, name):
+def wrong(data, name="STSOwn"):
     with pytest.raises(SemanticsError) as caught:
         read_task(name, data)
     return str(caught.value)
+
+
+def test_a_custom_set_has_the_subtasks_of_its_folder(data):
+    task = read_task("STSOwn", data)
+    assert list(task.subtasks) == ["park.life", "street"]
+    assert [len(pairs) for pairs in task.subtasks.values()] == [30, 28]
+
+
+def test_blank_gold_lines_are_dropped_pairs(data):
+    lines = (data / OWN / "STS.input.street.txt").read_text().splitlines()
+    kept = [line for number, line in enumerate(lines) if number not in (3, 17)]
+    street = read_task("STSOwn", data).subtasks["street"]
+    assert [f"{a}\t{b}" for a, b in zip(street.first, street.second, strict=True)] == kept
+
+
+def test_sentences_are_tokens_joined_by_single_spaces_and_an_empty_one_is_a_full_stop(data):
+    (data / OWN / "STS.input.street.txt").write_bytes(b"\xef\xbb\xbf  a \xc2\xa0 dog .\t\r\n\t b\r\n")
+    (data / OWN / "STS.gs.street.txt").write_bytes(b"1\r\n2.5\r\n")
+    pairs = read_task("STSOwn", data).subtasks["street"]
+    assert (pairs.first, pairs.second, pairs.gold.tolist()) == (["a dog .", "."], [".", "b"], [1.0, 2.5])
+
+
+def test_tasks_with_training_pairs_have_three_parts(data):
+    for name, low in (("STSBenchmark", 0), ("SICKRelatedness", 1)):
+        task = read_task(name, data)
+        assert [len(part) for part in (task.train, task.dev, task.test)] == [40, 40, 40]
+        assert task.train.gold.min() == low
+
+
+def test_dev_part_of_sts_benchmark_is_read_without_the_other_parts(data):
+    wanted = read_task("STSBenchmark", data).dev
+    folder = data / "downstream/STS/STSBenchmark"
+    for part in ("train", "test"):
+        (folder / f"sts-{part}.csv").unlink()
+    found = read_benchmark_dev(data)
+    assert (found.first, found.second, found.gold.tolist()) == (wanted.first, wanted.second, wanted.gold.tolist())
+    (folder / "sts-dev.csv").unlink()
+    with pytest.raises(SemanticsError, match=r"sts-dev\.csv: does not exist; expected the dev part of STS Benchmark"):
+        read_benchmark_dev(data)
+
+
+def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data):
+    tasks = [read_task(name, real_data / "senteval") for name in SUBTASKS]
+    assert sum(len(task.subtasks) for task in tasks) == 24
+    pairs = [sum(len(subtask) for subtask in task.subtasks.values()) for task in tasks]
+    assert pairs == [3108, 1500, 3750, 3000, 1186]
+    sizes = [
+        (len(t.train), len(t.dev), len(t.test))
+        for t in (read_task(n, real_data / "senteval") for n in ("STSBenchmark", "SICKRelatedness"))
+    ]
+    assert sizes == [(5749, 1500, 1379), (4500, 500, 4927)]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("STS.gs.street.txt", "1\n2\n", r"STS.gs.street.txt: has 2 lines for the 30.*line 3 of STS.input.street.txt"),
+        ("STS.gs.street.txt", "1\n2\n" * 16, r"has 32 lines for the 30 .*line 31 of STS.gs.street.txt"),
+        (
+            "STS.gs.street.txt",
+            "1\n" * 29 + "good\n",
+            r"STS.gs.street.txt, line 30: the score is 'good'; expected a number",
+        ),
+        ("STS.gs.street.txt", "1\n" * 29 + "nan\n", "line 30: the score is 'nan'"),
+        ("STS.gs.street.txt", "1\n" * 29 + "1_0\n", "line 30: the score is '1_0'"),
+        ("STS.gs.street.txt", "1\n" * 30, "all 30 scores are 1, so no correlation is defined"),
+        ("STS.gs.street.txt", "\n" * 30, "STS.gs.street.txt: has no pair with a score"),
+        (
+            "STS.input.street.txt",
+            "a\tb\n" * 29 + "a b\n",
+            r"STS.input.street.txt, line 30: has 1 cell; expected 2: first sentence",
+        ),
+        ("STS.input.street.txt", "a\tb\nc\td\te\n" + "a\tb\n" * 28, "line 2: has 3 cells; expected 2: first sentence"),
+    ],
+)
+def test_a_wrong_line_is_named(data, file, text, message):
+    (data / OWN / file).write_text(text)
+    assert re.search(message, wrong(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "line", "message"),
+    [
+        (
+            "STSBenchmark",
+            "STS/STSBenchmark/sts-dev.csv",
+            "g\tf\ty\t1\t2.0\tone sentence",
+            "has 6 cells; expected 7: genre",
+        ),
+        (
+            "STSBenchmark",
+            "STS/STSBenchmark/sts-train.csv",
+            "g\tf\ty\t1\t5.5\ta\tb",
+            "line 41: the score is '5.5'; expected a number from 0 to 5",
+        ),
+        ("SICKRelatedness", "SICK/SICK_trial.txt", "1\ta\tb\t3", "line 42: has 4 cells; expected 5, as in the header"),
+        ("SICKRelatedness", "SICK/SICK_train.txt", "1\ta\tb\t0.5\tNEUTRAL", "'0.5'; expected a number from 1 to 5"),
+    ],
+)
+def test_a_wrong_line_of_a_set_with_training_pairs_is_named(data, name, file, line, message):
+    with (data / "downstream" / file).open("a") as out:
+        out.write(line + "\n")
+    assert re.search(message, wrong(data, name))
+
+
+def test_the_first_missing_file_is_named(data, tmp_path):
+    assert missing_file("STSOwn", data) is None
+    assert missing_file("STS12", data) == "downstream/STS/STS12-en-test"
+    assert "STS12-en-test: task STS12: does not exist. Get the data set" in wrong(data, "STS12")
+    (data / OWN / "STS.gs.street.txt").unlink()
+    assert missing_file("STSOwn", data) == f"{OWN}/STS.gs.street.txt"
+    with pytest.raises(SemanticsError, match="has no folder downstream"):
+        missing_file("STSOwn", tmp_path / "downstream")
+
+
+def test_an_unknown_task_is_refused(data):
+    assert "no such task: 'MRPC2'; expected STS12, STS13" in wrong(data, "MRPC2")
+    assert "no such task: 'STS/../..'" in wrong(data, "STS/../..")
+
+
+def test_a_folder_without_subtasks_or_with_a_reserved_name_is_refused(data):
+    (data / "downstream/STS/STSEmpty-en-test").mkdir()
+    assert "STSEmpty-en-test: has no subtask" in wrong(data, "STSEmpty")
+    (data / OWN / "STS.input.mean.txt").write_text("a\tb\n")
+    assert "a subtask is called 'mean'" in wrong(data)
+
+
+def test_a_repeated_subtask_is_refused(data):
+    folder = data / "downstream/STS/STSOwn-en-test"
+    for kind in ("input", "gs"):
+        shutil.copy(folder / f"STS.{kind}.street.txt", folder / f"STS.{kind}.avenue.txt")
+    with pytest.raises(SemanticsError, match=r"street\.txt: has the same pairs and scores as STS\.input\.avenue"):
+        read_task("STSOwn", data)
 
 
 def rows(part, classes):
@@ -39,11 +185,6 @@ def test_two_files_of_sentences_are_sorted_by_length_and_class(published):
 def test_the_first_file_is_class_1(published, name, first_class):
     train = read_task(name, published).train
     assert [sentence for sentence, label in zip(train.first, train.labels, strict=True) if label] == [first_class]
-
-
-def test_these_files_are_latin_1(published):
-    (published / "downstream/CR/custrev.neg").write_bytes("caf\u00e9\u00a0closed\n".encode("latin-1"))
-    assert read_task("CR", published).train.first == ["caf\u00e9 closed", "works well"]
 
 
 def test_sst2_has_three_parts(published):
@@ -116,16 +257,6 @@ def test_the_published_sick_has_the_published_classes(real_data):
     assert counts == {"NEUTRAL": 5611, "ENTAILMENT": 2857, "CONTRADICTION": 1459}
 
 
-def test_each_task_knows_its_files(published, data):
-    for name in CLASSIFICATION:
-        assert missing_file(name, published) is None
-        if name != "SICKEntailment":
-            assert isinstance(read_task(name, published), ClassificationTask)
-    (published / "downstream/SNLI/s2.dev").unlink()
-    assert missing_file("SNLI", published) == "downstream/SNLI/s2.dev"
-    assert "SNLI/s2.dev: task SNLI: does not exist. Get the data set" in wrong(published, "SNLI")
-
-
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
 
@@ -168,31 +299,9 @@ MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         ("SNLI", "SNLI/labels.train", "neutral\n" * 4, "labels.train: has no example of the class entailment"),
     ],
 )
-def test_a_wrong_line_is_named(published, name, file, text, message):
+def test_a_wrong_line_of_classes_is_named(published, name, file, text, message):
     (published / "downstream" / file).write_text(text)
     assert re.search(message, wrong(published, name))
-
-
-@pytest.mark.parametrize(
-    ("name", "file"), [("SST2", "SST/binary/sentiment-train"), ("MRPC", "MRPC/msr_paraphrase_train.txt")]
-)
-def test_another_encoding_is_named_with_its_line(published, name, file):
-    path = published / "downstream" / file
-    path.write_bytes(path.read_bytes() + "caf\u00e9".encode("latin-1"))
-    assert re.search(r", line \d: byte 0xe9 is not UTF-8. Save", wrong(published, name))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("41\ta\tb\t3\tMAYBE", "line 42: the class is 'MAYBE'; expected CONTRADICTION or NEUTRAL or ENTAILMENT"),
-        ("41\ta\tb\t3", "line 42: has 4 cells; expected 5, as in the header"),
-    ],
-)
-def test_a_wrong_line_of_sick_is_named(data, line, message):
-    with (data / "downstream/SICK/SICK_trial.txt").open("a") as out:
-        out.write(line + "\n")
-    assert message in wrong(data, "SICKEntailment")
 
 
 def test_sick_without_classes_is_refused(data):
@@ -201,3 +310,68 @@ def test_sick_without_classes_is_refused(data):
         file.write_text("".join(line.rpartition("\t")[0] + "\n" for line in file.read_text().splitlines()))
     assert "line 2: the class is ''; expected CONTRADICTION" in wrong(data, "SICKEntailment")
     assert len(read_task("SICKRelatedness", data).test) == 40
+
+
+FOLDER = "downstream/STS/STSBenchmark-multi"
+
+
+@pytest.fixture
+def languages_data(tmp_path: Path) -> Path:
+    """English and Chinese, the latter packed."""
+    (tmp_path / FOLDER).mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        for code, text in (
+            ("en", f'"A dog, {part}",One dog,1.5\nA cat,Cats,4.0\n'),
+            ("zh", "一只狗。,狗。,1.5\n猫,猫。,4.0\n"),
+        ):
+            write(tmp_path, code, part, text)
+    return tmp_path
+
+
+def write(languages_data: Path, code: str, part: str, text: str) -> None:
+    file = languages_data / FOLDER / f"stsb-{code}-{part}.csv"
+    if code == "zh":
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(text.encode()))
+    else:
+        file.write_text(text)
+
+
+def test_a_language_has_its_own_sentences_and_two_languages_one_side_each(languages_data):
+    test = read_task("STSBenchmark-en", languages_data).test
+    assert (test.first, test.second, test.gold.tolist()) == (["A dog, test", "A cat"], ["One dog", "Cats"], [1.5, 4.0])
+    across = read_task("STSBenchmark-en-zh", languages_data).test
+    assert (across.first, across.second) == (test.first, ["狗。", "猫。"])
+    assert read_task("STSBenchmark-zh-en", languages_data).test.second == test.second
+    assert missing_file("STSBenchmark-en-de", languages_data) == f"{FOLDER}/stsb-de-train.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("一只狗。,狗。,1.5\n", r"stsb-zh-dev\.csv\.gz: has 1 row for the 2 of stsb-en-dev\.csv"),
+        (
+            "猫,猫。,4.0\n一只狗。,狗。,1.5\n",
+            r"line 1: has the score 4 where stsb-en-dev\.csv has 1\.5; expected the same rows in the same order",
+        ),
+    ],
+)
+def test_rows_that_differ_between_languages_are_refused(languages_data, text, said):
+    write(languages_data, "zh", "dev", text)
+    with pytest.raises(SemanticsError, match=said):
+        read_task("STSBenchmark-en-zh", languages_data)
+
+
+def test_one_language_twice_is_refused_with_the_right_name():
+    with pytest.raises(
+        ValidationError, match="STSBenchmark-de-de has one language; the task is called STSBenchmark-de"
+    ):
+        SemanticsSettings(tasks=["STSBenchmark-de-de"])
+
+
+@pytest.mark.parametrize("name", ["STSBenchmark-xx", "STSBenchmark-en-xx", "STSBenchmark-en-de-xx"])
+def test_an_unknown_language_is_refused_with_the_known_ones(name, languages_data):
+    said = "STS Benchmark is not there in the language '(de-)?xx'; expected one of en, de, fr"
+    with pytest.raises(ValidationError, match=said):
+        SemanticsSettings(tasks=[name])
+    with pytest.raises(SemanticsError, match=said):
+        read_task(name, languages_data)
