@@ -20,7 +20,7 @@ from sightword.places.place import Part, Place, requests_at, split
 from sightword.places.requests import PICTURES, WEB, Listed, Requests, without_credentials
 
 COLUMNS = ("name", "address", "size", "version")
-_TODO = "Write it with `sightword list ADDRESS --to FILE.csv`."
+_TODO = "Write it with `sightword fetch ADDRESS --to FILE.csv`."
 _TABLE = Table(COLUMNS, CorpusError, empty=("version",), separator=",", todo=_TODO)
 _MOST_NUMBERS = 1_000_000
 _RANGE = re.compile(r"\{(\d{1,18})\.\.(\d{1,18})\}")

@@ -158,7 +158,7 @@ def _fetch(address: str, start: int, count: int, version: str, more: int) -> byt
     try:
         return requests_at(above).get_range(name, start, start + count, version, most=more)
     except ChangedError:
-        todo = "Run `sightword list` again, and then `dvc repro`: its pictures are read anew."
+        todo = "List it again by `sightword fetch`, and then `dvc repro`: its pictures are read anew."
         raise PictureError("changed since it was listed", where=address, todo=todo) from None
 
 

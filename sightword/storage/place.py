@@ -40,7 +40,7 @@ class Place:
 
     def __init__(self, where: str) -> None:
         self._objects = Requests(where) if machine.is_address(where) else None
-        self.folder = machine.current().cache if self._objects else machine.expanded(where)
+        self.folder = machine.current().cache if self._objects else Path(where).expanduser()
         """A folder for files beside the features: the store's own, or one of copies on this machine."""
 
     def __str__(self) -> str:

@@ -15,9 +15,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from picture_bytes import bmp, chunk
+from picture_bytes import bmp, chunk, read_pictures
 from PIL import Image, ImageFile
-from shard_pictures import read_pictures
 
 from sightword.images.decode import Reason, RejectError, decode
 from sightword.images.resized import Source, read_rejects, write_resized

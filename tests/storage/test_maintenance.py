@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kept_features import DIMENSION, as_bytes, damage, fill, folder_of, identity, read, segment_files
-from silent_pipes import silent_pipe
+from odd_files import silent_pipe
 
 from pipeline import cli
 from sightword.errors import StoreError

@@ -10,9 +10,8 @@ import s3_front
 from kept_features import KIND, read, some, write
 
 from pipeline import cli
-from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Check, examine
-from pipeline.doctor.store import check_store
+from pipeline.doctor.findings import Check, Context, examine
+from pipeline.doctor.machine import check_store
 from sightword.errors import StoreError
 from sightword.storage.store import Store
 

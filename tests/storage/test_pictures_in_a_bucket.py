@@ -86,7 +86,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def listed(addresses: list[str], folder: Path, name: str = "there.csv") -> Path:
-    assert main(["list", *addresses, "--to", str(folder / name)]) == 0
+    assert main(["fetch", *addresses, "--to", str(folder / name)]) == 0
     return folder / name
 
 
@@ -134,7 +134,7 @@ def test_the_same_objects_give_the_same_listing(bucket, folder, pictures) -> Non
 def test_another_version_stops_the_stage(bucket, front, folder, s3_server, tmp_path) -> None:
     sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
     s3_server.put(f"{tmp_path.name}/loose/in/4.png", picture(99))
-    with pytest.raises(PictureError, match=r"/loose/in/4.png: changed since it was listed. Run `sightword list` again"):
+    with pytest.raises(PictureError, match=r"/loose/in/4.png: changed since it was listed. List it again by"):
         write_resized(folder / "resized", sources, SMALL)
     assert not (folder / "resized").exists()
 
@@ -168,7 +168,7 @@ def test_a_wrong_address_lists_nothing(bucket, front, folder, capsys) -> None:
         ("https://host/x.tar?key=secret", "'https://host/x.tar?***' is no address"),
         (front.endpoint + "/lab/nothing.tar", "there is no object at this address"),
     ):
-        assert main(["list", address, "--to", str(folder / "no.csv")]) == 1
+        assert main(["fetch", address, "--to", str(folder / "no.csv")]) == 1
         assert message in capsys.readouterr().err
     assert not (folder / "no.csv").exists()
 

@@ -16,9 +16,8 @@ import torch
 from PIL import Image
 from ruamel.yaml import YAML
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Check, Finding, examine
-from pipeline.doctor.store import check_store
+from pipeline.doctor.findings import Check, Context, Finding, examine
+from pipeline.doctor.machine import check_store
 from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
 from sightword.images.resized import Source, write_resized

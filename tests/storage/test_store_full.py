@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kept_features import folder_of
-from small_disk import run_on_a_disk
+from odd_files import run_on_a_disk
 
 from sightword.errors import StoreError
 from sightword.features.identity import Identity, Transform

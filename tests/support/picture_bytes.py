@@ -1,11 +1,14 @@
-"""Picture files made byte by byte, of kinds that Pillow does not write."""
+"""Bytes of pictures, whole and damaged, in files and shards."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
+
+from sightword.images.shards import ResizedPicture, find_pictures, list_pictures
 
 
 def bmp(bgra: np.ndarray, *, header: int) -> bytes:
@@ -20,3 +23,8 @@ def bmp(bgra: np.ndarray, *, header: int) -> bytes:
 def chunk(kind: bytes, body: bytes) -> bytes:
     """A chunk of a PNG file."""
     return len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big")
+
+
+def read_pictures(folder: Path) -> list[ResizedPicture]:
+    """Return the pictures in the order of the shards."""
+    return list(find_pictures(folder, [listed.image_id for listed in list_pictures(folder)]).values())
