@@ -117,11 +117,4 @@ def _seeds(folder: Path) -> dict[str, set[int]]:
 
 
 CHECKS = (Check("grounded", check, needs_project=True),)
-COMPARED = (
-    Compared(
-        "Grounded space",
-        "scenario",
-        Path("data/grounded"),
-        compare,
-    ),
-)
+COMPARED = (Compared("Grounded space", "scenario", Path("data/grounded"), compare),)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from sightword.compute import devices
-from sightword.evaluation.published.rows import published
-from sightword.hypernyms.data.pairs import ConceptPairs, reachable
-from sightword.hypernyms.data.taxonomy import Taxonomy
-from sightword.hypernyms.judging.settings import HypernymsSettings
-from sightword.hypernyms.training.concepts import Concepts
+from sightword.evaluation.published import published
+from sightword.hypernyms.settings import HypernymsSettings
 from sightword.report import html_page as html
-from sightword.report.drawing import BLUE, WIDTH, Drawing, drawing_style
-from sightword.report.number_formats import FEW, NONE, is_number, percent, tile
+from sightword.report.drawing import Drawing
+from sightword.report.number_formats import NONE, is_number, percent, tile
 from sightword.report.tables import Cell, Row, Table
 from sightword.statistics.inference import proportion_interval, with_interval
 
@@ -33,12 +24,7 @@ PARTS = {
     "hypernym_replaced": "false pairs, hypernym replaced",
 }
 TRAINING = (("Score on dev (%)", "dev"), ("Training loss", "loss"), ("Energies", "energies"))
-ACCURACY = (("Accuracy by the hyponym's depth", "depth"), ("Accuracy on true pairs by distance", "distance"))
 """The captions and names of drawings."""
-MOST, TOP = 500, 5
-"""The most concepts that can be looked up in a page, and the hypernyms of each."""
-SCRIPT, STYLE = (resources.files(__package__).joinpath(f"words.{kind}").read_text("utf-8") for kind in ("js", "css"))
-"""Additions to the script and the style of all pages, for looking words up."""
 
 _SCORES = (
     "A pair is accepted as hyponym and hypernym if its energy is at most a threshold, which is chosen on dev. "
@@ -50,57 +36,6 @@ _PARTS = (
     "A direct edge of the taxonomy never follows from other pairs, so only direct edges need prediction. All other "
     "true pairs follow from others unless these are missing in training."
 )
-_WORDS = (
-    "The {} nearest hypernyms by the embedding, for {} concepts that have a true pair in this split. A hypernym is "
-    "accepted up to the energy {}, which was chosen on dev."
-)
-_ANY = "All {} concepts, in Python: <code>sightword.Concepts.load('models/hypernyms/concepts').hypernyms('{}')</code>"
-
-
-class Known(NamedTuple):
-    """A concept with its nearest hypernyms."""
-
-    name: str
-    words: str
-    """Separated by a comma and a space."""
-    above: list[tuple[str, float, bool]]
-    """The hypernym, the energy, and whether the hypernym is one in the taxonomy; the nearest first."""
-
-
-class Words(NamedTuple):
-    """The concepts that can be looked up in the page."""
-
-    known: list[Known]
-    threshold: float
-    concepts: int
-    """The number of all concepts."""
-
-
-@devices.threads(1)  # as for all energies: threads change the last bits
-def look_up(concepts: Concepts, taxonomy: Taxonomy, pairs: ConceptPairs) -> Words:
-    """Return the nearest hypernyms of hyponyms of true pairs, evenly drawn in the order of the concepts."""
-    ids = np.unique(pairs.hyponyms[pairs.labels])
-    chosen = ids[np.unique(np.linspace(0, len(ids) - 1, min(MOST, len(ids))).astype(int))]
-    place_of, parents = taxonomy.id_of(), taxonomy.parents
-    known = []
-    for concept in chosen.tolist():
-        name, true = taxonomy.names[concept], reachable(parents, concept)
-        above = [(other, energy, place_of[other] in true) for other, energy in concepts.hypernyms(name, TOP)]
-        known.append(Known(name, taxonomy.words[concept], above))
-    return Words(known, concepts.threshold, len(taxonomy.names))
-
-
-def accuracies(name: str, rows: Sequence[tuple[int, float, int]], xlabel: str, title: str) -> Drawing:
-    """Draw (value, accuracy, pairs) rows with enough pairs as points."""
-    with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.add_subplot()
-        shown = [row for row in rows if row[2] >= FEW]
-        axes.plot([row[0] for row in shown], [row[1] for row in shown], "o-", color=BLUE)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel("accuracy (%)")
-        return Drawing(name, title, figure)
 
 
 def render(
@@ -109,7 +44,6 @@ def render(
     embedding: Mapping[str, Any],
     drawings: Sequence[Drawing],
     mistakes: Sequence[Mapping[str, Any]],
-    words: Words,
     settings: HypernymsSettings,
     how_often: str = "",
 ) -> str:
@@ -118,17 +52,14 @@ def render(
     """
     energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
     drawn = {one.name: one for one in drawings}
-    training, accuracy = (
-        [html.figure(drawn.get(name), caption) for caption, name in captions] for captions in (TRAINING, ACCURACY)
-    )
+    training = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
     command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
     table = html.table(_scores(metrics, counts, energy, settings))
     listed = [html.text(_SCORES), table, html.scorings(how_often), html.source(command)]
-    by_type = [html.text(_PARTS), html.table(_parts(scores, energy)), html.beside(*accuracy, style="apart")]
-    shown: list[html.Section | None] = [
+    by_type = [html.text(_PARTS), html.table(_parts(scores, energy))]
+    shown = [
         html.Section("scores", "Scores", listed),
         html.Section("parts", "By type of pair", by_type),
-        section(words),
         html.Section("training", "Training", [html.beside(*training, style="three")]),
     ]
     if mistakes:
@@ -151,30 +82,7 @@ def render(
         footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
         notes=_notes(counts, part),
         headlines=_headlines(scores, energy, part),
-        style=STYLE,
-        script=SCRIPT,
     )
-
-
-def section(words: Words) -> html.Section | None:
-    """Return the section in which words are looked up; without a script it has one concept. None without concepts."""
-    if not words.known:
-        return None
-    shown = words.known[len(words.known) // 2]
-    rows = [[one.name, one.words, [_cells(*above, words.threshold) for above in one.above]] for one in words.known]
-    data = json.dumps(rows, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    columns, nearest = ("hypernym", "energy", "accepted", "in the taxonomy"), rows[len(rows) // 2][2]
-    caption = f"{shown.name} ({shown.words})"
-    table = html.table(Table(caption, columns, [Row(name, cells) for name, *cells in nearest], style="narrow"))
-    box = Markup('<div class="lookup"><script type="application/json">{}</script><div class="found">{}</div></div>')
-    intro = html.text(_WORDS, TOP, f"{len(rows):,}", f"{words.threshold:.3f}")
-    command = html.text(_ANY, f"{words.concepts:,}", shown.name)
-    parts = [intro, box.format(Markup(data), table), command]  # noqa: S704 - no < in it
-    return html.Section("words", "Look a word up", parts, "Words")
-
-
-def _cells(name: str, energy: float, right: bool, threshold: float) -> list[str]:
-    return [name, f"{energy:.3f}", *("yes" if one else "no" for one in (energy <= threshold, right))]
 
 
 def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note]:

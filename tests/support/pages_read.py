@@ -1,9 +1,48 @@
-"""A page, read tag by tag."""
+"""Reading pages as readers and browsers do: visible words, tags, links."""
 
 from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+
+INSIDE = re.compile(
+    r"\b(?:Macro|None|nan|NaN|Undefined)\b|<function|<bound|<built-in|object at 0x|\{\{|\{%|± 0\.0\b|\{[\"']\w"
+)
+"""What a program leaves in place of a value, such as a mapping; and an interval of no width, which no sample has."""
+
+
+class _Text(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.hidden, self.words = False, list[str]()
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden = tag in ("style", "script")
+        self.words += [value for key, value in attrs if value and key in ("alt", "title", "aria-label", "placeholder")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden = False
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden:
+            self.words.append(data)
+
+
+def visible_text(page: str) -> str:
+    """Return the text of an HTML page with the descriptions of its pictures, its white space folded."""
+    text = " ".join(" ".join(_Text(page).words).split())
+    assert text, "the page has no text"
+    return text
+
+
+def check_text(page: str) -> None:
+    """Fail if a page shows a reader what no reader should see, such as ``None`` or a macro of its template."""
+    text = visible_text(page)
+    found = [text[max(0, hit.start() - 40) : hit.end() + 40] for hit in INSIDE.finditer(text)]
+    assert not found, found
+
 
 VOID = {"meta", "img", "br", "wbr", "path"}
 
