@@ -24,10 +24,8 @@ from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, 
 from sightword.entailment.settings import EntailmentSettings
 from sightword.entailment.training.energies import ENERGIES, EnergyName, Floats, pair_energies
 from sightword.errors import EncoderError
-from sightword.evaluation.binary.scores import Measured, histogram, mistakes, score
-from sightword.evaluation.binary.threshold import best_threshold
-from sightword.evaluation.semantics.encoding import Embeddings, embed
-from sightword.evaluation.semantics.inputs import inputs_of
+from sightword.evaluation.binary import Measured, best_threshold, histogram, mistakes, score
+from sightword.evaluation.semantics.encoding import Embeddings, embed, inputs_of
 from sightword.evaluation.semantics.results import Seen
 from sightword.io.files import Pathish
 from sightword.statistics.inference import clustered_interval, holm, mcnemar, rounded
@@ -87,7 +85,7 @@ def parts(pairs: SentencePairs) -> Masks:
 
 
 def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clusters: Array) -> dict[str, Any]:
-    """Return the scores of pairs, as :func:`sightword.evaluation.binary.scores.score`.
+    """Return the scores of pairs, as :func:`sightword.evaluation.binary.score`.
 
     By each property and value of the masks (:func:`parts`), such as ``found["class"]["neutral"]``, there are
     ``accuracy``, ``accuracy_ci95`` and ``pairs``. Intervals take the pairs of one of the (N,) clusters, the premises,
