@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.params import overlay, recipes, writing
-from pipeline.params.own import of_corpus
+from pipeline.params.writing import of_corpus
 from sightword.corpus.looking import look
 from sightword.errors import CorpusError, ParamsError
 from sightword.io.files import write_table
