@@ -17,7 +17,7 @@ import pytest
 import sightword
 from pipeline.cli import main
 from sightword.evaluation.semantics.datasets import RatedPairs
-from sightword.evaluation.semantics.pair_table import write_pairs
+from sightword.evaluation.semantics.results import write_pairs
 
 SAMPLE = "# The sample.\n\nreport:\n  title: Sample\n  gallery: 13\n"
 

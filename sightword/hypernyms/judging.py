@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.compute import devices
-from sightword.evaluation.binary import scores
-from sightword.evaluation.binary.scores import Measured
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation import binary
+from sightword.evaluation.binary import Measured, best_threshold
 from sightword.hypernyms.data.pairs import ConceptPairs, frequency, inferable
 from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.training.concepts import Concepts
@@ -61,7 +60,7 @@ def measure(
         "energy": energies.astype(np.float64),
         "accepted": energies <= threshold,
     }
-    histogram = scores.histogram(energies, pairs.labels)
+    histogram = binary.histogram(energies, pairs.labels)
     return Measured(metrics, summary, histogram, _mistakes(taxonomy, pairs, energies, threshold), pa.table(table))
 
 
@@ -71,13 +70,13 @@ def judge(energies: Array, pairs: ConceptPairs, inferable: Array, threshold: flo
     ``inferable`` says which pairs the closure of training and dev has.
 
     Returns:
-        The scores of :func:`sightword.evaluation.binary.scores.score`; and in percent the accuracy of parts, with
+        The scores of :func:`sightword.evaluation.binary.score`; and in percent the accuracy of parts, with
         ``NAME_pairs``: all true and all false pairs (``true_right``, ``false_right``), ``direct`` edges and all other
         true pairs (``indirect``), true pairs that the closure of training and dev has (``inferable``) or lacks
         (``not_inferable``), false pairs by the replaced side. A part without pairs is left out.
     """
     labels = pairs.labels
-    judged, right = scores.score(energies, labels, threshold), (energies <= threshold) == labels
+    judged, right = binary.score(energies, labels, threshold), (energies <= threshold) == labels
     parts = {
         "true_right": labels,
         "false_right": ~labels,
@@ -98,7 +97,7 @@ def judge(energies: Array, pairs: ConceptPairs, inferable: Array, threshold: flo
 
 def _mistakes(taxonomy: Taxonomy, pairs: ConceptPairs, energies: Array, threshold: float) -> pa.Table:
     """Return the wrong pairs, farthest from the threshold first."""
-    rows = scores.mistakes(energies, pairs.labels, threshold, MISTAKES)
+    rows = binary.mistakes(energies, pairs.labels, threshold, MISTAKES)
     columns: dict[str, Any] = {}
     for side, ids in (("hyponym", pairs.hyponyms[rows]), ("hypernym", pairs.hypernyms[rows])):
         columns[side] = pa.array([taxonomy.names[place] for place in ids], pa.string())

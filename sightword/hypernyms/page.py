@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sightword.evaluation.published.rows import published
+from sightword.evaluation.published import published
 from sightword.hypernyms.settings import HypernymsSettings
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing

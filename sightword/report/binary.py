@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from sightword.evaluation.binary.scores import Measured
+from sightword.evaluation.binary import Measured
 from sightword.io.files import atomic_folder, write_json, write_table, write_text, write_tsv
 from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, WIDTH, Drawing, drawing_style
 from sightword.report.inputs import numbers, read_tsv
@@ -34,7 +34,7 @@ def curve(path: Path, column: str, title: str) -> Drawing:
 def energies(
     rows: Sequence[tuple[float, float, int, int]], threshold: float, names: tuple[str, str] = ("true", "false")
 ) -> Drawing:
-    """Draw a histogram (:mod:`sightword.evaluation.binary.scores`) with the threshold, counts on a logarithmic axis.
+    """Draw a histogram (:mod:`sightword.evaluation.binary`) with the threshold, counts on a logarithmic axis.
 
     ``names`` are the names of the pairs that should lie below and above the threshold.
     """

@@ -59,7 +59,7 @@ def test_what_follows_from_known_pairs(edges):
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "right", "often"), [("unique", 7541, 76.9), ("released", 7049, 72.4)])
 def test_the_baselines_on_the_given_splits(real_data, name, right, often):
-    from sightword.evaluation.binary.threshold import best_threshold
+    from sightword.evaluation.binary import best_threshold
 
     wordnet = read_wordnet(real_data / "wordnet", ("hypernym", "instance_hypernym"))
     lists = {f"{part}_pairs": f"split-{name}/{part}.tsv" for part in ("dev", "test")}

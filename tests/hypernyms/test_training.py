@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.errors import TrainingError
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.binary import best_threshold
 from sightword.hypernyms.data.pairs import split
 from sightword.hypernyms.data.taxonomy import read_scenes, read_wordnet
 from sightword.hypernyms.settings import EmbedSettings, TaxonomySettings

@@ -22,8 +22,8 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.data import pairs as entailment
 from sightword.entailment.training.energies import DECISION, read_decision
 from sightword.errors import TrainingError
-from sightword.evaluation.retrieval.folds import corpus_order, drawn_splits
-from sightword.evaluation.semantics.pair_table import SCHEMA, read_pairs
+from sightword.evaluation.retrieval.protocols import corpus_order, drawn_splits
+from sightword.evaluation.semantics.results import SCHEMA, read_pairs
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.grounded.judging import results
 from sightword.grounded.judging.measuring import FORMAT as JUDGED

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sightword.compute.devices import threads
 from sightword.errors import TrainingError
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.binary import best_threshold
 from sightword.hypernyms.data.pairs import ConceptPairs, PairSet, corrupt, corruptible
 from sightword.hypernyms.settings import EmbedSettings
 from sightword.hypernyms.training.energies import ENERGIES, Cone

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sightword.evaluation.published.rows import published
+from sightword.evaluation.published import published
 from sightword.report.number_formats import (
     NONE,
     correlation,

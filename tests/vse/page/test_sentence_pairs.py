@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from sightword.vse.page import drawings
 from sightword.vse.page.sentence_pairs import panels, read
 

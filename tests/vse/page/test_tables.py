@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sightword.evaluation.published.rows import PublishedRow, published
+from sightword.evaluation.published import PublishedRow, published
 from sightword.report.tables import Row, Table
 from sightword.statistics.inference import interval_text, proportion_interval
 from sightword.vse.page.tables import DIRECTIONS, FOLDS, OLDER, OTHER_SPLIT, QUERIES, chance, retrieval
