@@ -19,12 +19,11 @@ from tqdm import tqdm
 from sightword import machine
 from sightword.errors import SetupError, StoreError
 from sightword.features import openvino
-from sightword.features.backbones import check_crop, find_backbone, skeleton
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
 from sightword.features.identity import Cropping, Identity, Transform, code_sha256, transform_of
-from sightword.features.networks.files import network_sha256
-from sightword.features.networks.network import Backbone
+from sightword.features.network_files import network_sha256
+from sightword.features.networks import Backbone, check_crop, find_backbone, skeleton
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
 from sightword.features.weights import Weights
@@ -242,7 +241,8 @@ class Extraction:
                 return
         where = self._store and self._store.place
         what = f"{len(missing)} features that workers wrote are not there"
-        raise StoreError(what, where=where, todo="Run the stage again: it computes what the store lacks.")
+        todo = "Give all nodes the store under this name, and run the stage again: it computes what the store lacks."
+        raise StoreError(what, where=where, todo=todo)
 
     def load(self) -> Extractor:
         """Return the network, which the first call loads; WeightsError and FeaturesError as in :meth:`run`."""

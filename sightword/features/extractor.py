@@ -22,7 +22,7 @@ from sightword.compute import devices
 from sightword.errors import FeaturesError
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
-from sightword.features.networks.network import FeatureNetwork
+from sightword.features.networks import FeatureNetwork
 from sightword.features.openvino import OpenVinoNetwork
 from sightword.features.settings import Crops, Precision
 from sightword.images.encoding import Pixels

@@ -19,7 +19,7 @@ HUB = "hub"
 """The weights that timm finds by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
-PRECOMPUTED_FILES = (".npy", ".npz", *HDF5_FILES)
+PRECOMPUTED_FILES = (".npy", *HDF5_FILES)
 ORDER = "order"
 """Rows in the publisher's order of the pictures."""
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -69,11 +69,11 @@ class FeaturesSettings(Settings):
     precision: Precision = "fp32"
     """``fp32``, or ``bf16`` for bfloat16 autocast; features are stored as float32 either way."""
     precomputed: str | list[str] = ""
-    """Features made elsewhere, in ``inputs``: ``.npy``, ``.npz`` or ``.h5``; a
-    pattern such as ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
+    """Features made elsewhere, in ``inputs``: ``.npy``, or an ``.h5`` file of this stage; a pattern such as
+    ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
     precomputed_ids: str = ""
-    """The picture id of each row: a text file in ``inputs``, one a line, or a column of the file; ``order`` for rows in
-    the publisher's order; empty: the file's only column of texts."""
+    """The picture id of each row of ``.npy``: a text file in ``inputs``, one a line; or ``order`` for rows in the
+    publisher's order."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from sightword.errors import WeightsError
 from sightword.features import vision
-from sightword.features.backbones import build, find_backbone
+from sightword.features.networks import build, find_backbone
 from sightword.features.weights import Weights
 from sightword.io.files import sha256_file
 

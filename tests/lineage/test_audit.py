@@ -10,7 +10,7 @@ import pytest
 from pipeline.experiments.baseline import find_baseline
 from pipeline.pipelines import Pipeline
 from sightword.errors import LineageError
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256
 
 KEY = "metrics/third.json:test.r10"
 

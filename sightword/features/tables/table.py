@@ -45,7 +45,7 @@ class Origin:
     origin: str
     """``extracted``, or ``precomputed`` and the file with its sha256."""
     network_sha256: str = ""
-    """Of :func:`sightword.features.networks.files.network_sha256`; an attribute only if there is one."""
+    """Of :func:`sightword.features.network_files.network_sha256`; an attribute only if there is one."""
 
 
 _STATED = [name for name in Origin.__dataclass_fields__ if name != "network_sha256"]
