@@ -45,15 +45,11 @@ def extract(
 ) -> Array:
     """Return the features of picture files, with the same bits as the stage stores.
 
-    The defaults are the published transform of Merkx & Frank 2019: smaller side 256 by Lanczos, ten crops of 224,
-    ResNet-152 with its first ImageNet weights, the 2048 values of the average pool, mean of the ten crops.
-
     Args:
         pictures: N paths; pictures with the same pixels are computed once.
-        settings: the section ``features``, with source ``extract``; ``inputs`` is the folder of weights in a file.
+        settings: the section ``features``, with source ``extract``; the defaults are those of Merkx & Frank 2019.
         resize: the section ``resize``.
-        store: the folder or the address of a store, which may be the stage's (``SIGHTWORD_STORE``); None computes all
-            features anew.
+        store: the folder or the address of a store (``SIGHTWORD_STORE`` is the stage's); None keeps nothing.
         device: where to compute; None for the device of ``SIGHTWORD_DEVICE``.
         workers: processes that decode; more than 0 needs ``if __name__ == "__main__":`` in a script.
         progress: show a bar on standard error.
@@ -63,9 +59,7 @@ def extract(
 
     Raises:
         PictureError: a picture cannot be used; the message has its path and the reason.
-        FeaturesError: the network is unknown, or crops do not fit.
-        WeightsError: the weights are missing, or differ from the requested weights.
-        StoreError: the store cannot be used.
+        FeaturesError, WeightsError, StoreError: as of :meth:`Extraction.run`.
     """
     if isinstance(pictures, str | bytes | os.PathLike):
         raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
@@ -144,13 +138,9 @@ def pictures_of(jobs: Iterable[Job], arrays: Iterable[list[tuple[str, Pixels]]])
 
 
 class ResizedCorpus:
-    """A folder of resized pictures to compute features of, by the section ``features`` with source ``extract``.
+    """A folder of resized pictures, the output of the stage resize, to compute features of the corpus ``image_ids``.
 
-    Args:
-        image_ids: the pictures of the corpus.
-        resized: the output folder of the stage resize.
-        workers: the most processes that decode the shards; 0 decodes in this process.
-        cluster: computes jobs in the workers of a cluster instead, and yields counts of features.
+    Up to ``workers`` processes decode the shards; a ``cluster`` computes jobs instead, and yields counts of features.
 
     Raises:
         FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.

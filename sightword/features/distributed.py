@@ -65,20 +65,12 @@ def compute(
     """Compute features into the store; yield counts of features, and set the clock of ``extraction``.
 
     The times of the clock are the means of the workers. Ray is asked for all workers at once, for an autoscaler to see;
-    a worker takes pieces once it has started. Ray starts a lost worker again, with its piece.
-
-    Args:
-        machine: where the run was started; the device is ``cpu`` or ``cuda``.
-        settings: the section ``features``.
-        resized: the output folder of the stage resize, under this name on each node.
-        store: the feature store, which all nodes see.
-        jobs: the pictures.
-        extraction: the kind of feature.
+    a worker takes pieces once it has started. Ray starts a lost worker again, with its piece. All nodes see the folder
+    ``resized`` and the store under these names; the device of the machine is ``cpu`` or ``cuda``.
 
     Raises:
         SetupError: there is no cluster, a node lacks something, or a worker was lost again and again.
-        StoreError: the store cannot be written.
-        SightwordError: a worker raised it.
+        SightwordError: the store cannot be written, or a worker raised it.
     """
     size = max(1, min(8, len(jobs) // 8), len(jobs) // 1000)
     pieces = [jobs[start : start + size] for start in range(0, len(jobs), size)][::-1]
@@ -137,13 +129,7 @@ class Worker:
         self._extraction: Extraction | None = None
 
     def start(self) -> None:
-        """Load the network.
-
-        Raises:
-            SetupError: the node lacks the project or the device.
-            FeaturesError: the node would compute another kind of feature.
-            WeightsError: the weights are missing, or differ from the requested weights.
-        """
+        """Load the network; SetupError, WeightsError or FeaturesError if the node lacks something or differs."""
         node = f"node {socket.gethostname()}"
         try:
             os.chdir(self._folder)

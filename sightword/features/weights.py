@@ -36,12 +36,8 @@ _UNREADABLE = (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, 
 class Weights:
     """Weights of a backbone, with their sha256 before they are needed.
 
-    Args:
-        backbone: the network's name and feature point.
-        weights: a name of torchvision's weights enum, ``package``, ``hub``, a file, or ``random``.
-        sha256: the expected sha256 of the file, in hex, which may then be missing until :meth:`load`; empty: any.
-        seed: the seed of random weights.
-        folder: the folder of a file with a relative path.
+    ``weights`` is a name of torchvision's weights enum, ``package``, ``hub``, a file in ``folder``, or ``random``. A
+    file of the expected ``sha256``, in hex, may be missing until :meth:`load`.
 
     Raises:
         WeightsError: the file has another sha256, or is missing or cannot be downloaded.
@@ -84,11 +80,7 @@ class Weights:
         return hashlib.sha256((self.backbone.configuration + self.sha256).encode()).hexdigest()
 
     def load(self) -> nn.Module:
-        """Return a new network with these weights.
-
-        Raises:
-            WeightsError: the file is missing, cannot be downloaded, or belongs to another network.
-        """
+        """Return a new network with these weights; WeightsError if they are missing, or another network's."""
         if self._is_random or self._is_whole:
             network, self._network = self._network, None
             return network or (self._whole() if self._is_whole else _random(self.backbone, self._seed)[0])
