@@ -74,7 +74,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _list_objects(addresses: list[str], to: str) -> int:
-    from sightword.places.listed import objects, write_listing
+    from sightword.places.place import objects, write_listing
 
     found = objects(addresses)
     write_listing(to, found)

@@ -52,7 +52,7 @@ KNOWN = {
     "stages/grounded/evaluate.py": "judged",
     "stages/train.py": "snapshots",
     "sightword/search/picture_files.py": "the sums of a folder's pictures: tests/search",
-    **dict.fromkeys(("sightword/storage/place.py", "sightword/storage/store.py"), ADDRESSED),
+    "sightword/storage/store.py": ADDRESSED,
     "sightword/export/mteb.py": OTHERS,
     **dict.fromkeys(("sightword/training/engine.py", "sightword/vse/training/task.py"), NUMBERS),
     **dict.fromkeys((f"stages/{name}.py" for name in ("report", "select")), NUMBERS),
