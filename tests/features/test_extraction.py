@@ -155,12 +155,6 @@ def test_copies_of_a_picture_are_computed_once(tmp_path, sources) -> None:
     assert np.array_equal(listed, found.features[found.rows(["id-3", "copy-0", "copy-1", "copy-2", "id-0"])])
 
 
-def test_without_a_store_nothing_is_written(tmp_path, sources, monkeypatch) -> None:
-    monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "own"))
-    extract([sources[0].path], "squeezenet1_1", "random", resize=56, crop=48)
-    assert not (tmp_path / "own").exists()
-
-
 def test_with_all_in_the_store_the_weights_are_not_needed(tmp_path, sources) -> None:
     network = models.squeezenet1_1(weights=None)
     torch.save(network.state_dict(), tmp_path / "net.pth")
