@@ -7,9 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from finished_run import write_run
 
-from sightword.io.files import write_table
 from sightword.report.drawing import Drawing
 from sightword.report.inputs import RunFiles
 from sightword.vse.page import page
@@ -109,41 +107,3 @@ def test_each_cell_of_semantics_is_the_metrics(run_folder: RunFiles, tmp_path: P
         # Where every pair is unseen, r is the same and not said twice.
         assert row[4][1] == ("0.333 of 1,102" if (group, row[0][0]) == ("STSBenchmark", "cosine") else "")
     assert checked == 8
-
-
-def test_values_that_are_not_finite_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
-    path = run_folder.metrics / "retrieval.json"
-    metrics = json.loads(path.read_text())
-    metrics["test"]["full"]["caption_to_image"] |= {"r10": float("nan"), "r10_ci95": float("inf")}
-    path.write_text(json.dumps(metrics))
-    text = made(run_folder, tmp_path)
-    assert Tables(text).of("retrieval")[0][1][3] == ("–", "")
-    assert "caption to picture, R@10" not in text
-    assert "picture to caption, R@10" in text
-
-
-def test_recall_of_all_has_wilsons_interval(run_folder: RunFiles, tmp_path: Path) -> None:
-    path = run_folder.metrics / "retrieval.json"
-    metrics = json.loads(path.read_text())
-    metrics["test"]["full"]["caption_to_image"] |= {"r10": 100.0, "r10_ci95": [95.416, 100.0]}
-    path.write_text(json.dumps(metrics))
-    text = made(run_folder, tmp_path)
-    assert "95 % interval 95.4 to 100.0; the right one" in text
-    assert "95.4 to 100.0</" in text
-    assert "100.0 ±" not in text
-
-
-def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-    from pyarrow import compute as pc
-
-    places = write_run(tmp_path)
-    metrics = json.loads((places.metrics / "retrieval.json").read_text())
-    (places.metrics / "retrieval.json").write_text(json.dumps({"dev": metrics["test"]}))
-    for path in (places.captions, places.top):
-        table = pq.read_table(path)
-        place = table.column_names.index("split")
-        write_table(path, table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")))
-    text = made(places, tmp_path)
-    assert "66.7 ± 10.3 %" in text
-    assert "the right one in the first ten of 40; split dev; chance: 25.0 %" in text

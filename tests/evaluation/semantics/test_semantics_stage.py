@@ -74,12 +74,6 @@ def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog
     assert "semantics: 2 tasks, mean Pearson" in caplog.text
 
 
-def test_skipped_tasks_are_logged(workplace, caplog):
-    semantics.work(chosen(tasks=["STSOwn", "STS12"], missing="skip"))
-    assert "STS12 left out: downstream/STS/STS12-en-test does not exist" in caplog.text
-    assert json.loads(Path("metrics/semantics.json").read_text())["skipped"].keys() == {"STS12"}
-
-
 def test_a_wrong_file_leaves_nothing_behind(workplace):
     (workplace / "downstream/STS/STSOwn-en-test/STS.gs.street.txt").write_text("1\n")
     with pytest.raises(SemanticsError, match="has 1 line for the 30"):
