@@ -83,16 +83,6 @@ def test_on_paper_pictures_stand_and_arrows_do_not(browser: Browser, address: st
     assert not browser.run(folded)
 
 
-def test_the_menu_stays_and_its_links_lead_below_it(browser: Browser, address: str) -> None:
-    opened(browser, address, width=390)
-    browser.run("document.querySelector('nav a[href=\"#curves\"]').click()")
-    top = "Math.round(document.querySelector('{}').getBoundingClientRect().{})"
-    assert browser.run(top.format("nav", "top")) == 0
-    assert browser.run(top.format("#curves", "top")) >= browser.run(top.format("nav", "bottom"))
-    browser.run("document.querySelector('nav a').click()")
-    assert browser.run("scrollY") == 0
-
-
 def test_no_script_but_its_own_runs(browser: Browser, address: str) -> None:
     opened(browser, address)
     browser.run(

@@ -12,7 +12,7 @@ from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import relatedness
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
 from sightword.evaluation.semantics.encoding import Embeddings, embed, inputs_of
-from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate, judge
+from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import CONSTANT, Seen, bare, mean_of_seven
 from sightword.evaluation.semantics.settings import TASKS as SEVEN
@@ -65,7 +65,7 @@ def test_the_mean_of_seven_tasks_has_each_year_as_one_list_of_pairs(data, bag_en
             gold = (own / "STS.gs.park.life.txt").read_text().splitlines()[shift:]
             (folder / f"STS.input.{subtask}.txt").write_text("\n".join(pairs))
             (folder / f"STS.gs.{subtask}.txt").write_text("\n".join(f"{shift + float(score)}" for score in gold))
-    found = judge(bag_encoder, SEVEN, data, trained_head=False)
+    found = evaluate(bag_encoder, SEVEN, data, trained_head=False)
     one_list = {}
     for row in found.judged:
         lists = one_list.setdefault(row.task, ([], []))
@@ -227,7 +227,7 @@ def test_sts12_to_16_are_sentevals_own_scores(real_data, reference):
 )
 def test_the_trained_head_gives_sentevals_own_scores(real_data, reference, task):
     encode, scores = reference
-    found = judge(encode, [task], real_data / "senteval")
+    found = evaluate(encode, [task], real_data / "senteval")
     trained, theirs = found.metrics[task]["trained"], scores[task]
     assert trained["pairs"] == theirs["ntest"]
     assert trained["dev_pearson"] == pytest.approx(theirs["devpearson"], abs=5e-4)

@@ -60,9 +60,6 @@ def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog
     plain = evaluate(bag_encoder, ["STSOwn", "SICKRelatedness"], ".", trained_head=False)
     assert found["STSOwn"]["all"] == rounded(plain["STSOwn"]["all"])
     assert found["STSOwn"]["street"]["seen_in_training"] == round(1 / 56, 6)  # the test caption was not trained on
-    assert len(Path("metrics/semantics.csv").read_text().splitlines()) == 4
-    assert Path("plots/semantics/scores.tsv").read_text().startswith("name\tpearson\tlo\thi\tpairs\nSTSOwn park.life\t")
-    assert len(Path("plots/semantics/pairs.tsv").read_text().splitlines()) == 99
     assert (
         Path("plots/semantics/systems.tsv")
         .read_text()
