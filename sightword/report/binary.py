@@ -15,11 +15,7 @@ from sightword.report.inputs import numbers, read_tsv
 
 
 def curve(path: Path, column: str, title: str) -> Drawing:
-    """Draw a column of a table with tabs over its column ``batch``; the drawing has the name of the file.
-
-    Raises:
-        FileFormatError: the table lacks a column, or a cell is not a number.
-    """
+    """Draw a column of a table with tabs over its column ``batch``; FileFormatError for no column of numbers."""
     columns = read_tsv(path)
     batches, values = (numbers(columns, name, where=path) for name in ("batch", column))
     with drawing_style(path.stem):
