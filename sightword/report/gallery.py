@@ -182,9 +182,6 @@ def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
     """Choose queries deterministically: a third of each outcome, as far as possible.
 
     Within an outcome a hash of the query sets the order; a picture is used once, as long as there are others.
-
-    Returns:
-        ``number`` of the queries in ``ranks``, or all of fewer, with their ranks, by outcome.
     """
     used: set[str] = set()
     sizes: Counter[tuple[bool, int]] = Counter()
