@@ -10,8 +10,8 @@ from pathlib import Path
 from pipeline.params import overlay
 from pipeline.params.recipes import Recipe, list_recipes
 from pipeline.params.writing import WIDTH, spelt
-from sightword.corpus.columns import NAMES, Role
 from sightword.corpus.looking import look
+from sightword.corpus.table import NAMES, Role
 from sightword.errors import CorpusError, ParamsError
 from sightword.io.files import write_text
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from sightword.corpus.sample.scene import load_world
 from sightword.corpus.sample.sentences import sick_pair
-from sightword.corpus.sample.world import load_world
 from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.entailment.data.sources import in_tenth, read_source, split_pairs
 from sightword.errors import SemanticsError

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from pipeline.downloads.sources import DataSet
 from pipeline.experiments.grid import Grid
 from pipeline.params import overlay, params_file, recipes
-from sightword.corpus.sample.world import World, _Part
+from sightword.corpus.sample.scene import World, _Part
 from sightword.errors import ParamsError
 from sightword.settings import Settings, explain
 from sightword.vse.training.settings import TrainSettings

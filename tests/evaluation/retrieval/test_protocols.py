@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sightword
-from sightword.corpus.cleaning import clean
-from sightword.corpus.karpathy import Karpathy
-from sightword.corpus.tables import write_tables
+from sightword.corpus.coco import Karpathy
+from sightword.corpus.reading import clean
+from sightword.corpus.records import write_tables
 from sightword.errors import CorpusError, ScoringError
 from sightword.evaluation.retrieval.protocols import corpus_order, entry, fold_rows, rank_folds, score
 from sightword.evaluation.retrieval.ranks import Ranks, rank
