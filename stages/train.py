@@ -58,7 +58,6 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.encoder.derived import report_unknown
     from sightword.features.tables.origin import describe
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.engine import events_folder
     from sightword.vse.training.snapshots import copy_snapshots, keep
     from sightword.vse.training.task import check_sizes, train, write_curves
 
@@ -66,8 +65,6 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     if settings.cell == "tfidf":
         _count(settings)
         return None
-    if events := events_folder():  # a missing package is reported before any work
-        log.info("train: events for TensorBoard in %s", events)
     data = _read(settings)
     training, dev, beside, start = data.training, data.dev, data.beside, data.start
     if start is not None:
