@@ -18,8 +18,6 @@ USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     **{f"train.{name}": _HASHED for name in ("longest_ngram", "ngram_buckets")},
     "train.attention": ("train.pooling", ("attention",)),
     "train.margin": ("train.loss", ("hinge", "hardest")),
-    "train.warm_up": ("train.loss", ("hardest",)),
-    "train.temperature": ("train.loss", ("infonce",)),
     "train.rate_min": ("train.schedule", ("cyclic", "cosine", "range")),
     "train.step_factor": ("train.schedule", ("step",)),
 }

@@ -59,7 +59,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword.features.tables.origin import describe
     from sightword.training.checkpoint import open_checkpoint
     from sightword.vse.training.snapshots import copy_snapshots, keep
-    from sightword.vse.training.task import check_sizes, train, write_curves
+    from sightword.vse.training.task import Data, train, write_curves
 
     here = machine.current()
     if settings.cell == "tfidf":
@@ -69,8 +69,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     training, dev, beside, start = data.training, data.dev, data.beside, data.start
     if start is not None:
         report_unknown(str(settings.start), start, [*training.ids, *(beside.ids if beside else ())])
-    check_sizes(settings, training, beside)
-    device = devices.use(here, deterministic=settings.deterministic)
+    device = devices.use(here)
     log.info(
         "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s",
         *(len(training.image_ids), len(training.texts), len(data.vocabulary), training.features.shape[1]),
@@ -87,7 +86,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     about = settings.noted()
     with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=about) as checkpoint:
         run = train(
-            settings, training, dev, tokens=len(data.vocabulary), device=device, start=start, beside=beside,
+            settings, Data(training, dev, len(data.vocabulary), start, beside), device=device,
             keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
         )  # fmt: skip
         _write(settings, data, run, partial(copy_snapshots, checkpoint.folder, epochs=settings.epochs))
@@ -136,9 +135,8 @@ def _count(settings: TrainSettings) -> None:
     from sightword.io.files import atomic_folder, write_json
     from sightword.model.saved import write_tensors
     from sightword.training.checkpoint import Progress
-    from sightword.vse.training.snapshots import Snapshots, file_name
+    from sightword.vse.training.snapshots import Snapshots, count, file_name, shape_of
     from sightword.vse.training.task import write_curves
-    from sightword.vse.training.tfidf import count, shape_of
 
     data = _read(settings)
     encoders = count(shape_of(settings, data.vocabulary), data.training.ids, data.vocabulary, progress=True)

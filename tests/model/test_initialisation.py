@@ -12,7 +12,7 @@ from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders, initialise
 from sightword.model.settings import ModelSettings
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import CaptionTask
+from sightword.vse.training.task import CaptionTask, Data
 
 TOKENS, FEATURES, WIDTH, HIDDEN, ATTENTION = 300, 90, 40, 60, 16
 SHAPE = ModelSettings(embedding=WIDTH, hidden=HIDDEN, attention=ATTENTION)
@@ -116,7 +116,7 @@ def test_a_run_starts_from_the_weights_that_its_parameters_name(name):
     settings = TrainSettings(**SHAPE.model_dump(), seed=3, initialisation=name, batch=2)
     features = np.zeros((2, FEATURES), np.float32)
     pairs = Pairs(["a", "b"], features, ["", ""], [np.array([2])] * 2, np.zeros(2, np.int64), np.arange(2))
-    run = CaptionTask(settings, pairs, TOKENS, torch.device("cpu"))
+    run = CaptionTask(settings, Data(pairs, None, TOKENS), torch.device("cpu"))
     expected = initial(name, seed=3)
     for key, value in run.encoders.state_dict().items():
         assert np.array_equal(value.double().numpy(), expected[key]), key
@@ -136,7 +136,7 @@ def test_the_recipes_start_as_their_papers_do(repository, recipe):
         np.arange(2),
     )
     small = settings.model_copy(update={"batch": 2})
-    captions = CaptionTask(small, pairs, TOKENS, torch.device("cpu")).encoders.captions
+    captions = CaptionTask(small, Data(pairs, None, TOKENS), torch.device("cpu")).encoders.captions
     assert is_uniform(captions.embedding.weight[1:].detach().double().numpy(), 0.1)
     layer = captions.recurrent.onward
     biases = [bias for bias in (layer.bias_ih_l0, layer.bias_hh_l0) if bias.any()]

@@ -63,7 +63,8 @@ def test_an_id_has_as_many_bytes_as_the_largest_one_needs(tokens, id_bytes) -> N
 
 @given(ROWS, st.integers(2, 6), st.integers(1, 1 << 20), st.integers(1, 3))
 def test_each_row_has_the_buckets_of_its_ngrams(rows, longest, buckets, id_bytes) -> None:
-    ids, lengths = pad([np.array(row, np.int64) for row in rows], steps=12)
+    ids, lengths = pad([np.array(row, np.int64) for row in [*rows, [1] * 12]])
+    ids, lengths = ids[:-1], lengths[:-1]
     found, counts = ngrams(ids, lengths, longest=longest, buckets=buckets, id_bytes=id_bytes)
     parts = torch.split(found, counts.tolist())
     assert [Counter(part.tolist()) for part in parts] == [by_hand(row, longest, buckets, id_bytes) for row in rows]
@@ -74,7 +75,7 @@ def test_an_embedding_is_the_mean_over_the_ngrams_scaled_to_length_one(rows) -> 
     torch.manual_seed(0)
     encoder = CaptionEncoder(99, SHAPE.shape).eval()
     arrays = [np.array(row, np.int64) for row in rows]
-    found = encoder.embed(arrays, steps=14)
+    found = encoder.embed(arrays)
     table = encoder.embedding.weight
     for row, vector in zip(rows, found, strict=True):
         mean = sum(table[bucket] * count for bucket, count in by_hand(row, 4, 101).items())

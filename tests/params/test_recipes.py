@@ -19,7 +19,7 @@ from sightword.io import yaml_reader
 from sightword.settings import Settings
 from sightword.vse.page.settings import ReportSettings
 
-TEXT = "# One.\n\nreport:\n  title: One\n  thumbnail: 128\n"
+TEXT = "# One.\n\nreport:\n  title: One\n  gallery: 10\n"
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
 
 
 def test_a_wrong_recipe_is_not_written(project: Path) -> None:
-    (project / "recipes" / "two.yaml").write_text(TEXT.replace("128", "-1"))
+    (project / "recipes" / "two.yaml").write_text(TEXT.replace("10", "-1"))
     write(project, "one")
-    with pytest.raises(ParamsError, match="thumbnail"):
+    with pytest.raises(ParamsError, match="gallery"):
         write(project)
     assert "one" in (project / "params.yaml").read_text()
 
@@ -170,16 +170,18 @@ def test_chain_of_too_many_bases_is_refused(project: Path) -> None:
 
 def test_comment_of_a_recipe_lasts_until_its_key_is_set_again(project: Path) -> None:
     (project / "recipes/one.yaml").write_text(
-        "# One.\nreport:\n  # No pictures are at hand.\n  gallery: 0\n  worst: 5  # enough\n  points: 1  # few\n"
+        "# One.\nreport:\n  # Mine.\n  title: A\n  gallery: 5  # enough\n  published: true  # all\n"
     )
-    (project / "recipes/two.yaml").write_text("# Two.\n\nbase: one\nreport:\n  worst: 6\n  points: 2  # fewer\n")
+    (project / "recipes/two.yaml").write_text(
+        "# Two.\n\nbase: one\nreport:\n  gallery: 6\n  published: false  # fewer\n"
+    )
     lines = whole(project).splitlines()
     assert lines[:2] == ["# Two.", "#"]
     assert lines[2].startswith("# Written by `sightword params --recipe two`;")
-    assert lines[lines.index("  gallery: 0") - 1] == "  # No pictures are at hand."
-    assert "  points: 2                   # fewer" in lines
+    assert lines[lines.index("  title: A") - 1] == "  # Mine."
+    assert "  published: false            # fewer" in lines
     assert "enough" not in whole(project)
-    assert "The number of listed pairs with the largest disagreement" in whole(project)
+    assert "How many captions, and how many pictures, the gallery shows" in whole(project)
 
 
 def test_key_without_comment_has_the_first_sentence_and_the_other_choices(project: Path, monkeypatch) -> None:

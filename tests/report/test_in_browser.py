@@ -92,7 +92,7 @@ def test_on_a_phone_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> No
     names = ("surprise.OnWN", "surprise.SMTnews", "answers-students", "question-question", "plagiarism")
     metrics["STS15"] |= dict.fromkeys(names, scores)
     path.write_text(json.dumps(metrics))
-    page.write(places, ReportSettings(gallery=0, points=0), tmp_path / "index.html")
+    page.write(places, ReportSettings(gallery=0), tmp_path / "index.html")
     opened(browser, (tmp_path / "index.html").as_uri(), width=390)
     assert (
         browser.run("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length") == 0

@@ -16,7 +16,7 @@ from sightword.errors import SemanticsError
 from sightword.features.tables.pairs import pair
 from sightword.features.tables.table import read_features
 from sightword.model.saved import write_tensors
-from sightword.vse.selection.epochs import measure_epochs, rows
+from sightword.vse.selection.choice import measure_epochs, rows
 from sightword.vse.selection.settings import EpochsSettings
 from sightword.vse.training.snapshots import file_name, read_snapshots
 
@@ -130,7 +130,7 @@ def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inpu
 
 
 def test_the_mean_over_tasks_is_given_only_where_all_are_defined():
-    from sightword.vse.selection.epochs import Measured
+    from sightword.vse.selection.choice import Measured
 
     r10 = {"caption_to_image": 1.0, "image_to_caption": 2.0}
     measured = [Measured(1, r10, {"STS12": 40.0, "STS13": 60.0}), Measured(2, r10, {"STS12": None, "STS13": 60.0})]
