@@ -168,7 +168,7 @@ def as_csv(rows: Iterable[Sequence[Cell]]) -> str:
 def operation(similarity: str, how: str) -> tuple[str, str]:
     """Return the operation by which ``max`` and ``min`` combine embeddings, and a note where it is not the named one.
 
-    See :mod:`sightword.encoder.composition`.
+    See :mod:`sightword.model.similarity`.
     """
     if similarity == "order":
         return ("maximum" if how == "max" else "minimum"), ""
