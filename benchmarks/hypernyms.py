@@ -20,8 +20,8 @@ from torch.nn import functional as F
 
 from sightword.hypernyms.data.pairs import ConceptPairs
 from sightword.hypernyms.data.taxonomy import closure, read_scenes, read_wordnet
-from sightword.hypernyms.training.lazy_adam import LazyAdam, sums
-from sightword.hypernyms.training.settings import EmbedSettings
+from sightword.hypernyms.settings import EmbedSettings
+from sightword.hypernyms.training.optimisers import LazyAdam, sums
 from sightword.hypernyms.training.task import ConceptsTask
 
 

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.encoder.word_vectors import BagOfWords
     from sightword.evaluation.retrieval.protocols import score
-    from sightword.evaluation.semantics.callbacks import SentEvalEncoder
     from sightword.evaluation.semantics.evaluation import evaluate
-    from sightword.evaluation.structure.measures import structure
+    from sightword.evaluation.structure import structure
     from sightword.features.api import extract
     from sightword.features.settings import FeaturesSettings
     from sightword.hypernyms.training.concepts import Concepts
@@ -25,7 +24,6 @@ __all__ = [
     "Concepts",
     "FeaturesSettings",
     "ResizeSettings",
-    "SentEvalEncoder",
     "SentenceEncoder",
     "evaluate",
     "extract",
@@ -39,13 +37,12 @@ _MODULES = {
     "Concepts": "sightword.hypernyms.training.concepts",
     "FeaturesSettings": "sightword.features.settings",
     "ResizeSettings": "sightword.images.settings",
-    "SentEvalEncoder": "sightword.evaluation.semantics.callbacks",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.evaluation.semantics.evaluation",
     "extract": "sightword.features.api",
     "open_search": "sightword.search.opening",
     "score": "sightword.evaluation.retrieval.protocols",
-    "structure": "sightword.evaluation.structure.measures",
+    "structure": "sightword.evaluation.structure",
 }
 
 

@@ -6,15 +6,12 @@ The settings are not hashed parameters, so machines with different settings shar
 from __future__ import annotations
 
 import contextlib
-import getpass
 import math
 import os
 import platform
 import re
-import stat
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from sightword.errors import SetupError
 
@@ -24,8 +21,6 @@ CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 """The variables with the credentials of a store, by the protocol of its address."""
-NO_HOME = "this user has no home folder"
-"""Why :func:`substitute_home` is a user's home."""
 
 
 @dataclass(frozen=True)
@@ -104,38 +99,22 @@ def cores() -> int:
 def quota(root: Path = Path("/")) -> float:
     """Return how many CPUs Linux's control groups (cgroups, version 1 and 2) give this process; infinity without limit.
 
-    The limit of each group above holds too, so the least counts. A container may see the top of its own groups only.
+    The limit of each group above holds too, so the least counts. A container sees its group at the top.
 
     Args:
         root: the root of the file system.
     """
     try:
-        # Of names, only LF is sure to be escaped: other line ends and bytes that are not UTF-8 may stand in them.
-        groups = os.fsdecode((root / "proc/self/cgroup").read_bytes()).split("\n")
-        mounts = os.fsdecode((root / "proc/self/mountinfo").read_bytes()).split("\n")
+        lines = os.fsdecode((root / "proc/self/cgroup").read_bytes()).split("\n")
     except OSError:  # no Linux
         return math.inf
-    own: dict[str, PurePosixPath] = {}  # by the kind of file system
-    for line in groups:
-        if line.count(":") < 2:
-            continue
-        _, controllers, path = line.split(":", 2)
-        if not controllers or "cpu" in controllers.split(","):
-            own["cgroup" if controllers else "cgroup2"] = PurePosixPath(path)
     least = math.inf
-    for line in mounts:
-        fields = line.split(" ")  # at single blanks, since the source of a mount may be empty
-        after = fields[fields.index("-", 6) + 1 :] if "-" in fields[6:] else []
-        if len(after) < 3:
-            continue
-        top, point, kind, options = fields[3], fields[4], after[0], after[2]
-        if kind not in own or (kind == "cgroup" and "cpu" not in options.split(",")):
-            continue
-        group = own[kind]
-        seen = group.is_relative_to(top) and ".." not in group.parts
-        below = group.relative_to(top).parts if seen else ()
-        folders = [root.joinpath(point[1:], *below[:depth]) for depth in range(len(below) + 1)]
-        least = min(least, *map(_limit, folders))
+    for line in lines:
+        _, controllers, path = line.split(":", 2) if line.count(":") > 1 else ("", "none", "")
+        if not controllers or "cpu" in controllers.split(","):
+            top = root / ("sys/fs/cgroup/cpu" if controllers else "sys/fs/cgroup")
+            parts = [] if ".." in path.split("/") else path.strip("/").split("/")
+            least = min([least, *(_limit(top.joinpath(*parts[:depth])) for depth in range(len(parts) + 1))])
     return least
 
 
@@ -194,96 +173,12 @@ def _store(variable: str) -> str:
 def _folder(variable: str, below: str = "") -> Path:
     named = os.environ.get(variable)
     try:
-        if named:
-            return expanded(named).absolute()
-        return caches() / "sightword" / below
+        return Path(named).expanduser().absolute() if named else caches() / "sightword" / below
     except RuntimeError:
-        raise SetupError(f"{variable}={named}: there is no such user", todo=f"Set {variable} to a folder.") from None
-
-
-def home() -> Path:
-    """Return the user's home folder, or :func:`substitute_home` for a user without one.
-
-    A container may run under a number that passwd does not list, with no ``HOME``, with ``/`` or another user's home
-    in it. A home folder that cannot be written is still one: it has the settings of git, DVC and other programs.
-
-    Raises:
-        SetupError: there is no home folder, and its substitute belongs to somebody else.
-    """
-    try:
-        found = Path.home() if os.environ.get("HOME", "/") else None
-    except RuntimeError:
-        found = None
-    there = found and found.is_absolute() and os.access(found, os.X_OK) and found.is_dir()
-    if found and there and (found.name or _takes_caches(found)):  # the root has no name
-        return found
-    return _made_substitute(NO_HOME, "HOME")
+        what = f"{variable}={named}: there is no such user" if named else "this user has no home folder for caches"
+        raise SetupError(what, todo=f"Set {variable} to a folder.") from None
 
 
 def caches() -> Path:
-    """Return the folder of the user's caches: in :func:`substitute_home`, if the home folder cannot be written.
-
-    Raises:
-        SetupError: the substitute is needed, and belongs to somebody else.
-    """
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named)
-    found = home()
-    if not _takes_caches(found):
-        found = _made_substitute(f"{found} cannot be written", "XDG_CACHE_HOME")
-    return found / ".cache"
-
-
-def _takes_caches(folder: Path) -> bool:
-    return os.access(folder, os.W_OK) or os.access(folder / ".cache", os.X_OK)
-
-
-def _made_substitute(why: str, variable: str) -> Path:
-    folder = substitute_home()
-    folder.mkdir(mode=0o700, exist_ok=True)
-    state = folder.lstat()
-    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mode & 0o022:
-        raise SetupError(f"{why}, and {folder} belongs to others too", todo=f"Set {variable} to a folder of your own.")
-    return folder
-
-
-def substitute_home() -> Path:
-    """Return the folder for users without a home folder: a user's own, below that for temporary files."""
-    return Path(tempfile.gettempdir()) / f"sightword-home-{os.geteuid()}"
-
-
-def why_substituted() -> str:
-    """Return why :func:`substitute_home` has the user's home or caches; an empty text if it has neither."""
-    if home() == substitute_home():
-        return NO_HOME
-    return f"{home()} cannot be written" if caches().parent == substitute_home() else ""
-
-
-def give_home() -> str:
-    """Set ``HOME`` and ``LOGNAME`` where the user has neither, since DVC and others end without.
-
-    Where the home folder cannot be written, set ``XDG_CACHE_HOME`` instead: caches move, settings stay. Programs that
-    this process starts inherit all.
-
-    Returns:
-        As :func:`why_substituted`.
-
-    Raises:
-        SetupError: as :func:`home`.
-    """
-    try:
-        getpass.getuser()
-    except (KeyError, OSError):
-        os.environ["LOGNAME"] = f"user-{os.geteuid()}"
-    why = why_substituted()
-    if why == NO_HOME:
-        os.environ["HOME"] = str(substitute_home())
-    elif why:
-        os.environ["XDG_CACHE_HOME"] = str(caches())
-    return why
-
-
-def expanded(path: str | os.PathLike[str]) -> Path:
-    """Return a path with ``~`` replaced by :func:`home`; RuntimeError for ``~NAME`` of an unknown user."""
-    first, *rest = Path(path).parts or ("",)
-    return home().joinpath(*rest) if first == "~" else Path(path).expanduser()
+    """Return the folder of the user's caches; RuntimeError for a user without a home folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -62,8 +62,6 @@ def main() -> None:
     leave_pandas()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        if why := machine.give_home():
-            log.warning("%s: caches are in %s; set XDG_CACHE_HOME or SIGHTWORD_STORE", why, machine.caches())
         here = take_gpu(machine.current())  # a wrong setting is reported before any work
         code_lists.check(pipeline.stages[stage_name], Path.cwd())
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None

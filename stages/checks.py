@@ -7,9 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.files import README, advice, exist, tasks
-from pipeline.doctor.findings import Check, Finding, failure, good, problem, warning
+from pipeline.doctor.findings import (
+    README,
+    Check,
+    Context,
+    Finding,
+    advice,
+    exist,
+    failure,
+    good,
+    problem,
+    tasks,
+    warning,
+)
 from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError

@@ -22,8 +22,7 @@ def work(settings: EpochsSettings, *, enter: Enter = alone) -> None:
     """Tabulate recall on dev and sentence similarity of every kept epoch."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.evaluation.semantics.datasets import read_task
-    from sightword.evaluation.semantics.tested import tested
+    from sightword.evaluation.semantics.datasets import read_task, tested
     from sightword.io.files import atomic_folder, sha256_file, write_tsv
     from sightword.messages import plural
     from sightword.vse.selection.choice import measure_epochs, rows

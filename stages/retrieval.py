@@ -36,11 +36,9 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.evaluation.retrieval.folds import choose_folds, drawn_splits
-    from sightword.evaluation.retrieval.languages import languages_entries
-    from sightword.evaluation.retrieval.measuring import measure
+    from sightword.evaluation.retrieval.measuring import languages_entries, measure, rank_rows, recall_rows
+    from sightword.evaluation.retrieval.protocols import choose_folds, drawn_splits
     from sightword.evaluation.retrieval.querybank import bank
-    from sightword.evaluation.retrieval.tables import rank_rows, recall_rows
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.io.files import atomic_folder, write_json, write_table, write_tsv
@@ -89,7 +87,7 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
 
 def _skip(settings: RetrievalSettings, across: dict[str, Any]) -> None:
     """Write empty tables, the recall across languages and the reason, for an encoder without a side of pictures."""
-    from sightword.evaluation.retrieval.tables import TOP_SCHEMA
+    from sightword.evaluation.retrieval.measuring import TOP_SCHEMA
     from sightword.io.files import atomic_folder, write_json, write_table, write_tsv
     from sightword.statistics.inference import rounded
 

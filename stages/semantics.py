@@ -36,10 +36,10 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.derived import untrained
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.evaluation.semantics import breakdown, tables
+    from sightword.evaluation.semantics import tables
     from sightword.evaluation.semantics.evaluation import judge
-    from sightword.evaluation.semantics.pair_table import write_pairs
-    from sightword.evaluation.semantics.tfidf import TfIdf
+    from sightword.evaluation.semantics.relatedness import TfIdf
+    from sightword.evaluation.semantics.results import write_pairs
     from sightword.io.files import atomic_folder, write_json, write_text
     from sightword.messages import counts
     from sightword.settings import BESIDE
@@ -77,13 +77,13 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     judged = found.judged
     with atomic_folder(PAIRS) as folder:
         write_pairs(folder / "pairs.parquet", judged)
-        worst = breakdown.worst(judged, WORST_PAIRS)
+        worst = tables.worst(judged, WORST_PAIRS)
         write_text(folder / "worst.tsv", tables.disagreement_tsv(worst))
     with atomic_folder(PLOTS) as folder:
         write_text(folder / "scores.tsv", tables.score_tsv(judged))
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
         write_text(folder / "pairs.tsv", tables.pair_tsv(judged, PLOTTED_PAIRS))
-        write_text(folder / "breakdown.tsv", tables.bin_tsv(breakdown.bins(judged)))
+        write_text(folder / "breakdown.tsv", tables.bin_tsv(tables.bins(judged)))
     write_text(TABLE, tables.score_csv(judged, found.metrics.get("controls", {})))
     write_json(METRICS, rounded(found.metrics))
     scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]

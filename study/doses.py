@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.stats import t
 from tqdm import tqdm
 
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
-from sightword.evaluation.semantics.published import in_mean
+from sightword.evaluation.published import in_mean
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs, read_pairs
 from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, mean_rating, read_parts, read_ratings
 from sightword.statistics.bootstrap import resampled_pearson
 from sightword.statistics.inference import holm, pearson

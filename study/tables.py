@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from sightword.errors import FileFormatError, ParamsError
-from sightword.evaluation.published.rows import PublishedRow, published
+from sightword.evaluation.published import PublishedRow, published
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import and_more, guess, quote

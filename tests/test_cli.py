@@ -19,7 +19,7 @@ import sightword
 from pipeline.cli import main
 from sightword.captions.settings import CaptionsSettings
 from sightword.evaluation.semantics.datasets import RatedPairs
-from sightword.evaluation.semantics.pair_table import write_pairs
+from sightword.evaluation.semantics.results import write_pairs
 from sightword.vse.training.settings import TrainSettings
 from stages.system import USED_WITH
 
@@ -160,7 +160,7 @@ def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
     assert main(["params", "--recipe", "flickr8k", "--params", "mine.yaml"]) == 0
     assert Path("mine.yaml").read_text().startswith("# The published char-GRU on Flickr8k")
     assert main(["params", "--explain", "train.margin"]) == 0
-    assert main(["fetch", "--list", "senteval"]) == 0
+    assert main(["fetch"]) == 0
     capsys.readouterr()
     assert main(["fetch", "flickr8k", "--to", "elsewhere", "--dry-run"]) == 0
     assert "Flickr8k" in capsys.readouterr().out

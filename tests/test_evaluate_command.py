@@ -20,8 +20,8 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.evaluation.semantics import evaluation
 from sightword.evaluation.semantics.evaluation import evaluate
-from sightword.evaluation.semantics.pair_table import read_pairs
-from sightword.evaluation.semantics.tfidf import TfIdf
+from sightword.evaluation.semantics.relatedness import TfIdf
+from sightword.evaluation.semantics.results import read_pairs
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import page_runner
 import pytest
-from blocks import COMMANDS, SHOWN, blocks, pages, to_run
+from blocks import BEFORE, COMMANDS, SHOWN, blocks, pages, to_run, write_senteval
 from checkout import Checkout
-from readers_files import BEFORE, write_senteval
 
 from pipeline import cli
 from pipeline.params import reference

@@ -13,8 +13,8 @@ from tiny_project import tiny_project
 
 from pipeline import pipelines, systems
 from pipeline.cli import main
-from pipeline.doctor.checks import checks
 from pipeline.doctor.findings import Check, good
+from pipeline.doctor.project import checks
 from pipeline.experiments.baseline import find_baseline
 from pipeline.experiments.grid import Grid, Trial, base_params
 from pipeline.lineage.lock import lock_here, read_lock

@@ -15,7 +15,7 @@ IDLE = {
     "a log line": "stages/__main__.py",
     "the version": "pyproject.toml",
     "the command line": "pipeline/cli/__init__.py",
-    "doctor": "pipeline/doctor/checks.py",
+    "doctor": "pipeline/doctor/project.py",
     "lineage": "pipeline/lineage/facts.py",
     "the parameters' document": "pipeline/params/params_file.py",
     "the module for sentence-transformers": "sightword/export/sentence_transformers.py",

@@ -25,7 +25,6 @@ from pipeline.cli import (
 )
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError
-from sightword.machine import give_home
 from sightword.messages import install_extra
 
 
@@ -44,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         parser.exit(2)
     try:
-        give_home()
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except SightwordError as error:

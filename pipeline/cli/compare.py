@@ -116,8 +116,8 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
 
 def _beside_published(arguments: argparse.Namespace) -> int:
     from pipeline.comparison import correlations, table
-    from sightword.evaluation.semantics import published
-    from sightword.evaluation.semantics.pair_table import read_pairs
+    from sightword.evaluation import published
+    from sightword.evaluation.semantics.results import read_pairs
 
     path = correlations.pairs_file(arguments.a)
     beside = published.beside_published(read_pairs(path), arguments.published)

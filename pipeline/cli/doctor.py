@@ -46,12 +46,10 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
         found = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
     else:
-        from pipeline.doctor.checks import checks
-        from pipeline.doctor.context import Context
-        from pipeline.doctor.findings import examine
+        from pipeline.doctor.findings import Context, examine
+        from pipeline.doctor.project import checks
 
-        with Context(Path.cwd(), project, quick=arguments.quick) as context:
-            found = list(examine(checks(Path.cwd()), context))
+        found = list(examine(checks(Path.cwd()), Context(Path.cwd(), project, quick=arguments.quick)))
     counts = {state: sum(finding.state == state for finding in found) for state in _MARKS}
     if arguments.json:
         import json

@@ -1,4 +1,4 @@
-"""The commands that fetch published data sets and weights, and that list the pictures of a bucket."""
+"""The command that fetches published data sets and weights, and lists the pictures of a bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
-from sightword.machine import expanded
+from sightword.machine import is_address
 from sightword.messages import and_more, plural, size
 
 if TYPE_CHECKING:
@@ -23,62 +23,64 @@ if TYPE_CHECKING:
 FETCH = """\
 Fetch published data sets and weights, and put them where the stages read them.
 
-NAME is flickr8k, flickr30k, coco, multi30k, senteval, snli, stsb-multi-mt, wordnet or weights.
+Without NAME, print what can be fetched, with sizes and what is there already. NAME is
+flickr8k, flickr30k, coco, multi30k, senteval, snli, stsb-multi-mt, wordnet or weights.
 After weights, networks may be named (resnet152, or resnet152:IMAGENET1K_V2); default: the one of
 params.yaml. A download that was cut resumes. Data sets behind a form are listed with their
-address, and the rest is fetched. SIGHTWORD_MIRROR, or --mirror, names a folder or an address that
-holds NAME/FILE."""
+address, and the rest is fetched. --mirror names a folder or an address that holds NAME/FILE.
 
-LIST = """\
-List the pictures or tar shards of a bucket, as an input that DVC sees.
-
-ADDRESS is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, of which all objects are
-listed, or a file of a web server, https://HOST/00001.tar; {00000..00099} stands for all numbers of a
-range. FILE gets the name, address, size and version (ETag) of each object, and is named by
-corpus.pictures. The stages read the objects where they are, and stop at one of another version."""
-
-VARIABLE = "SIGHTWORD_MIRROR"
+NAME may be the address of pictures or tar shards: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+az://CONTAINER/PREFIX for all objects, or a file of a web server, https://HOST/00001.tar;
+{00000..00099} stands for all numbers of a range. Then --to FILE.csv gets a listing: name, address,
+size and version (ETag) of each object. corpus.pictures names the listing; the stages read
+the objects where they are, and stop at another version."""
 
 
 def add(commands: Commands) -> None:
-    """Add ``fetch`` and ``list``."""
+    """Add ``fetch``."""
     fetch = add_command(commands, "fetch", FETCH, _fetch)
-    fetch.add_argument("names", metavar="NAME", nargs="*", help="what to fetch; see --list")
-    fetch.add_argument("--list", action="store_true", help="show the files, their sizes, and which are there")
-    fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts, as --list names them")
-    fetch.add_argument("--dry-run", action="store_true", help="only list what would be fetched, and from where")
-    fetch.add_argument("--mirror", metavar="PLACE", help=f"a folder or an address to try first (default: {VARIABLE})")
+    fetch.add_argument("names", metavar="NAME", nargs="*", help="what to fetch (default: print what there is)")
+    fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts of a data set")
+    fetch.add_argument("--dry-run", action="store_true", help="only print what would be fetched, and from where")
+    fetch.add_argument("--mirror", metavar="PLACE", default="", help="a folder or an address to try first")
     fetch.add_argument("--pin", action="store_true", help="write the sha256 of fetched files into checksums.txt")
     fetch.add_argument("--again", action="store_true", help="fetch existing files again")
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
-    to = "instead of the project's data/raw (for weights: of torch's cache)"
+    to = "instead of the project's data/raw (for weights: of torch's cache); of addresses, the FILE.csv to write"
     fetch.add_argument("--to", metavar="FOLDER", help=to)
-    listing = add_command(commands, "list", LIST, _list_objects)
-    listing.add_argument("addresses", metavar="ADDRESS", nargs="+", help="a bucket with a prefix, or a file")
-    to = "the table to write, such as data/raw/mine/pictures.csv"
-    listing.add_argument("--to", metavar="FILE.csv", required=True, help=to)
-
-
-def _list_objects(arguments: argparse.Namespace) -> int:
-    from sightword.places.listed import objects, write_listing
-
-    refuse(arguments, (not arguments.to.endswith(".csv"), f"--to {arguments.to}: the name must end in .csv"))
-    found = objects(arguments.addresses)
-    write_listing(arguments.to, found)
-    total = sum(place.part.length or 0 for place in found.values() if place.part)
-    print(f"{arguments.to}: {plural(len(found), 'object')}, {size(total)}")
-    return 0
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    if arguments.list:
+    names = arguments.names
+    addresses = [name for name in names if is_address(name)]
+    options = [one for one in ("only", "dry_run", "mirror", "pin", "again", "keep") if getattr(arguments, one)]
+    option = f"--{''.join(options[:1])}".replace("_", "-")
+    listing = (arguments.to or "").endswith(".csv")
+    refuse(
+        arguments,
+        (options and not names, f"{option} of what? Give a NAME"),
+        (addresses and options, f"{option} does not go with an address"),
+        (addresses and len(addresses) < len(names), "addresses and data sets are two commands"),
+        (addresses and not listing, "an address needs --to FILE.csv, such as data/raw/mine/pictures.csv"),
+        (arguments.only and len(set(names)) > 1, "--only needs a single NAME"),
+    )
+    if addresses:
+        return _list_objects(addresses, arguments.to)
+    if not names:
         return _list(arguments)
-    only_of_several = arguments.only and len(set(arguments.names)) > 1
-    no_name = "fetch what? Give a NAME, or see them with --list"
-    refuse(arguments, (not arguments.names, no_name), (only_of_several, "--only needs a single NAME"))
     unreached: set[str] = set()
     complete = [_fetch_set(arguments, *one, unreached) for one in _wanted(arguments)]
     return 0 if all(complete) else 1
+
+
+def _list_objects(addresses: list[str], to: str) -> int:
+    from sightword.places.place import objects, write_listing
+
+    found = objects(addresses)
+    write_listing(to, found)
+    total = sum(place.part.length or 0 for place in found.values() if place.part)
+    print(f"{to}: {plural(len(found), 'object')}, {size(total)}")
+    return 0
 
 
 def _wanted(arguments: argparse.Namespace) -> list[tuple[DataSet, list[Source]]]:
@@ -176,12 +178,10 @@ def _foresee(source: Source, order: Order) -> bool:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from pipeline.downloads.sources import WEIGHTS, data_sets, find
+    from pipeline.downloads.sources import WEIGHTS, data_sets
 
-    if arguments.only or arguments.dry_run or arguments.pin:
-        arguments.parser.error("--list goes with NAMEs and --to only")
     lines = [["name", "part", "what", "size", "state"]]
-    for data_set in [find(name) for name in arguments.names] or data_sets().values():
+    for data_set in data_sets().values():
         try:
             target: Path | None = _order(arguments, data_set, {}).target
         except SetupError:  # outside of a project nothing is there
@@ -209,8 +209,8 @@ def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str
         target = Path(arguments.to).absolute() if arguments.to else torch_checkpoints()
     else:
         target = _raw(arguments) / data_set.folder
-    mirror, again, keep = arguments.mirror or os.environ.get(VARIABLE, ""), arguments.again, arguments.keep
-    return Order(data_set.name, target, pins, mirror, again, keep, progress=sys.stderr.isatty())
+    options = (arguments.mirror, arguments.again, arguments.keep)
+    return Order(data_set.name, target, pins, *options, progress=sys.stderr.isatty())
 
 
 def _raw(arguments: argparse.Namespace) -> Path:
@@ -228,7 +228,7 @@ def torch_checkpoints() -> Path:
     """Return the folder of torch.hub's published weights, without an import of torch, which takes seconds."""
     caches = os.environ.get("XDG_CACHE_HOME", "~/.cache")
     home = os.environ.get("TORCH_HOME", os.path.join(caches, "torch"))  # noqa: PTH118 - as torch joins them
-    return expanded(home).absolute() / "hub" / "checkpoints"
+    return Path(home).expanduser().absolute() / "hub" / "checkpoints"
 
 
 _KINDS = {"package": "weights of a package", "random": "random weights"}

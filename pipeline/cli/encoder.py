@@ -76,9 +76,9 @@ def add(commands: Commands) -> None:
 def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.encoder.by_name import open_encoder
     from sightword.evaluation.semantics.evaluation import judge
-    from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.evaluation.semantics.relatedness import TfIdf
+    from sightword.evaluation.semantics.results import write_pairs
     from sightword.evaluation.semantics.settings import TASKS
-    from sightword.evaluation.semantics.tfidf import TfIdf
     from sightword.io.files import write_json
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)

@@ -15,7 +15,7 @@ from pipeline.comparison.runs import METRICS, TOP, Side
 from pipeline.lineage.history import difference
 from pipeline.systems import Compared
 from sightword.errors import FileFormatError, ScoringError, SemanticsError
-from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.evaluation.semantics.results import read_pairs
 from sightword.io.files import read_json
 from sightword.messages import flat
 from sightword.report.gallery import first_right, headline_split, read_top

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import FileFormatError, SemanticsError
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
-from sightword.evaluation.semantics.published import Key, Score, check_numbers, in_mean, score_of
+from sightword.evaluation.published import Key, Score, check_numbers, in_mean, score_of
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from sightword.io.files import Pathish
 from sightword.statistics.bootstrap import Doubles, Resampled, pearson_differences, resampled
 from sightword.statistics.inference import holm, pearson

@@ -2,7 +2,7 @@
 
 Both systems mostly fail on the same queries, so their own intervals say little about the difference. For its interval,
 pictures are drawn with all their queries, as for the interval of one system
-(:mod:`sightword.evaluation.retrieval.bootstrap`), the same pictures for both systems.
+(:mod:`sightword.evaluation.retrieval.protocols`), the same pictures for both systems.
 
 For the test, the answers to all queries of a picture are swapped between the systems at random (Noreen 1989; Smucker,
 Allan & Carterette 2007). Its level is exact however few queries the systems differ on. The level of a bootstrap is not:

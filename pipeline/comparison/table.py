@@ -9,7 +9,7 @@ from pipeline.comparison.contrast import Tested
 from pipeline.comparison.correlations import LEVEL, Comparison, Row
 from pipeline.comparison.parts import Accuracy, Measure
 from pipeline.comparison.recall import Recall
-from sightword.evaluation.semantics.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
+from sightword.evaluation.published import SYSTEMS, BesidePublished, Key, Score, in_mean, wins
 from sightword.report.number_formats import signed
 from sightword.statistics.bootstrap import Resampled
 

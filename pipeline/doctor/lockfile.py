@@ -6,29 +6,24 @@ where a stage would run, where an output was added, and where hashes were edited
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
-from pipeline.doctor.packages import check_lists
+from pipeline.doctor.machine import check_lists
 from pipeline.doctor.project import check_hidden, git_output
-from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import KnownFacts, in_words
 from pipeline.lineage.facts import stage_paths
-from pipeline.lineage.files import md5_of
 from pipeline.lineage.lock import Entry, Lock, lock_here, tracked_hashes
-from pipeline.lineage.repository import Repository
 from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines, run_dvc
-from sightword.errors import LineageError, SightwordError
+from sightword.errors import SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
-from sightword.messages import and_more, flat
+from sightword.messages import flat
 
 Values = Mapping[str, Any]
 _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc.lock, or let the next run do so.")
@@ -38,30 +33,27 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
     """Check a project's lock against code, parameters and ``dvc.yaml``, and against the facts of runs in folders."""
     try:
         every = pipelines(project)
-        waiting = [one.folder for one in every if one.hidden and not one.has_run]
+        waiting = [pipeline.folder for pipeline in every if pipeline.hidden and not pipeline.has_run]
         stages = {name: run for one in every if one.folder not in waiting for name, run in one.runs().items()}
         params: dict[str, Any] = {}
         for name in (pipeline.params for pipeline in every):
-            values = yaml_reader.parse(read_text(project / name), name)
-            if not isinstance(values, dict):
+            params[name] = yaml_reader.parse(read_text(project / name), name)
+            if not isinstance(params[name], dict):
                 return [problem(f"{name} has no sections", f"`git checkout -- {name}`.")]
-            params[name] = values
         lock, status = lock_here(project), json.loads(run_dvc("status", "--json", folder=project))
-        reasons = stale(status, stages, params, lock, _tracked(project), _changed_lists(lock, project))
+        reasons = stale(status, stages, params, lock, _tracked(project))
     except SightwordError as error:
         return [failure(error, "Fix what it names.")]
-    except json.JSONDecodeError:
-        return [problem("DVC printed no status", "Try `dvc status --json`.")]
-    found = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
-    found.sort(key=lambda one: one.state == "problem")
+    findings = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
+    findings.sort(key=lambda finding: finding.state == "problem")
     doubts = [*check_lists(project), *check_hidden(every), *_doubts(KnownFacts(facts, project), lock)]
-    if found and found[-1].state == "problem":
+    if findings and findings[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
-        found[-1] = replace(found[-1], todo=todo)
-    elif all(one.state != "problem" for one in doubts):
+        findings[-1] = replace(findings[-1], todo=todo)
+    elif all(finding.state != "problem" for finding in doubts):
         stages_in = f"all {len(lock.entries)} stages" + (f"; not run yet: {', '.join(waiting)}" if waiting else "")
-        found.append(good(f"dvc.lock belongs to the code, the parameters and the commands of {stages_in}"))
-    return [*doubts, *found]
+        findings.append(good(f"dvc.lock belongs to the code, the parameters and the commands of {stages_in}"))
+    return [*doubts, *findings]
 
 
 def _tracked(project: Path) -> dict[str, str]:
@@ -71,26 +63,8 @@ def _tracked(project: Path) -> dict[str, str]:
     return {path: md5 for name in names for path, md5 in tracked_hashes(read_text(project / name), name).items()}
 
 
-def _changed_lists(lock: Lock, project: Path) -> dict[str, str]:
-    """Return the path of each list of code that has changed since the lock, with the files that differ."""
-    deps = [dep for entry in lock.entries.values() for dep in entry.deps if code_lists.is_list(dep.path)]
-    found = {}
-    with contextlib.suppress(LineageError, OSError), Repository(project) as repository:
-        for dep in deps:
-            now = md5_of(project / dep.path)
-            if now != dep.md5:
-                names = code_lists.changed(dep.path, dep.md5, now, project, repository)
-                found[dep.path] = f"{dep.path} ({and_more(names, 5)})"
-    return found
-
-
 def stale(
-    status: Values,
-    stages: Values,
-    params: Values,
-    lock: Lock,
-    tracked: Mapping[str, str],
-    lists: Mapping[str, str] = MappingProxyType({}),
+    status: Values, stages: Values, params: Values, lock: Lock, tracked: Mapping[str, str]
 ) -> dict[str, list[Finding]]:
     """Return by stage why it does not belong to its entry in the lock of all pipelines.
 
@@ -102,22 +76,18 @@ def stale(
         params: the sections of each ``params.yaml`` by its path; the paths in ``dvc.yaml`` may name their values.
         lock: the entries.
         tracked: the hash of each path that is tracked by a ``.dvc`` file.
-        lists: what messages say for the path of a list of code.
     """
-    found: dict[str, list[Finding]] = {}
+    findings: dict[str, list[Finding]] = {}
     for name, stage in stages.items():
         if entry := lock.entries.get(name):
-            reasons = [
-                *_against_hashes(entry, lock, tracked),
-                *_of_status(status.get(name, ()), entry, lock, params, lists),
-            ]
-            own = params[Pipeline(Path(), folder_of(name)).params]
-            found[name] = [*_against_pipeline(entry, stage, own), *map(problem, dict.fromkeys(reasons))]
+            reasons = [*_against_hashes(entry, lock, tracked), *_of_status(status.get(name, ()), entry, lock, params)]
+            section = params[Pipeline(Path(), folder_of(name)).params]
+            findings[name] = [*_against_pipeline(entry, stage, section), *map(problem, dict.fromkeys(reasons))]
         else:
-            found[name] = [problem("dvc.lock has no entry: the stage never ran, or its entry was lost")]
+            findings[name] = [problem("dvc.lock has no entry: the stage never ran, or its entry was lost")]
     for name in sorted(lock.entries.keys() - stages.keys()):
-        found[name] = [_too_much("this stage stands in dvc.lock, but not in dvc.yaml")]
-    return {name: reasons for name, reasons in found.items() if reasons}
+        findings[name] = [_too_much("this stage stands in dvc.lock, but not in dvc.yaml")]
+    return {name: reasons for name, reasons in findings.items() if reasons}
 
 
 def _doubts(known: KnownFacts, lock: Lock) -> list[Finding]:
@@ -125,7 +95,7 @@ def _doubts(known: KnownFacts, lock: Lock) -> list[Finding]:
     if not known:
         return [good("no facts of runs are here, so it is not known whether the entries of dvc.lock ever ran")]
     weighed = {name: known.weigh(entry) for name, entry in lock.entries.items()}
-    found = [
+    findings = [
         problem(
             f"{name}: {in_words(one.verdict, one.why)}",
             f"If an output, an input or dvc.lock was edited, merged or saved by `dvc commit`: `dvc repro --force "
@@ -140,13 +110,11 @@ def _doubts(known: KnownFacts, lock: Lock) -> list[Finding]:
         if names:
             named = "; ".join(f"{name} ({why})" if why else name for name, why in names.items())
             todo = "`sightword audit --verify STAGE` shows whether a stage gives the bytes of dvc.lock."
-            found.append(warning(f"{verdict}: {named}", todo))
-    return found
+            findings.append(warning(f"{verdict}: {named}", todo))
+    return findings
 
 
-def _of_status(
-    changes: Sequence[Any], entry: Entry, lock: Lock, params: Mapping[str, Any], lists: Mapping[str, str]
-) -> Iterator[str]:
+def _of_status(changes: Sequence[Any], entry: Entry, lock: Lock, params: Values) -> Iterator[str]:
     """Yield the changes in DVC's status; absent data is no change."""
     for change in changes:
         if isinstance(change, str):
@@ -162,8 +130,7 @@ def _of_status(
             elif path.endswith(PARAMS):
                 yield f"parameters: {path} is {state}"
             elif state != "deleted":
-                kind = "output of an earlier stage" if made else "data" if data else "code"
-                yield f"{kind}: {lists.get(path, path)} is {state}"
+                yield f"{'output of an earlier stage' if made else 'data' if data else 'code'}: {path} is {state}"
             elif not made and not data:
                 yield f"code: {path} is not there"
         for path, state in (change.get("changed outs") or {}).items():

@@ -1,4 +1,4 @@
-"""Facts about DVC and torch, from a process of its own: ``python -m pipeline.doctor.probes dvc|torch ARGUMENT``.
+"""Facts about DVC and torch, from a process of their own: ``python -m pipeline.doctor.probes dvc|torch ARGUMENT``.
 
 Both print JSON objects, one a line, so that the first facts are known even if a remote never answers or a library
 crashes. No credentials are printed.
@@ -15,11 +15,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from sightword.messages import first_line, flat
+from sightword.messages import first_line
 
-_SECRET = re.compile(r"password|secret|token(?!_c)|passphrase|account_key|connection_string|customer_key|custom_auth")
 _USER = re.compile(r"(\w+://)[^/@\s]*@")
 _QUERY = re.compile(r"(\w+://[^\s?]*)\?\S*")
 
@@ -35,13 +33,9 @@ def probe_dvc(option: str) -> None:
         _print(error=mask_address(first_line(error)))
         return
     config, name = repo.config, repo.config["core"].get("remote")
-    _print(
-        cache=repo.cache.local.path,
-        shared=config["cache"].get("shared") == "group",
-        remotes={one: mask_address(remote.get("url", "no address")) for one, remote in config["remote"].items()},
-        remote=name,
-        committed_secrets=sorted(secrets(config.load_one("repo"))),
-    )
+    remotes = {key: mask_address(remote.get("url", "no address")) for key, remote in config["remote"].items()}
+    shared = config["cache"].get("shared") == "group"
+    _print(cache=repo.cache.local.path, shared=shared, remotes=remotes, remote=name)
     if option == "--no-remote" or name not in config["remote"]:
         return
     try:
@@ -51,8 +45,8 @@ def probe_dvc(option: str) -> None:
             above = next(parent for parent in (folder, *folder.parents) if parent.exists())
             _print(exists=folder.is_dir(), writable=os.access(above, os.W_OK | os.X_OK))
             outs = [out.hash_info.value for out in repo.index.outs if out.use_cache and out.hash_info]
-            if folder.is_dir() and (shut := _closed(folder, [Path(remote.odb.oid_to_path(oid)) for oid in outs])):
-                _print(closed=shut, folder=str(folder), readers=readers(folder))
+            if folder.is_dir() and (closed := _closed(folder, [Path(remote.odb.oid_to_path(oid)) for oid in outs])):
+                _print(closed=closed, folder=str(folder), readers=readers(folder))
         with contextlib.suppress(FileNotFoundError):
             remote.fs.ls(remote.path, detail=False)  # an empty project would not ask the remote
         status = repo.data_status(not_in_remote=True, remote_refresh=True)
@@ -77,6 +71,24 @@ def probe_torch(section: str) -> None:
             _print(torchvision_error=first_line(error))
 
 
+def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from sightword.features import vision
+    from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
+
+    facts: dict[str, Any] = {"torchvision": vision.torchvision.__version__}
+    weights = features.get("weights", RANDOM)
+    if weights not in (HUB, PACKAGE, RANDOM) and not is_weights_file(weights):
+        known = features["backbone"] in vision.classifiers()
+        accepted = vision.models.get_model_weights(features["backbone"]) if known else []
+        facts["accepted"] = [entry.name for entry in accepted]
+        if weights in facts["accepted"]:
+            facts |= {"url": accepted[weights].url, "hub": torch.hub.get_dir()}
+            facts["weights_bytes"] = int(accepted[weights].meta.get("_file_size", 0) * 2**20)
+    return facts
+
+
 def _print(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)
 
@@ -86,71 +98,33 @@ def mask_address(text: str) -> str:
     return _QUERY.sub(r"\1?***", _USER.sub(r"\1***@", text))
 
 
-def secrets(config: Any) -> list[str]:
-    """Return the names of settings of DVC's configuration that are credentials."""
-    return [
-        name
-        for name, value in flat(config).items()
-        if (
-            (last := name.rpartition(".")[2]) == "url"
-            and (urlsplit(value).password or re.search(r"(sig|token|key)=", urlsplit(value).query))
-        )
-        or (_SECRET.search(last) and not last.startswith("ask_"))
-    ]
-
-
 def readers(folder: Path) -> str:
     """Return who may read a folder beside its owner, in the letters of `chmod`: g for the group, o for all others.
 
     A folder in which the group may write and all others may not is the group's.
     """
     mode = folder.stat().st_mode
-    group = "g" * bool(mode & stat.S_IRGRP)
     of_group = mode & stat.S_IWGRP and not mode & stat.S_IWOTH
-    return group + "o" * bool(mode & stat.S_IROTH and not of_group)
+    return "g" * bool(mode & stat.S_IRGRP) + "o" * bool(mode & stat.S_IROTH and not of_group)
 
 
 def _closed(folder: Path, paths: Sequence[Path]) -> list[dict[str, str]]:
     """Return the first file or folder on the way to each path that not all readers of a folder may read, by owner."""
     wanted = sum({"g": stat.S_IRWXG, "o": stat.S_IRWXO}[letter] for letter in readers(folder))
-    shut: dict[Path, str] = {}
+    closed: dict[Path, str] = {}
     for path in paths:
         below = path.relative_to(folder)
-        for here in (folder / one for one in (*reversed(below.parents), below)):
+        for here in (folder / part for part in (*reversed(below.parents), below)):
             with contextlib.suppress(FileNotFoundError):
                 mode = here.stat().st_mode
                 needed = wanted & (0o055 if stat.S_ISDIR(mode) else 0o044)
                 if mode & needed != needed:
-                    shut[here] = _owner(here)
+                    try:
+                        closed[here] = here.owner()
+                    except KeyError:  # this machine has no such user
+                        closed[here] = str(here.stat().st_uid)
                     break
-    return [{"path": str(path), "owner": owner} for path, owner in shut.items()]
-
-
-def _owner(path: Path) -> str:
-    """Return the name of a file's owner; the number, where this machine has no such user."""
-    try:
-        return path.owner()
-    except KeyError:
-        return str(path.stat().st_uid)
-
-
-def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
-    import torch
-
-    from sightword.features import vision
-    from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
-
-    found: dict[str, Any] = {"torchvision": vision.torchvision.__version__, "patched": bool(vision._libraries)}
-    weights = features.get("weights", RANDOM)
-    if weights not in (HUB, PACKAGE, RANDOM) and not is_weights_file(weights):
-        known = features["backbone"] in vision.classifiers()
-        accepted = vision.models.get_model_weights(features["backbone"]) if known else []
-        found["accepted"] = [entry.name for entry in accepted]
-        if weights in found["accepted"]:
-            found["url"] = accepted[weights].url
-            found["hub"] = torch.hub.get_dir()
-            found["weights_bytes"] = int(accepted[weights].meta.get("_file_size", 0) * 2**20)
-    return found
+    return [{"path": str(path), "owner": owner} for path, owner in closed.items()]
 
 
 if __name__ == "__main__":

@@ -1,17 +1,21 @@
-"""Check the project's files, and whether git has all that makes a result."""
+"""Check the project: its files, git, the encoders that it names, DVC's cache and remote."""
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Finding, failure, good, problem, warning
+from pipeline import systems
+from pipeline.doctor import machine
+from pipeline.doctor.findings import SECONDS, Check, Context, Finding, advice, failure, good, problem, tried, warning
 from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.lock import CODE, lock_here, within
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
-from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, pipelines
+from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, pipelines, project_of
 from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
@@ -23,6 +27,32 @@ TRACED = (
     *("constraints.txt", ".dvc/config", "data/raw"),
 )
 """The files that make a result, as git's pathspecs."""
+_HINTS = {
+    "MissingDeps": "Install the package for that kind of remote, such as `pip install 'dvc[ssh]'` or `'dvc[s3]'`.",
+    "Credential": "Give DVC your credentials: `dvc remote modify --local NAME ...`, or set up those of your cloud.",
+    "Permission": "Ask for access, or give DVC other credentials: `dvc remote modify --local NAME ...`.",
+    "": "Check the address (`dvc remote list`) and the network or VPN.",
+}
+"""Advice, by a part of the error's name."""
+
+
+def checks(folder: Path) -> list[Check]:
+    """Return all checks of a folder's project, in the order of the report; the systems declare those of inputs."""
+    return [
+        Check("python", machine.check_python),
+        Check("packages", machine.check_packages),
+        Check("torch", machine.check_torch),
+        Check("device", machine.check_devices, slow=True),
+        Check("settings", machine.check_settings),
+        Check("files", check_files, needs_project=True),
+        Check("git", check_git, needs_project=True),
+        *(check for system in pipelines(project_of(folder)) for check in systems.declared(system, "CHECKS", ())),
+        Check("encoders", check_encoders, needs_project=True),
+        Check("cache", check_cache, needs_project=True),
+        Check("remote", check_remote, needs_project=True),
+        Check("store", machine.check_store, slow=True),
+        Check("disk", machine.check_disk),
+    ]
 
 
 def check_files(context: Context) -> Iterator[Finding]:
@@ -98,9 +128,7 @@ def check_git(context: Context) -> Iterator[Finding]:
         git(project, "log", "-1", "--format=%H")
     except LineageError as error:
         report = problem if "dubious ownership" in error.what else warning  # DVC refuses such a folder too
-        todo = "Work in a clone of your own, with a commit and git."
-        if "does not have any commits" in error.what:
-            todo = "`git add -A . && git commit -m Start`."
+        todo = "Work in a clone of your own, with a commit and git: `git add -A . && git commit -m Start`."
         yield report(f"results cannot be traced: {error.what}", todo)
         return
     for command, bad, what, todo in (
@@ -113,19 +141,15 @@ def check_git(context: Context) -> Iterator[Finding]:
     ):  # fmt: skip
         if git_output(project, *command.split()) == bad:
             yield warning(what, todo)
-    yield from _check_changes(project)
-
-
-def _check_changes(project: Path) -> Iterator[Finding]:
     output = git(project, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *TRACED)
     items = {item[3:]: item[:2] for item in output.split("\0") if item}
     unmerged = [path for path, mark in items.items() if "U" in mark or mark in ("AA", "DD")]
     data = [path for path in items if path.startswith("data/") and not path.endswith(".dvc")]
-    ours = [path for path, mark in items.items() if mark != "??" or path not in data]
+    changed = [path for path, mark in items.items() if path not in unmerged and (mark != "??" or path not in data)]
     if unmerged:
         todo = "Resolve the conflicts, then `git add` the files."
         yield problem(f"a merge is not finished: {and_more(unmerged, 5)}", todo)
-    if changed := [path for path in ours if path not in unmerged]:
+    if changed:
         what = f"not committed, so a result made now could not be traced: {and_more(changed, 5)}"
         yield warning(what, "Commit before runs whose numbers you keep.")
     if not unmerged and not changed:
@@ -138,3 +162,93 @@ def git_output(project: Path, *arguments: str) -> str | None:
         return git(project, *arguments)
     except LineageError:
         return None
+
+
+def check_encoders(context: Context) -> Iterator[Finding]:
+    """Check the saved encoders that parameters name as the stages read them, but for weights and vocabulary."""
+    named: dict[str, list[str]] = {}
+    for system, sections in context.sections.items():
+        values = {name: settings.model_dump() for name, settings in sections.items()}
+        for parameter, path in systems.encoders(system, values):
+            named.setdefault(path, []).append(system.full_name(parameter))
+    for path, parameters in named.items():
+        parameter, place = ", ".join(parameters), context.root / path
+        if place.exists():
+            yield tried(context, parameter, path, partial(_read_encoder, place, quick=context.quick))
+        else:
+            yield problem(f"{parameter}: {path} does not exist", advice(context, path))
+    if not named:
+        yield good("no parameter names an encoder of another run")
+
+
+def _read_encoder(place: Path, *, quick: bool) -> None:
+    from sightword.encoder.pretrained import ENCODER, require_encoder
+
+    require_encoder(place)
+    if not quick:  # large files are read whole
+        ENCODER.read(place)
+
+
+def check_cache(context: Context) -> Iterator[Finding]:
+    """Check that DVC works here, and that a shared cache has the permissions it needs."""
+    facts = context.ask("dvc")
+    if "error" in facts:
+        todo = "Fix .dvc/config, or begin with `dvc init`."
+        if "Errno" in facts["error"]:
+            todo = "Ask for the right to write there; for a folder outside the project set DVC_SITE_CACHE_DIR to yours."
+        yield problem(f"DVC cannot work here: {facts['error']}", todo)
+    elif "cache" in facts:
+        cache = Path(facts["cache"])
+        mode = cache.stat().st_mode if cache.is_dir() and facts["shared"] else -1
+        if mode & stat.S_IWGRP and mode & stat.S_ISGID:
+            yield good(f"DVC works; its cache is {cache}")
+        else:
+            todo = f"Once, by its owner: `chmod -R g+w {cache}` and `find {cache} -type d -exec chmod g+s {{}} +`."
+            yield warning(f"cache.shared is group, but {cache} lacks the group's write or setgid bit", todo)
+    elif facts:
+        yield problem(f"DVC does not answer ({facts.get('failed', 'it takes too long')})", "Try `dvc version`.")
+
+
+def check_remote(context: Context) -> Iterator[Finding]:
+    """Check the default remote and its contents."""
+    facts = context.ask("dvc")
+    if "remotes" not in facts:
+        return  # the check of the cache reports the error
+    name, remotes = facts["remote"], facts["remotes"]
+    if not remotes and not any(pipeline.has_run for pipeline in pipelines(context.root)):
+        yield good("no remote, and no results yet")
+    elif not remotes:
+        yield warning("no remote: results stay on this machine", "`dvc remote add -d NAME ADDRESS`, then `dvc push`.")
+    elif name not in remotes:
+        what = f"the default remote ({name}) is none of the configured ones ({', '.join(remotes)})"
+        yield (warning if name is None else problem)(what, "`dvc remote default NAME`.")
+    elif not context.quick:
+        yield from _check_contents(f"the remote {name} ({remotes[name]})", facts)
+
+
+def _check_contents(remote: str, facts: dict[str, Any]) -> Iterator[Finding]:
+    closed = facts.get("closed", [])
+    for owner in dict.fromkeys(item["owner"] for item in closed):
+        paths = [Path(item["path"]) for item in closed if item["owner"] == owner]
+        readers, folder = facts["readers"], facts["folder"]
+        yield warning(
+            f"in the remote, others cannot read what {owner} pushed, and would compute it again: {and_more(paths, 2)}",
+            f"{owner} runs `find {folder} -user {owner} -exec chmod {readers}+rX {{}} +` once, and "
+            f"`umask {'022' if 'o' in readers else '007'}` before each `dvc push`.",
+        )
+    if not facts.get("writable", True):
+        yield problem(f"{remote} cannot be written to", "Ask for permission there, or use another folder.")
+    elif not facts.get("exists", True):
+        yield warning(f"{remote} is a folder that does not exist", "Mount it, or let `dvc push` create it.")
+    elif "answers" not in facts:
+        error = facts.get("remote_error", "")
+        why = error or facts.get("failed") or f"no answer within {SECONDS['dvc']:.0f} s"
+        kind = next(part for part in _HINTS if part.lower() in error.lower())
+        yield problem(f"{remote} cannot be reached: {why}", _HINTS[kind])
+    elif lacks := facts["lacks"]:
+        gone = [path for path in lacks if path in facts["gone"]]
+        before = f"; before that, `dvc repro` (or raw data in its place) for {and_more(gone, 5)}, which the cache lacks"
+        what = f"{remote} lacks {and_more(lacks, 5)}: another clone would not get them"
+        yield warning(what, f"`dvc push`{before if gone else ''}.")
+    else:
+        yield good(f"{remote} answers, and has all outputs of dvc.lock")

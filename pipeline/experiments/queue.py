@@ -30,6 +30,7 @@ from sightword.messages import flat, last_line
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
+    from dvc.repo.experiments.queue.celery import LocalCeleryQueue
 
 TAIL = 8
 """Lines of a log that are shown after a failure."""
@@ -50,30 +51,11 @@ class Queue:
         entries = {"queued": self._queue.iter_queued(), "dead": self._queue.iter_active()}
         found = {self._named(entry): state for state, some in entries.items() for entry in some}
         failed = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
-        live = dict.fromkeys(self._at_work(), "running") if "dead" in found.values() else {}
-        if any(state == "dead" and name not in live for name, state in found.items()):
-            live |= dict.fromkeys(self._answered(), "running")
-        return {name: state for name, state in (failed | found | live).items() if name}
+        dead = [name for name, state in found.items() if name and state == "dead"]
+        return {name: state for name, state in (failed | found | _running(self._queue, dead)).items() if name}
 
     def _named(self, entry: Any) -> str:
         return entry.name or "" if entry.baseline_rev == self.baseline.commit else ""
-
-    def _at_work(self) -> Iterator[str]:
-        """Yield the names of experiments whose process lives."""
-        import psutil
-
-        for entry in self._queue.iter_active():
-            with contextlib.suppress(psutil.Error):
-                process = self._queue.proc.get(entry.stash_rev)
-                if process and entry.stash_rev in " ".join(psutil.Process(process.pid).cmdline()):
-                    yield self._named(entry)
-
-    def _answered(self) -> Iterator[str]:
-        """Yield the names of experiments that workers say they have; a worker of a busy machine is slow to answer."""
-        for tasks in (self._queue.celery.control.inspect(timeout=ANSWER).active() or {}).values():
-            for task in tasks:
-                with contextlib.suppress(KeyError, IndexError):
-                    yield task["args"][0]["name"]
 
     def put(self, trial: Trial) -> None:
         """Queue an experiment; SweepError where DVC refuses it, or where YAML cannot have its parameters."""
@@ -135,8 +117,29 @@ def opened(baseline: Baseline) -> Iterator[Queue]:
         yield Queue(baseline, repo)
 
 
+def _running(queue: LocalCeleryQueue, names: Sequence[str]) -> dict[str, str]:
+    """Return those experiments of some names whose process lives, or that a worker says it has, as ``running``.
+
+    A worker of a busy machine is slow to answer.
+    """
+    import psutil
+
+    found = set()
+    for entry in queue.iter_active() if names else ():
+        with contextlib.suppress(psutil.Error):
+            process = queue.proc.get(entry.stash_rev)
+            if process and entry.stash_rev in " ".join(psutil.Process(process.pid).cmdline()):
+                found.add(entry.name)
+    if set(names) - found:
+        for tasks in (queue.celery.control.inspect(timeout=ANSWER).active() or {}).values():
+            for task in tasks:
+                with contextlib.suppress(KeyError, IndexError):
+                    found.add(task["args"][0]["name"])
+    return {name: "running" for name in names if name in found}
+
+
 def listing(project: Path, commit: str | None = None) -> Any:
-    """Return what ``dvc exp show --json`` prints of a commit (default: the last), of running experiments only names.
+    """Return what ``dvc exp show --json`` prints of a commit (default: the last), of unfinished experiments only names.
 
     DVC reads the folders of running experiments, which a worker removes at any time.
     """
@@ -147,18 +150,19 @@ def listing(project: Path, commit: str | None = None) -> Any:
         with _repo(project) as repo:
             queue = repo.experiments.celery_queue
             queue.collect_active_data = lambda *_, **__: {}
-            running = list(queue.iter_active())
+            active = list(queue.iter_active())
+            running = _running(queue, [one.name for one in active])
             states = [one.dumpd() for one in collect(repo, revs=commit, hide_workspace=True)]
     except DvcException as error:
         raise SetupError(f"dvc exp show failed: {error}", where=project) from None
     for state in states:
         kept = state["experiments"] or []
         names = {revision["name"] for one in kept for revision in one["revs"]}
-        more = [one for one in running if one.baseline_rev == state["rev"] and one.name not in names]
-        state["experiments"] = [
-            *kept,
-            *({"revs": [{"rev": one.stash_rev, "name": one.name}], "executor": {"state": "running"}} for one in more),
-        ]
+        for one in active:
+            if one.baseline_rev == state["rev"] and one.name not in names:
+                executor = {"state": running.get(one.name, "dead")}
+                kept.append({"revs": [{"rev": one.stash_rev, "name": one.name}], "executor": executor})
+        state["experiments"] = kept
     return json.loads(json.dumps(states, default=str))
 
 

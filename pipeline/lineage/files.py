@@ -25,7 +25,6 @@ from pipeline.lineage import documents
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import IGNORE, pipelines
-from sightword import machine
 from sightword.errors import LineageError, SightwordError
 from sightword.io.files import read_text
 
@@ -185,16 +184,16 @@ class Cache:
 
 def _configured(project: Path) -> Path:
     """Return ``cache.dir`` of DVC's configuration; the project's own settings win over the user's and the machine's."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or machine.home() / ".config")
-    files = [Path("/etc/xdg/dvc/config"), home / "dvc/config", project / ".dvc/config", project / ".dvc/config.local"]
+    homes = ["/etc/xdg", os.environ.get("XDG_CONFIG_HOME") or "~/.config"]
+    files = [*(Path(home, "dvc/config") for home in homes), project / ".dvc/config", project / ".dvc/config.local"]
     found = project / ".dvc/cache"
     for file in files:
         parser = configparser.RawConfigParser(strict=False)
         # DVC itself reports a file that cannot be read.
-        with contextlib.suppress(configparser.Error, UnicodeDecodeError):
-            parser.read(file, encoding="utf-8")
+        with contextlib.suppress(configparser.Error, UnicodeDecodeError, RuntimeError):
+            parser.read(file.expanduser(), encoding="utf-8")
             if named := parser.get("cache", "dir", fallback=""):
-                found = file.parent / machine.expanded(named)
+                found = file.parent / Path(named).expanduser()
     return found
 
 

@@ -15,8 +15,7 @@ from sightword.io.files import Pathish
 from sightword.io.names import Names
 from sightword.io.opening import files_in
 from sightword.messages import and_more
-from sightword.places.listed import read_listing
-from sightword.places.place import Part, Place
+from sightword.places.place import Part, Place, read_listing
 from sightword.places.tar import members
 
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")

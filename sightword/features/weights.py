@@ -25,7 +25,6 @@ from sightword.features.networks.files import SHA256, packaged_weights
 from sightword.features.networks.network import Backbone, Library
 from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import Pathish, sha256_file
-from sightword.machine import expanded
 from sightword.messages import and_more, first_line, short
 
 log = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class Weights:
             self.sha256 = self._wanted = self._wanted or SHA256[backbone.name]
         elif not is_weights_file(weights):
             self._url = _published(backbone, weights)
-            self._path = expanded(torch.hub.get_dir()) / "checkpoints" / self._url.rpartition("/")[2]
+            self._path = Path(torch.hub.get_dir()).expanduser() / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():
             self.sha256 = self._fetch()
 

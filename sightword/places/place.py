@@ -1,20 +1,32 @@
-"""The place of a picture, a file or an address and the part that is the picture; and the bytes at a place."""
+"""The place of a picture, a file or an address and the part that is the picture; the bytes there; lists of objects.
+
+The listing of a bucket, a table of names, sizes and versions, is a stage's input in place of the objects.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
+import math
 import os
+import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightword.errors import PictureError
+from tqdm import tqdm
+
+from sightword.errors import CorpusError, PictureError
+from sightword.io.files import Pathish, write_text
+from sightword.io.mapping import mapping
+from sightword.io.tables import Table, whole
 from sightword.machine import is_address
-from sightword.messages import first_line
-from sightword.places.requests import PICTURES, ChangedError, Listed, Requests
+from sightword.messages import first_line, quote
+from sightword.places.requests import PICTURES, WEB, ChangedError, Listed, Requests, without_credentials
 
 PARTS = ("offset", "length", "row", "column", "version")
 """The columns of ``images.parquet`` that say which part of a file is the picture; a corpus of whole files has none."""
@@ -77,11 +89,7 @@ def size(place: Place) -> int:
 
 
 def read(place: Place, limit: int) -> bytes:
-    """Return the bytes at a place.
-
-    Args:
-        place: a file, a range of a file, a row of a Parquet file, or an object.
-        limit: the most bytes.
+    """Return the bytes at a place, a file, a part of a file, or an object.
 
     Raises:
         FileNotFoundError: there is no such file or object, or no picture in the row.
@@ -91,7 +99,7 @@ def read(place: Place, limit: int) -> bytes:
     """
     part = place.part or Part()
     if part.row is not None:
-        data = _rows().read(place.path, part.row, part.column or "")
+        data = _row(place.path, part.row, part.column or "")
         if len(data) > limit:
             raise TooLargeError(len(data))
         return data
@@ -158,7 +166,7 @@ def _fetch(address: str, start: int, count: int, version: str, more: int) -> byt
     try:
         return requests_at(above).get_range(name, start, start + count, version, most=more)
     except ChangedError:
-        todo = "Run `sightword list` again, and then `dvc repro`: its pictures are read anew."
+        todo = "List it again by `sightword fetch`, and then `dvc repro`: its pictures are read anew."
         raise PictureError("changed since it was listed", where=address, todo=todo) from None
 
 
@@ -187,24 +195,112 @@ def cells(path: str, column: str) -> Iterator[bytes | None]:
 class _Rows:
     """The next row of the column that was read last: rows in order cost one look at the file."""
 
-    def __init__(self) -> None:
-        self._at, self._column = 0, ("", "")
-        self._cells: Iterator[bytes | None] = iter(())
+    column, row = ("", ""), 0
+    values: Iterator[bytes | None] = iter(())
 
-    def read(self, path: str, row: int, column: str) -> bytes:
-        """Return the bytes in a row."""
-        if self._column != (path, column) or row < self._at:
-            self._at, self._column, self._cells = 0, (path, column), cells(path, column)
-        for value in self._cells:
-            self._at += 1
-            if self._at > row and value is None:
+
+_rows = _Rows()
+
+
+def _row(path: str, row: int, column: str) -> bytes:
+    if _rows.column != (path, column) or row < _rows.row:
+        _rows.column, _rows.row, _rows.values = (path, column), 0, cells(path, column)
+    for value in _rows.values:
+        _rows.row += 1
+        if _rows.row > row:
+            if value is None:
                 raise FileNotFoundError(errno.ENOENT, "there is no picture in the row", path)
-            if self._at > row and value is not None:
-                return value
-        self._column = ("", "")
-        raise OSError(errno.EIO, f"the file ends before row {row + 1}", path)
+            return value
+    _rows.column = ("", "")
+    raise OSError(errno.EIO, f"the file ends before row {row + 1}", path)
 
 
-@lru_cache(1)
-def _rows() -> _Rows:
-    return _Rows()
+LISTING = ("name", "address", "size", "version")
+"""The columns of a listing."""
+_TODO = "Write it with `sightword fetch ADDRESS --to FILE.csv`."
+_TABLE = Table(LISTING, CorpusError, empty=("version",), separator=",", todo=_TODO)
+_MOST_NUMBERS = 1_000_000
+_RANGE = re.compile(r"\{(\d{1,18})\.\.(\d{1,18})\}")
+_ADDRESS = re.compile(r"(s3|gs|az)://[^/@]+(/.*)?|https?://[^/@?]+/[^?]+")
+"""Nothing secret: neither a password before the host, nor the signature of a web address after a question mark."""
+
+
+def objects(addresses: Iterable[str]) -> dict[str, Place]:
+    """Return the objects at addresses by name, sorted: the name is the address below the one that is given.
+
+    Args:
+        addresses: of a bucket with or without a prefix, all of whose objects are listed; or of one file of a web
+            server, of which the last part is the name. ``{000..099}`` stands for all numbers of a range.
+
+    Raises:
+        CorpusError: an address is of another kind or has credentials in it, there is no object at one, or a name is
+            that of two objects.
+        PictureError: a server does not answer, or refuses.
+        SetupError: the package for the protocol is not installed.
+    """
+    found: list[tuple[str, Place, str]] = []
+    with tqdm(desc="list", unit="object", disable=None, leave=False) as bar:
+        for address in (one for text in addresses for one in _numbered(text)):
+            _check(address, None)
+            before = len(found)
+            for name, listed in _below(address):
+                joined = f"{address.rstrip('/')}/{name}" if name else address
+                place = Place(joined, Part(length=listed.size, version=listed.version or None))
+                found.append((name or address.rpartition("/")[2], place, address))
+                bar.update()
+            if len(found) == before:
+                what = "there is no object at this address"
+                raise CorpusError(what, where=address, todo="Check the address; a bucket's prefix ends at a slash.")
+    todo = "List one of the two, or a folder above both."
+    return dict(sorted(mapping(found, "the name", "object", CorpusError, todo=todo).items()))
+
+
+def write_listing(path: Pathish, places: dict[str, Place]) -> None:
+    """Write a listing, by name; the same objects give the same bytes."""
+    parts = ((name, address, part or Part()) for name, (address, part) in places.items())
+    rows = [LISTING, *((name, address, str(part.length), part.version or "") for name, address, part in parts)]
+    write_text(path, "".join(",".join(map(_cell, row)) + "\n" for row in rows))
+
+
+def read_listing(path: Pathish) -> dict[str, Place]:
+    """Return the objects of a listing by name; CorpusError if the file is none."""
+    found: list[tuple[str, Place, str]] = []
+    for where, (name, address, count, version) in _TABLE.rows(Path(path)):
+        _check(address, where)
+        part = Part(length=whole(count, where, "size", CorpusError), version=version or None)
+        found.append((name, Place(address, part), where))
+    return mapping(found, "the name", "object", CorpusError, todo=_TODO)
+
+
+def _below(address: str) -> Iterator[tuple[str, Listed]]:
+    above, name = split(address)
+    if above.startswith(tuple(f"{protocol}://" for protocol in WEB)):
+        with contextlib.suppress(FileNotFoundError):
+            yield "", requests_at(above).info(name)
+        return
+    found = Requests(address.rstrip("/"), PICTURES).tree()
+    yield from ((name, listed) for name, listed in found.items() if listed.size)  # a console's folder has no bytes
+
+
+def _check(address: str, where: str | None) -> None:
+    if not _ADDRESS.fullmatch(address):
+        expected = "s3://BUCKET/PREFIX, gs://, az:// or https://HOST/FILE, without credentials or a query"
+        shown = without_credentials(address) + "?***" * ("?" in address)
+        raise CorpusError(f"{quote(shown)} is no address", where=where, expected=expected)
+
+
+def _numbered(address: str) -> Iterator[str]:
+    """Yield the addresses that ranges such as ``{000..099}`` stand for, at most a million of all ranges together."""
+    parts = _RANGE.split(address)
+    ranges = [range(int(first), int(last) + 1) for first, last in zip(parts[1::3], parts[2::3], strict=True)]
+    count = math.prod(map(len, ranges))
+    if not 0 < count <= _MOST_NUMBERS:
+        what = f"its ranges of numbers stand for {count:,} addresses"
+        raise CorpusError(what, where=address, expected=f"1 to {_MOST_NUMBERS:,}, such as {{000..099}}")
+    for numbers in itertools.product(*ranges):
+        texts = (f"{number:0{len(first)}d}" for number, first in zip(numbers, parts[1::3], strict=True))
+        yield "".join(itertools.chain(*zip(parts[::3], [*texts, ""], strict=True)))
+
+
+def _cell(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if re.search('[",\\s]', text) else text

@@ -1,7 +1,6 @@
 """Objects of buckets and files of web servers, by obstore: one client of S3, Google, Azure and HTTP.
 
-Failed requests are repeated with growing pauses. Messages never contain credentials: only the service's code, and a
-text without the secrets of addresses and variables.
+Failed requests are repeated with growing pauses. Messages have the service's code and text, and no credentials.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from functools import cached_property
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from sightword.errors import PictureError, SetupError, SightwordError, StoreError
 from sightword.machine import CREDENTIALS, split_address
@@ -29,10 +28,6 @@ CONNECT_SECONDS, READ_SECONDS = 5.0, 20.0
 WEB = ("https", "http")
 """Protocols whose servers list nothing."""
 
-Result = TypeVar("Result")
-
-_UNKNOWN_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidClientTokenId")
-_CLOCK = ("RequestTimeTooSkewed", "RequestExpired")
 _SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 
 
@@ -67,13 +62,9 @@ class ChangedError(Exception):
 
 
 class Requests:
-    """Requests below one address, such as ``s3://bucket/prefix``; the first one connects.
+    """Requests below an address such as ``s3://bucket/prefix``, for pictures also ``https://host``.
 
-    Every method raises the error of ``use``, with what was wrong and what to do, and SetupError without obstore.
-
-    Args:
-        address: a bucket with or without a prefix; for pictures also ``https://host``.
-        use: what the objects are used for.
+    Every method raises the error of ``use``, and SetupError without obstore.
 
     Raises:
         SetupError: the address is of another kind, or has credentials in it.
@@ -86,7 +77,7 @@ class Requests:
 
     def tree(self, below: str = "") -> dict[str, Listed]:
         """Return all objects of a folder, by their names below the folder."""
-        found: dict[str, Listed] = {}
+        objects: dict[str, Listed] = {}
         last = None
 
         def ask() -> None:
@@ -94,17 +85,17 @@ class Requests:
             for part in self._store.list(below or None, offset=last):
                 for facts in part:
                     last = facts["path"]
-                    found[last.removeprefix(below).lstrip("/")] = _listed(facts)
+                    objects[last.removeprefix(below).lstrip("/")] = _listed(facts)
 
         self._list(ask)
-        return found
+        return objects
 
     def folders(self, below: str) -> list[str]:
         """Return the names of the folders in a folder."""
-        found = self._list(lambda: self._store.list_with_delimiter(below)["common_prefixes"])
-        return sorted(name.rpartition("/")[2] for name in found)
+        names = self._list(lambda: self._store.list_with_delimiter(below)["common_prefixes"])
+        return sorted(name.rpartition("/")[2] for name in names)
 
-    def _list(self, ask: Callable[[], Result]) -> Result:
+    def _list(self, ask: Callable[[], Any]) -> Any:
         """Return a listing; an answer that breaks off, which obstore does not repeat, is asked for again."""
         failures = 0
         while True:
@@ -117,11 +108,8 @@ class Requests:
                     raise
 
     def info(self, name: str) -> Listed:
-        """Return the size and version of an object; FileNotFoundError without the object.
-
-        A request for the first byte tells the size of the whole, also where a server has no answer to HEAD.
-        """
-        with self._asked("read"):
+        """Return the size and version of an object; FileNotFoundError without the object."""
+        with self._asked("read"):  # the first byte, since some servers have no answer to HEAD
             return _listed(self._get(name, range=(0, 1)).meta)
 
     def get(self, name: str) -> bytes:
@@ -132,9 +120,7 @@ class Requests:
     def get_range(self, name: str, start: int, end: int, version: str, *, most: int = 0) -> bytes:
         """Return the bytes of an object from ``start`` to before ``end``, and up to ``most`` further bytes if present.
 
-        Raises:
-            FileNotFoundError: there is no such object.
-            ChangedError: the object has another version, or fewer bytes.
+        FileNotFoundError without the object; ChangedError if it has another version, or fewer bytes.
         """
         if start == end:
             return b""
@@ -164,13 +150,11 @@ class Requests:
     def put_and_compare(self, name: str, data: bytes) -> None:
         """Write an object and read it again; an error if other bytes come back."""
         self.put(name, data)
-        try:
-            came = f"{len(kept)} other bytes" if (kept := self.get(name)) != data else None
-        except FileNotFoundError:
-            came = "nothing"
-        if came:
-            what = f"the server does not keep what is written: {came} came back for {len(data)} bytes"
-            raise self._use.error(what, where=f"{self.address}/{name}", todo=f"Check {self._settings}.")
+        with contextlib.suppress(FileNotFoundError):
+            if self.get(name) == data:
+                return
+        what = "the server does not keep what is written"
+        raise self._use.error(what, where=f"{self.address}/{name}", todo=f"Check {self._settings}.")
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is still there."""
@@ -201,32 +185,20 @@ class Requests:
             return connect(self.address, client_options=client, retry_config=retry, **more)
 
     def _profile(self) -> dict[str, Any]:
-        """Return the region and the credentials of a profile, a role or the variables, as botocore finds them."""
+        """Return the region and the credentials of a profile or a role, as boto3 finds and renews them."""
         if "AWS_ACCESS_KEY_ID" in os.environ or os.environ.get("AWS_SKIP_SIGNATURE"):
             return {}
         try:
-            import botocore.exceptions
-            import botocore.session
+            from botocore.exceptions import BotoCoreError
+            from obstore.auth.boto3 import Boto3CredentialProvider
         except ModuleNotFoundError:
             return {}
-        session = botocore.session.get_session()
         try:
-            keys, region = session.get_credentials(), session.get_config_variable("region")
-        except botocore.exceptions.BotoCoreError:
-            keys = region = None
-        if keys is None:
+            return {"credential_provider": Boto3CredentialProvider(ttl=timedelta(minutes=5))}
+        except (ValueError, BotoCoreError):
             todo = f"Set {CREDENTIALS['s3']}; AWS_SKIP_SIGNATURE=true for a public bucket."
-            raise self._use.error(f"there are no credentials for {self._use.name}", where=self.address, todo=todo)
-
-        def provide() -> dict[str, Any]:
-            now = keys.get_frozen_credentials()  # renewed by botocore
-            until = datetime.now(UTC) + timedelta(minutes=5)
-            return {
-                "access_key_id": now.access_key, "secret_access_key": now.secret_key, "token": now.token,
-                "expires_at": until,
-            }  # fmt: skip
-
-        return {"credential_provider": provide, **({"region": region} if region else {})}
+            what = f"there are no credentials for {self._use.name}"
+            raise self._use.error(what, where=self.address, todo=todo) from None
 
     @contextlib.contextmanager
     def _asked(self, done: str) -> Iterator[None]:
@@ -254,13 +226,7 @@ class Requests:
 
     def _error(self, done: str, code: str, text: str) -> SightwordError:
         keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
-        status = "".join(re.findall(r"status code: (\d+)", text)[:1])
-        if code in _UNKNOWN_KEYS:
-            what, todo = f"the server does not accept the credentials ({code})", f"Check {keys}."
-        elif code in _CLOCK:
-            what = f"this machine's clock is wrong ({code}): it says {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-            todo = "Set the clock (`timedatectl set-ntp true`)."
-        elif status in ("401", "403"):
+        if re.search("status code: 40[13]", text):
             what = f"{self._use.name} may not be {done} with these credentials ({code or 'access denied'})"
             todo = f"Ask for the permission, or give other credentials: {keys}."
         else:
@@ -275,11 +241,10 @@ class _ObjectFile(io.RawIOBase):
     def __init__(self, requests: Requests, name: str, listed: Listed) -> None:
         self._requests, self._name, self._listed, self._at = requests, name, listed, 0
 
-    def readable(self) -> bool:
-        return True
-
     def seekable(self) -> bool:
         return True
+
+    readable = seekable
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._listed.size}[whence]

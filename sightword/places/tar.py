@@ -68,9 +68,11 @@ def members(place: Place, is_text: Callable[[str], bool]) -> Members:
         with open_object(place) as stream:
             return _read(stream, place.path, is_text)
     except FileNotFoundError:
-        raise CorpusError("does not exist", where=place.path, todo="Run `sightword list` again.") from None
+        raise CorpusError("does not exist", where=place.path, todo="List it again by `sightword fetch`.") from None
     except ChangedError:
-        raise CorpusError("changed since it was listed", where=place.path, todo="Run `sightword list` again.") from None
+        raise CorpusError(
+            "changed since it was listed", where=place.path, todo="List it again by `sightword fetch`."
+        ) from None
 
 
 def _read(file: BinaryIO, where: str, is_text: Callable[[str], bool]) -> Members:

@@ -1,4 +1,4 @@
-"""Drawings of binary decisions: curves of the training run, and the energies of true and false pairs."""
+"""Reports of binary decisions: curves of the training run, energies of true and false pairs, and all files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
+from sightword.evaluation.binary import Measured
+from sightword.io.files import atomic_folder, write_json, write_table, write_text, write_tsv
 from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, WIDTH, Drawing, drawing_style
 from sightword.report.inputs import numbers, read_tsv
 
@@ -32,7 +34,7 @@ def curve(path: Path, column: str, title: str) -> Drawing:
 def energies(
     rows: Sequence[tuple[float, float, int, int]], threshold: float, names: tuple[str, str] = ("true", "false")
 ) -> Drawing:
-    """Draw a histogram (:mod:`sightword.evaluation.binary.scores`) with the threshold, counts on a logarithmic axis.
+    """Draw a histogram (:mod:`sightword.evaluation.binary`) with the threshold, counts on a logarithmic axis.
 
     ``names`` are the names of the pairs that should lie below and above the threshold.
     """
@@ -50,3 +52,21 @@ def energies(
         axes.set_ylabel("pairs")
         axes.legend()
         return Drawing("energies", f"Energies of {names[0]} and of {names[1]} pairs, with the threshold.", figure)
+
+
+def write_report(
+    measured: Measured, names: tuple[str, str], drawings: Sequence[Drawing], page: str, places: Sequence[str]
+) -> None:
+    """Write scores, plots, page and metrics into their four folders; ``names`` are those of :func:`energies`."""
+    scores, plots, report, metrics = map(Path, places)
+    with atomic_folder(scores) as folder:
+        write_table(folder / "mistakes.parquet", measured.mistakes)
+        write_table(folder / "scores.parquet", measured.scores)
+    with atomic_folder(plots) as folder:
+        write_tsv(folder / "energies.tsv", ("from", "to", *names), measured.histogram)
+    with atomic_folder(report) as folder:
+        write_text(folder / "index.html", page)
+        for one in drawings:
+            write_text(folder / "plots" / f"{one.name}.svg", one.svg())
+    write_json(metrics / "evaluate.json", measured.metrics)
+    write_json(metrics / "summary.json", measured.summary)

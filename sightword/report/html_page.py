@@ -74,12 +74,10 @@ def render(
     lead: Markup | None = None,
     notes: Sequence[Note] = (),
     headlines: Sequence[Headline] = (),
-    style: str = "",
-    script: str = "",
 ) -> str:
     """Return the text of a page.
 
-    The page's policy allows one script: ``page.js``, which sorts tables and copies commands, with that of the page.
+    The page's policy allows one script: ``page.js``, which sorts tables and copies commands.
 
     Args:
         title: the title of the window.
@@ -90,20 +88,18 @@ def render(
         lead: the part before the sections.
         notes: warnings and facts to read first.
         headlines: the numbers that sum up the page.
-        style: of this page, behind the style of all pages.
-        script: of this page, behind ``page.js``.
 
     Raises:
         TypeError: a value is no text for readers, such as None or NaN.
     """
-    script = _read(_HERE, "page.js") + script
+    script = _read(_HERE, "page.js")
     values = {"title": title, "head": head or title, "top": top, "lead": lead or "", "footer": footer}
     return _environment().get_template(f"{_HERE}/frame.html").render(
         **values,
         sections=[one for one in sections if one],
         notes=notes,
         headlines=headlines,
-        style=Markup(_read(_HERE, "page.css") + style),  # noqa: S704 - our own file
+        style=Markup(_read(_HERE, "page.css")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
     )  # fmt: skip

@@ -16,8 +16,7 @@ from typing import Any
 from sightword.errors import StoreError
 from sightword.io.files import canonical_json
 from sightword.places.requests import Listed
-from sightword.storage.place import DAY, IDENTITY
-from sightword.storage.store import SEGMENT_NAME, Array, Store, kind_name, segments, write
+from sightword.storage.store import DAY, IDENTITY, SEGMENT_NAME, Array, Store, kind_name, segments, write
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +78,10 @@ def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kin
             files = place.files(name)
         except StoreError as error:  # of another user, closed to this user
             kind.damaged.append(str(error))
-        kind.used = place.used(name, files)
+        kind.used = _used(files)
         listings.append((kind, files))
     for kind, files in sorted(listings, key=lambda pair: (-pair[0].used, pair[0].name)):
-        keys: set[bytes] = set()
+        keys = set[bytes]()
         for segment in segments(place, kind.name, files, keys_only=not read):
             keys.update(segment.keys)
             if segment.why:
@@ -91,6 +90,11 @@ def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kin
         sizes = [listed.size for name, listed in files.items() if SEGMENT_NAME.fullmatch(name)]
         kind.segments, kind.bytes, kind.features = len(sizes), sum(sizes), len(keys)
         yield kind
+
+
+def _used(files: dict[str, Listed]) -> float:
+    """Return the time of a kind's last use: that of its description, without it that of its newest file."""
+    return files[IDENTITY].changed if IDENTITY in files else max((file.changed for file in files.values()), default=0.0)
 
 
 def _kinds(store: Store, prefix: str) -> list[str]:
@@ -105,10 +109,8 @@ def _identity(store: Store, name: str) -> dict[str, Any]:
     """Return what describes a kind; ValueError if that cannot be read or belongs to another kind."""
     try:
         identity = json.loads(store.place.read(f"{name}/{IDENTITY}"))
-    except OSError as error:
-        raise ValueError(f"cannot be read ({error.strerror or error})") from None
-    except (ValueError, RecursionError):
-        raise ValueError("is not valid JSON") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"cannot be read ({getattr(error, 'strerror', None) or 'it is not valid JSON'})") from None
     if not isinstance(identity, dict) or kind_name(canonical_json(identity)) != name:
         raise ValueError("it is not what the folder's name says")
     return identity
@@ -149,7 +151,7 @@ def prune(
                 done.others += 1
                 continue
             kind = _Pruned(store, name, done, dry_run=dry_run, others=others)
-            if name in unwanted or store.place.used(name, kind.files) < oldest:
+            if name in unwanted or _used(kind.files) < oldest:
                 kind.remove_all()
             else:
                 old = [file for file, one in kind.files.items() if LEFTOVER.fullmatch(file) and one.changed < now - DAY]

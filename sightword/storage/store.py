@@ -2,7 +2,7 @@
 
 ``STORE/features/KIND/`` holds the features of one kind: ``identity.json`` describes the kind, and immutable Parquet
 files, the segments, hold keys and features. A segment is named by the sha256 of its bytes: a damaged segment is told,
-and its features are computed again.
+and its features are computed again. Nothing is locked; a killed writer leaves at most a temporary file in a folder.
 """
 
 from __future__ import annotations
@@ -12,29 +12,41 @@ import errno
 import hashlib
 import io
 import logging
+import os
 import re
+import stat
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sightword import machine
 from sightword.errors import StoreError
+from sightword.io import group_files
 from sightword.io.files import Pathish, canonical_json
+from sightword.io.opening import require_regular
 from sightword.messages import first_line
-from sightword.places.requests import Listed
-from sightword.storage.place import IDENTITY, Place
+from sightword.places.requests import Listed, Requests
 
 log = logging.getLogger(__name__)
 
+IDENTITY = "identity.json"
+"""The file that describes a kind; its time is the last use of the kind."""
+KIND_NAME = re.compile(r"[0-9a-f]{32}")
 SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.parquet")
 """Files with other names are ignored."""
 KEY_LENGTH = 32
+DAY = 24 * 3600.0
+"""Seconds after which the description of a kind in a bucket is written again."""
+PROBE = 1 << 12
+"""Bytes that the disk must take before anything is computed."""
 FIRST, LAST = 1.0, 120.0
 """The shortest and the longest time before a computed feature is written, in seconds."""
 SHARE = 0.05
@@ -42,11 +54,9 @@ SHARE = 0.05
 SEGMENT_BYTES = 1 << 22
 """Features of this size are written at once, which takes about ten times as much memory."""
 AT_ONCE = 4
-"""Segments that are read side by side, in memory."""
+"""Segments that are read in parallel, in memory."""
 ROUNDS = 3
 """Looks at a kind whose segments are merged meanwhile."""
-MARKS = 8
-"""Names that are tried if damaged files of other users have them."""
 _DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
 """Errors of pyarrow for truncated and garbled files, as flips of each byte show."""
 
@@ -72,6 +82,143 @@ def kind_name(record: str) -> str:
     return hashlib.sha256(record.encode()).hexdigest()[:32]
 
 
+class Place:
+    """The files of a store by names such as ``KIND/SEGMENT.parquet``; the text is the folder or the address.
+
+    Methods raise OSError of the file system, or StoreError.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._objects = Requests(where) if machine.is_address(where) else None
+        self.folder = machine.current().cache if self._objects else Path(where).expanduser()
+        """A folder for files beside the features: the store's own, or a folder of copies on this machine."""
+
+    def __str__(self) -> str:
+        return self._objects.address if self._objects else str(self.folder)
+
+    def where(self, name: str) -> str:
+        """Return the place of a file, for messages."""
+        return f"{self}/features/{name}"
+
+    def kinds(self) -> list[str]:
+        """Return the names of the kinds, sorted."""
+        if self._objects:
+            names = self._objects.folders("features")
+        else:
+            names = [path.name for path in self._entries("") if path.is_dir()]
+        return [name for name in names if KIND_NAME.fullmatch(name)]
+
+    def files(self, kind: str) -> dict[str, Listed]:
+        """Return all files of a kind by name, also foreign ones, sorted; StoreError if the kind cannot be read."""
+        if self._objects:
+            return dict(sorted(self._objects.tree(f"features/{kind}").items()))
+        files = {}
+        for path in self._entries(kind):
+            with contextlib.suppress(FileNotFoundError):
+                state = path.lstat()
+                files[path.name] = Listed(state.st_size, state.st_mtime)
+        return files
+
+    def open(self, name: str, listed: Listed) -> Any:
+        """Return what Parquet reads parts of: a file, the copy of an object, or the object."""
+        if self._objects and not self._copy(name).is_file():
+            return self._objects.open(f"features/{name}", listed)
+        path = self._copy(name) if self._objects else self._path(name)
+        require_regular(path)  # to open a pipe would wait for ever
+        return path
+
+    def read(self, name: str, is_whole: Callable[[bytes], bool] | None = None) -> bytes:
+        """Return the bytes of a file; of an object its copy on this machine, if the copy is whole, and keep a copy."""
+        if not self._objects:
+            require_regular(self._path(name))
+            return self._path(name).read_bytes()
+        with contextlib.suppress(OSError):
+            if is_whole and is_whole(data := self._copy(name).read_bytes()):
+                return data
+        data = self._objects.get(f"features/{name}")
+        if is_whole and is_whole(data):
+            with contextlib.suppress(OSError):  # a full disk, or a folder of another user
+                group_files.write_new(self._copy(name), data)
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file that never changes, whole or not at all."""
+        if self._objects:
+            self._objects.put(f"features/{name}", data)
+        else:
+            group_files.write_new(self._path(name), data)
+
+    def prepare(self, kind: str, record: bytes) -> None:
+        """Find out that features can be written, before any are computed, and describe the kind."""
+        if self._objects:
+            self._objects.put_and_compare(f"features/{kind}/{IDENTITY}", record)
+            return
+        group_files.make_folder(self._path(kind))
+        group_files.check_writable(self._path(kind), bytes(PROBE))
+        self.describe(kind, record)
+
+    def describe(self, kind: str, record: bytes, there: Listed | None = None) -> None:
+        """Describe a kind whose description was lost, and set the time of its last use.
+
+        ``there`` is the description of a bucket as listed, which is written again after a day.
+        """
+        if self._objects:
+            if not there or there.size != len(record) or there.changed < time.time() - DAY:
+                self._objects.put(f"features/{kind}/{IDENTITY}", record)
+            return
+        path = self._path(f"{kind}/{IDENTITY}")
+        try:
+            if not path.is_file() or path.read_bytes() != record:
+                group_files.write_open(path, record)
+            os.utime(path)
+        except PermissionError as error:  # another user's file in a folder with the sticky bit; segments do not need it
+            log.debug("%s: %s", path, error)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is still there; a folder goes with its description, if nothing else is there."""
+        if self._objects:
+            self._objects.remove(f"features/{name}")
+            return
+        path = self._path(name)
+        path.unlink(missing_ok=True)
+        if path.name == IDENTITY:
+            with contextlib.suppress(OSError):  # another file, or a writer's new segment
+                path.parent.rmdir()
+
+    def owns(self, name: str, *, others: bool) -> bool:
+        """Return whether the user, or with ``others`` the group, may remove a file, or the file is gone already.
+
+        A bucket has no users of its own, and says itself who may remove objects.
+        """
+        try:
+            if self._objects or os.geteuid() in (0, self._path(name).lstat().st_uid):
+                return True
+            # The sticky bit protects each file from all but its owner, here also from the owner of the folder.
+            return others and not self._path(name).parent.stat().st_mode & stat.S_ISVTX
+        except FileNotFoundError:
+            return True
+
+    def is_closed(self, kind: str) -> bool:
+        """Return whether a folder is another user's, who gave no permission to look into it."""
+        path = self._path(kind)
+        return not self._objects and not os.access(path, os.R_OK | os.X_OK) and not self.owns(kind, others=False)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / "features" / name
+
+    def _copy(self, name: str) -> Path:
+        return self.folder / "segments" / name.rpartition("/")[2]
+
+    def _entries(self, name: str) -> list[Path]:
+        try:
+            return sorted(self._path(name).iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            todo = "Set SIGHTWORD_STORE to another folder."
+            raise StoreError(f"cannot be read ({error.strerror})", where=self._path(name), todo=todo) from None
+
+
 class Segment(NamedTuple):
     """What a look at a segment shows."""
 
@@ -88,7 +235,7 @@ class Store:
     """A store of features in a folder, or at an address such as ``s3://bucket/prefix``; the first write makes it.
 
     Raises:
-        SetupError: an address of another kind, or one with credentials in it.
+        SetupError: an address of another kind, or with credentials in it.
     """
 
     def __init__(self, where: Pathish) -> None:
@@ -119,19 +266,17 @@ class Store:
                 if segment.state == "whole" and segment.values.shape[1] != dimension:
                     why = f"it holds no features of {dimension} numbers"
                 if why:
-                    self._warn(f"{identity.name}/{segment.name}", why)
+                    remedy = "`sightword store prune` removes them"
+                    if why.startswith("Permission"):
+                        remedy = "its owner must let the group read it (chmod g+r)"
+                    name = self.place.where(f"{identity.name}/{segment.name}")
+                    log.warning("%s: its features cannot be used and are ignored (%s); %s", name, why, remedy)
                 elif rows := [row for row, key in enumerate(segment.keys) if key in wanted]:
                     wanted.difference_update(segment.keys)
                     yield [segment.keys[row] for row in rows], segment.values[rows]
         if len(wanted) < len(keys):
             with contextlib.suppress(OSError, StoreError):  # a read-only store
                 self.place.describe(identity.name, _record(identity), files.get(IDENTITY))
-
-    def _warn(self, name: str, why: str) -> None:
-        remedy = "`sightword store prune` removes them"
-        if why.startswith("Permission"):
-            remedy = "its owner must let the group read it (chmod g+r)"
-        log.warning("%s: its features cannot be used and are ignored (%s); %s", self.place.where(name), why, remedy)
 
     def writer(self, identity: KindIdentity) -> Writer:
         """Return a context manager that writes features of one kind; StoreError if the store cannot be written."""
@@ -167,7 +312,6 @@ class Writer:
             started = time.perf_counter()
             with _told(self._place):
                 write(self._place, self._identity.name, features)
-                self._place.describe(self._identity.name, _record(self._identity), written=True)
             self.seconds += time.perf_counter() - started
         self._written = time.monotonic()
 
@@ -194,31 +338,20 @@ class Writer:
 
 
 def write(place: Place, kind: str, features: Mapping[bytes, Array]) -> str:
-    """Write features, float32 (D,) by key, as a segment, and return its name: equal features give equal bytes.
-
-    If a damaged segment of another user has the name and cannot be replaced, a mark changes the bytes and the name.
-    """
-    for mark in range(MARKS):
-        data = pack(features, mark)
-        name = name_of(data)
-        try:
-            place.write(f"{kind}/{name}", data)
-            break
-        except PermissionError:
-            if mark == MARKS - 1 or name not in place.files(kind):
-                raise
-    return name
+    """Write features, float32 (D,) by key, as a segment, and return its name: equal features give equal bytes."""
+    data = pack(features)
+    place.write(f"{kind}/{name_of(data)}", data)
+    return name_of(data)
 
 
-def pack(features: Mapping[bytes, Array], mark: int = 0) -> bytes:
-    """Return the bytes of a segment; another mark gives other bytes."""
+def pack(features: Mapping[bytes, Array]) -> bytes:
+    """Return the bytes of a segment."""
     keys = sorted(features)
     values = [features[key].astype("<f4", copy=False).tobytes() for key in keys]
     table = pa.table(
         {"key": pa.array(keys, pa.binary(KEY_LENGTH)), "feature": pa.array(values, pa.binary(len(values[0])))}
     )
     buffer = io.BytesIO()
-    table = table.replace_schema_metadata({"mark": str(mark)} if mark else None)
     pq.write_table(table, buffer, compression="NONE", use_dictionary=False, write_statistics=False)
     return buffer.getvalue()
 

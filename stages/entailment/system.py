@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.files import tried
-from pipeline.doctor.findings import Check, Finding
+from pipeline.doctor.findings import Check, Context, Finding, tried
 from pipeline.systems import Compared, start
 
 if TYPE_CHECKING:
@@ -42,12 +40,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
-    """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each class that has pairs.
-
-    Raises:
-        ScoringError: the tables have other pairs, or none.
-        FileFormatError: a table is damaged.
-    """
+    """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each class that has pairs."""
     from pipeline.comparison.parts import classified, read
     from sightword.entailment.data.pairs import LABELS, premise_numbers
 
@@ -59,11 +52,4 @@ def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
 
 
 CHECKS = (Check("entailment", check, needs_project=True),)
-COMPARED = (
-    Compared(
-        "Entailment",
-        "pairs of sentences",
-        Path("data/entailment/scores/scores.parquet"),
-        compare,
-    ),
-)
+COMPARED = (Compared("Entailment", "pairs of sentences", Path("data/entailment/scores/scores.parquet"), compare),)

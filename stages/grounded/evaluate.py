@@ -39,7 +39,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
     from sightword.captions.table import read_texts
     from sightword.compute import devices
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.evaluation.semantics.pair_table import write_pairs
+    from sightword.evaluation.semantics.results import write_pairs
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
     from sightword.grounded.judging.measuring import FORMAT, measure, read
@@ -77,7 +77,7 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
 
 def _entries(material: Material, captions: CaptionTable, encoder: str) -> list[Scoring]:
     """Return the entries of the ledger: the encoder on pictures, pairs and tasks."""
-    from sightword.evaluation.semantics.tested import Rows, rated, tested
+    from sightword.evaluation.semantics.datasets import Rows, rated, tested
 
     rows: dict[tuple[str, str], Rows] = {}
     for split in material.splits:

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.files import exist, tasks
-from pipeline.doctor.findings import Check, Finding, failure, good
+from pipeline.doctor.findings import Check, Context, Finding, exist, failure, good, tasks
 from pipeline.systems import Compared
 from sightword.errors import CorpusError, FileFormatError, ScoringError
 from sightword.grounded.training.settings import OWN_STARTS
@@ -119,11 +117,4 @@ def _seeds(folder: Path) -> dict[str, set[int]]:
 
 
 CHECKS = (Check("grounded", check, needs_project=True),)
-COMPARED = (
-    Compared(
-        "Grounded space",
-        "scenario",
-        Path("data/grounded"),
-        compare,
-    ),
-)
+COMPARED = (Compared("Grounded space", "scenario", Path("data/grounded"), compare),)

@@ -14,12 +14,7 @@ SEED = "train.seed"
 
 
 def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
-    """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each part that has pairs.
-
-    Raises:
-        ScoringError: the tables have other pairs, or none.
-        FileFormatError: a table is damaged.
-    """
+    """Compare two tables ``scores.parquet`` of the stage evaluate: on all pairs, and on each part that has pairs."""
     from pipeline.comparison.parts import classified, read
 
     stage, same = "hypernyms/dvc.yaml:evaluate", ("hyponym", "hypernym", "label")
@@ -29,11 +24,4 @@ def compare(a: Path, b: Path, **_: int) -> list[Accuracy]:
     return classified(ours["accepted"] == label, theirs["accepted"] == label, masks)
 
 
-COMPARED = (
-    Compared(
-        "Hypernyms",
-        "pairs of concepts",
-        Path("data/hypernyms/scores/scores.parquet"),
-        compare,
-    ),
-)
+COMPARED = (Compared("Hypernyms", "pairs of concepts", Path("data/hypernyms/scores/scores.parquet"), compare),)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 
-from sightword.hypernyms.data.settings import TaxonomySettings
+from sightword.hypernyms.settings import TaxonomySettings
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ SETTINGS = TaxonomySettings
 
 def work(settings: TaxonomySettings) -> None:
     """Read a taxonomy, close it, and split its pairs."""
-    from sightword.hypernyms.data.split import split, write_prepared
+    from sightword.hypernyms.data.pairs import split, write_prepared
     from sightword.hypernyms.data.taxonomy import read_edges, read_scenes, read_wordnet
     from sightword.io.files import atomic_folder, write_json
 

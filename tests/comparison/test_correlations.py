@@ -10,7 +10,7 @@ import pytest
 from pipeline.comparison.correlations import compare, pairs_file
 from pipeline.comparison.table import lines, verdict
 from sightword.errors import FileFormatError, SemanticsError
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from sightword.statistics.bootstrap import pearson_differences, resampled
 from sightword.statistics.inference import fisher_interval, holm
 

@@ -36,7 +36,7 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
         from sightword.compute.devices import OwnRandom
         from sightword.compute.optimisers import Adam
         from sightword.evaluation.semantics import breakdown, evaluation, tables
-        from sightword.evaluation.semantics.tfidf import TfIdf
+        from sightword.evaluation.semantics.relatedness import TfIdf
         from sightword.features import vision
         from sightword.features.backbones import skeleton
         from sightword.features.backbones import find_backbone

@@ -18,7 +18,7 @@ from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError, FileFormatError
-from sightword.evaluation.retrieval.folds import drawn_splits
+from sightword.evaluation.retrieval.protocols import drawn_splits
 from sightword.images.resized import corpus_sources
 from sightword.places.place import Place
 from sightword.places.place import read as read_place

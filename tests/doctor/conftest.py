@@ -12,8 +12,7 @@ from typing import Any
 import fork_server
 import pytest
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Check, Finding, examine
+from pipeline.doctor.findings import Check, Context, Finding, examine
 
 Function = Callable[[Context], Iterable[Finding]]
 
@@ -23,7 +22,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.facts: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {"dvc": {}, "torch": {}}
 
     def check(self, function: Function, *, quick: bool = False, project: bool = True) -> list[Finding]:
         """Return the findings of one check; DVC and torch answer as ``facts`` says, and are not started."""

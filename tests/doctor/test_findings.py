@@ -1,15 +1,20 @@
-"""Checks are independent, and programs have a time limit."""
+"""``sightword doctor`` as a user runs it: checks are independent, and programs have a time limit."""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from checkout import Checkout
 
-from pipeline.doctor.context import Context, Probe
-from pipeline.doctor.findings import Check, examine, good
+from pipeline.cli import main
+from pipeline.doctor.findings import Check, Context, examine, good, probe
+from pipeline.doctor.project import checks
 from sightword.errors import SetupError
 
 
@@ -36,13 +41,13 @@ def test_slow_checks_and_project_checks_are_left_out(tmp_path: Path) -> None:
     assert [one.check for one in examine(checks, Context(tmp_path, tmp_path))] == ["p", "s"]
 
 
-def probe(program: str, folder: Path, seconds: float = 60.0) -> Probe:
-    return Probe([sys.executable, "-c", program], folder, seconds)
+def ask(program: str, folder: Path, seconds: float = 60.0) -> dict[str, object]:
+    return probe([sys.executable, "-c", program], folder, seconds)
 
 
 def test_facts_printed_before_a_program_died_are_known(tmp_path: Path) -> None:
     program = "import sys; print('{\"a\": 1}\\nnoise\\n{\"b\": 2}', flush=True); sys.exit('it broke')"
-    assert probe(program, tmp_path).answer == {"a": 1, "b": 2, "failed": "it broke"}
+    assert ask(program, tmp_path) == {"a": 1, "b": 2, "failed": "it broke"}
 
 
 def test_a_program_that_never_ends_is_killed_with_its_children(tmp_path: Path) -> None:
@@ -51,10 +56,10 @@ def test_a_program_that_never_ends_is_killed_with_its_children(tmp_path: Path) -
         "print('{\"child\": %d}' % child.pid, flush=True); time.sleep(60)"
     )
     start = time.monotonic()
-    answer = probe(program, tmp_path, 2.0).answer
-    assert time.monotonic() - start < 20
+    answer = ask(program, tmp_path, 2.0)
+    assert time.monotonic() - start < 50
     assert answer["late"] is True
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end and not _gone(answer["child"]):
         time.sleep(0.02)
     assert _gone(answer["child"])
@@ -70,9 +75,87 @@ def _gone(pid: int) -> bool:
 
 def test_a_program_cannot_ask_the_user_for_a_password(tmp_path: Path) -> None:
     program = "try: open('/dev/tty'); print('{\"tty\": true}')\nexcept OSError: print('{\"tty\": false}')"
-    assert probe(program, tmp_path).answer == {"tty": False}
+    assert ask(program, tmp_path) == {"tty": False}
 
 
 @pytest.mark.parametrize("text", ["[1]", "never json", ""])
 def test_output_that_is_not_an_object_is_ignored(tmp_path: Path, text: str) -> None:
-    assert probe(f"print({text!r})", tmp_path).answer == {}
+    assert ask(f"print({text!r})", tmp_path) == {}
+
+
+CHECKS = checks(Path(__file__))
+MACHINE = {check.name for check in CHECKS if not check.needs_project}
+
+
+@pytest.fixture
+def copy(repository: Path, tmp_path: Path) -> Checkout:
+    found = Checkout(repository, tmp_path / "copy", tmp_path / "store", forked=False)
+    for name in [*found.environment]:
+        if name.startswith("SIGHTWORD_") and name not in ("SIGHTWORD_STORE", "SIGHTWORD_CACHE", "SIGHTWORD_SCRATCH"):
+            del found.environment[name]
+    return found
+
+
+def doctor(copy: Checkout, *options: str, ok: bool = True) -> list[dict[str, str]]:
+    done = copy.run(sys.executable, "-m", "pipeline.cli", "doctor", "--json", *options, ok=False)
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    bad = [finding for finding in found if finding["state"] == "problem"]
+    assert done.stderr == ""
+    assert done.returncode == (1 if bad else 0)
+    assert bool(bad) is not ok, bad
+    assert all(finding["todo"] for finding in found if finding["state"] != "ok"), found
+    return found
+
+
+@pytest.mark.slow
+def test_a_healthy_checkout(copy: Checkout) -> None:
+    found = doctor(copy)
+    assert list(found[0]) == ["check", "state", "what", "todo"]
+    assert {finding["check"] for finding in found} == {check.name for check in CHECKS}
+    # What is not ok is so: no remote, perhaps other versions than the pinned ones, a busy machine.
+    warned = {finding["check"] for finding in found if finding["state"] == "warning"}
+    assert "remote" in warned
+    assert warned <= {"remote", "packages", "settings", "device", "disk"}, found
+    done = copy.run(sys.executable, "-m", "pipeline.cli", "doctor", "--quick", ok=False)
+    assert done.returncode == 0
+    assert re.search(r"0 problems, \d+ warnings?, \d+ ok$", done.stdout.strip())
+    assert copy.run("git", "status", "--porcelain").stdout == ""  # nothing was changed
+
+
+@pytest.mark.slow
+def test_everything_broken_at_once(copy: Checkout, tmp_path: Path) -> None:
+    """Each defect is reported, without a traceback."""
+    (copy.folder / "params.yaml").write_text("a: [\n")
+    (copy.folder / "dvc.yaml").write_text("stages: [\n")
+    (copy.folder / "dvc.lock").write_text("<<<<<<< HEAD\n")
+    (copy.folder / ".dvc/config").write_text("[core\n")
+    shutil.rmtree(copy.folder / ".git")
+    found = doctor(copy, ok=False)
+    problems = [finding["what"] for finding in found if finding["state"] == "problem"]
+    for words in ("params.yaml", "dvc.yaml", "dvc.lock", "DVC cannot work here"):
+        assert any(words in what for what in problems), words
+    assert not any("could not be checked" in what for what in problems), problems
+    assert any("not a git repository" in finding["what"] for finding in found)
+    done = copy.run(sys.executable, "-m", "pipeline.cli", "doctor", "--lock", ok=False)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_outside_a_project(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["doctor", "--quick", "--json"])
+    checks = {finding["check"] for finding in json.loads(capsys.readouterr().out)}
+    assert checks <= MACHINE
+    assert {"python", "packages", "settings", "disk"} <= checks
+    assert main(["doctor", "--lock"]) == 1
+    assert "this command needs a project" in capsys.readouterr().err
+
+
+def test_options_that_cannot_be_combined(capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["doctor", "--lock", "--quick"])
+    assert stopped.value.code == 2
+
+
+def test_every_check_stands_on_its_page(repository) -> None:
+    page = (repository / "docs/machine.md").read_text()
+    assert not [check.name for check in CHECKS if f"| `{check.name}` |" not in page]

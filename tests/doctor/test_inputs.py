@@ -12,7 +12,7 @@ import pytest
 from finished_run import write_encoder
 from looks import only, states
 
-from pipeline.doctor.files import check_encoders
+from pipeline.doctor.project import check_encoders
 from pipeline.params import recipes, writing
 from sightword.features.networks.files import SHA256, packaged_weights
 from stages.checks import check_corpus, check_semantics, check_weights
@@ -78,18 +78,6 @@ def test_names_and_links_that_dvc_stops_at(project) -> None:
     misnamed, circular = (one for one in project.check(check_corpus) if one.state == "problem")
     assert misnamed.what == r"data/raw/sample: DVC stops at a name that is not UTF-8: more/caf\xe9.png"
     assert circular.what == "data/raw/sample: DVC stops at a circular link: more/round.png"
-
-
-def test_which_table_is_meant(project) -> None:
-    folder = flickr8k(project)
-    project.edit("params.yaml", "  only:\n", "")
-    keys = ("format: table", "file: null", "columns: {}", "draw_dev: 0.0", "draw_test: 0.0")
-    project.edit("params.yaml", "format: flickr8k", "\n  ".join(keys))
-    (folder / "images").mkdir(parents=True)
-    (folder / "images/a.jpg").write_text("x")
-    for name in ("a.csv", "b.csv"):
-        (folder / name).write_text("image,caption,split\n")
-    assert "a.csv, b.csv" in only(project.check(check_corpus), "problem").what
 
 
 @pytest.mark.parametrize(("missing", "state"), [("error", "problem"), ("skip", "warning")])

@@ -1,8 +1,12 @@
-"""The project's files, and what git has of them."""
+"""The project's files, what git has of them, DVC's cache and remote."""
 
 from __future__ import annotations
 
 import os
+import pwd
+import shlex
+import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -11,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from looks import only, states
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.project import check_files, check_git
+from pipeline.doctor import probes
+from pipeline.doctor.findings import SECONDS, Check, Context, Finding, examine
+from pipeline.doctor.project import check_cache, check_files, check_git, check_remote
 
 
 def test_a_clean_project(project) -> None:
@@ -28,11 +33,11 @@ def test_a_wrong_parameter_is_named(project) -> None:
 
 
 @pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "dvc.lock"])
-@pytest.mark.parametrize("text", ["a: [", "\xff", "", "- 1\n", "a: 1\n", "\x00"])
+@pytest.mark.parametrize("text", ["a: [", "\xff", "", "- 1\n"])
 def test_whatever_stands_in_a_file_is_a_problem_without_a_traceback(project, name, text) -> None:
     (project.folder / name).write_bytes(text.encode("latin-1"))
     found = project.check(check_files)
-    if name == "dvc.lock" and text in ("", "a: 1\n"):
+    if name == "dvc.lock" and not text:
         return  # a lock without stages
     assert "could not be checked" not in only(found, "problem").what, found
     assert name in only(found, "problem").what
@@ -117,13 +122,6 @@ def test_uncommitted_changes_are_named(project) -> None:
     assert "a.jpg" not in found.what
 
 
-def test_a_repository_without_a_commit(project) -> None:
-    project.git("update-ref", "-d", "HEAD")
-    found = only(project.check(check_git), "warning")
-    assert "results cannot be traced: git log: your current branch 'main' does not have any commits" in found.what
-    assert "git commit" in found.todo
-
-
 def test_an_unfinished_merge(project) -> None:
     project.git("switch", "-qc", "other")
     project.edit("params.yaml", "seed: 0", "seed: 1")
@@ -136,7 +134,7 @@ def test_an_unfinished_merge(project) -> None:
     assert "params.yaml" in only(project.check(check_git), "problem").what
 
 
-def test_a_shallow_clone_and_a_detached_head(project, tmp_path: Path) -> None:
+def test_git_that_hides_or_changes_results_is_a_warning(project, tmp_path: Path) -> None:
     project.git("commit", "-q", "--allow-empty", "-m", "second")
     shallow = tmp_path / "shallow"
     subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{project.folder}", str(shallow)], check=True)
@@ -146,9 +144,7 @@ def test_a_shallow_clone_and_a_detached_head(project, tmp_path: Path) -> None:
     assert states(project.check(check_git)) == {"ok"}
     project.git("switch", "-q", "--detach")
     assert "detached" in only(project.check(check_git), "warning").what
-
-
-def test_line_ends_that_git_changes(project) -> None:
+    project.git("switch", "-q", "main")
     project.git("config", "core.autocrlf", "true")
     assert "core.autocrlf" in only(project.check(check_git), "warning").what
 
@@ -158,7 +154,9 @@ def test_without_git_without_a_repository_and_without_a_commit(project, tmp_path
     project.folder.mkdir()
     assert "not a git repository" in only(project.check(check_git), "warning").what
     project.git("init", "-q")
-    assert "not have any commits" in only(project.check(check_git), "warning").what
+    found = only(project.check(check_git), "warning")
+    assert "results cannot be traced: git log: your current branch" in found.what
+    assert "git commit" in found.todo
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "git cannot be run" in only(project.check(check_git), "warning").what
 
@@ -169,3 +167,184 @@ def test_a_repository_of_another_user(project) -> None:
     for path in [project.folder, *project.folder.rglob("*")]:
         os.chown(path, 12345, 12345)
     assert "safe.directory" in only(project.check(check_git), "problem").what
+
+
+@pytest.fixture
+def lab(project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A project that DVC knows, without stages."""
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / "site"))
+    monkeypatch.setenv("DVC_NO_ANALYTICS", "1")
+    (project.folder / "dvc.yaml").write_text("stages: {}\n")
+    (project.folder / "dvc.lock").unlink()
+    (project.folder / ".dvc/config").write_text("[core]\n    analytics = false\n")
+    return project
+
+
+def configure(project, url: str, *, name: str = "config", **more: str) -> None:
+    lines = [
+        "[core]",
+        "    remote = lab",
+        "['remote \"lab\"']",
+        f"    url = {url}",
+        *(f"    {k} = {v}" for k, v in more.items()),
+    ]
+    (project.folder / ".dvc" / name).write_text("\n".join(lines) + "\n")
+
+
+def ask(project, *, quick: bool = False) -> list[Finding]:
+    context = Context(project.folder, project.folder, quick=quick)
+    return list(examine([Check("cache", check_cache), Check("remote", check_remote)], context))[1:]
+
+
+def test_shared_cache_needs_its_bits(project, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    project.facts["dvc"] = {"cache": str(cache), "shared": True}
+    assert states(project.check(check_cache)) == {"ok"}  # not made yet
+    cache.mkdir()
+    cache.chmod(0o755)
+    assert "write or setgid" in only(project.check(check_cache), "warning").what
+    cache.chmod(0o2775)
+    assert states(project.check(check_cache)) == {"ok"}
+
+
+def test_dvc_that_cannot_work(project) -> None:
+    project.facts["dvc"] = {"error": "configuration error"}
+    assert "configuration error" in only(project.check(check_cache), "problem").what
+    project.facts["dvc"] = {"late": True}
+    assert "takes too long" in only(project.check(check_cache), "problem").what
+
+
+def test_no_remote_is_a_warning_once_there_are_results(lab) -> None:
+    assert only(ask(lab), "ok").what == "no remote, and no results yet"
+    (lab.folder / "dvc.lock").touch()
+    assert "no remote: results stay" in only(ask(lab), "warning").what
+
+
+def test_a_folder_that_exists_or_not(lab, tmp_path: Path) -> None:
+    configure(lab, str(tmp_path / "remote"))
+    assert "does not exist" in only(ask(lab), "warning").what
+    (tmp_path / "remote").mkdir()
+    assert "answers, and has all outputs" in only(ask(lab), "ok").what
+    configure(lab, "/proc/1/nothing")
+    assert "cannot be written to" in only(ask(lab), "problem").what
+
+
+REMOTE = {"remotes": {"lab": "s3://bucket/x"}, "remote": "lab"}
+ANSWER = {"answers": True, "lacks": [], "gone": []}
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "word", "todo"),
+    [
+        (ANSWER, "ok", "answers, and has all outputs", ""),
+        ({"remote": "other"}, "problem", "none of the configured", "dvc remote default"),
+        ({"remote": None}, "warning", "none of the configured", "dvc remote default"),
+        ({"writable": False}, "problem", "cannot be written to", "permission"),
+        ({**ANSWER, "lacks": ["a", "b"], "gone": ["c"]}, "warning", "lacks a, b", "`dvc push`."),
+        ({**ANSWER, "lacks": ["a", "b"], "gone": ["b"]}, "warning", "lacks a, b", "`dvc repro` (or raw data in its"),
+        ({"remote_error": "NoCredentialsError: x"}, "problem", "NoCredentials", "credentials"),
+        ({"remote_error": "RemoteMissingDepsError: x"}, "problem", "MissingDeps", "pip install"),
+        ({"remote_error": "OSError: x"}, "problem", "cannot be reached: OSError", "VPN"),
+        ({"late": True}, "problem", "no answer within", "VPN"),
+        ({"failed": "Killed"}, "problem", "Killed", "VPN"),
+    ],
+)
+def test_findings_by_the_facts_of_dvc(project, facts, state, word, todo) -> None:
+    project.facts["dvc"] = {**REMOTE, **facts}
+    found = only(project.check(check_remote), state)
+    assert word in found.what
+    assert todo in found.todo
+
+
+def test_a_dead_remote_is_reported_without_credentials(lab) -> None:
+    configure(lab, "http://me:hunter2@127.0.0.1:9/lab", name="config.local")
+    found = only(ask(lab), "problem")
+    assert "cannot be reached" in found.what
+    assert "127.0.0.1" in found.what
+    assert "hunter2" not in str(found)
+
+
+def test_addresses_are_shown_without_credentials() -> None:
+    text = "refused by http://me:pass@host/x?sig=abc and s3://KEY:word@bucket"
+    assert probes.mask_address(text) == "refused by http://***@host/x?*** and s3://***@bucket"
+
+
+@pytest.mark.slow
+def test_a_remote_that_never_answers_is_not_waited_for(lab, monkeypatch) -> None:
+    monkeypatch.setitem(SECONDS, "dvc", 8.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        configure(lab, f"ssh://127.0.0.1:{silent.getsockname()[1]}/lab")
+        found = only(ask(lab), "problem")
+    assert "no answer within" in found.what
+
+
+OID = "d41d8cd98f00b204e9800998ecf8427e"
+
+
+def track(lab) -> None:
+    (lab.folder / "raw.dvc").write_text(f"outs:\n- md5: {OID}\n  size: 0\n  hash: md5\n  path: raw\n")
+
+
+@pytest.mark.slow
+def test_outputs_that_were_not_pushed(lab, tmp_path: Path) -> None:
+    (tmp_path / "remote").mkdir()
+    configure(lab, str(tmp_path / "remote"))
+    track(lab)
+    assert "raw data in its place) for raw, which the cache lacks" in only(ask(lab), "warning").todo
+    cached = lab.folder / ".dvc/cache/files/md5" / OID[:2] / OID[2:]
+    cached.parent.mkdir(parents=True)
+    cached.write_text("")
+    found = only(ask(lab), "warning")
+    assert (found.todo, "lacks raw" in found.what) == ("`dvc push`.", True)
+    shutil.copytree(lab.folder / ".dvc/cache", tmp_path / "remote", dirs_exist_ok=True)
+    assert states(ask(lab)) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("remote", "outer", "file", "readers", "umask"),
+    [
+        (0o2770, 0o700, 0o400, "g", "007"),
+        (0o2770, 0o2770, 0o600, "g", "007"),  # folders that the lab made, and a file of somebody with umask 077
+        (0o755, 0o750, 0o640, "go", "022"),
+        (0o700, 0o700, 0o600, "", ""),  # nobody else may read the remote at all
+    ],
+)
+def test_files_closed_to_colleagues_are_named_with_owner_and_remedy(
+    lab, tmp_path, remote, outer, file, readers, umask
+) -> None:
+    folder, owner = tmp_path / "remote", pwd.getpwuid(os.geteuid()).pw_name
+    configure(lab, str(folder))
+    track(lab)
+    kept = folder / "files/md5" / OID[:2] / OID[2:]
+    kept.parent.mkdir(parents=True)
+    kept.write_text("")
+    kept.chmod(file)
+    for path, mode in (
+        (kept.parent, outer),
+        (folder / "files/md5", outer),
+        (folder / "files", remote),
+        (folder, remote),
+    ):
+        path.chmod(mode)
+    found = ask(lab)
+    if not readers:
+        assert states(found) == {"ok"}
+        return
+    named = kept if outer == remote else folder / "files/md5"
+    assert only(found, "warning").what.endswith(f"what {owner} pushed, and would compute it again: {named}")
+    command = f"find {folder} -user {owner} -exec chmod {readers}+rX {{}} +"
+    assert found[0].todo == f"{owner} runs `{command}` once, and `umask {umask}` before each `dvc push`."
+    subprocess.run(shlex.split(command), check=True)
+    assert states(ask(lab)) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("config", "site", "todo"), [("[core\n", "site", "config"), ("", "/proc/no", "SITE_CACHE_DIR")]
+)
+def test_a_broken_configuration_and_an_unwritable_site_cache(lab, tmp_path, monkeypatch, config, site, todo) -> None:
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / site))
+    (lab.folder / ".dvc/config").write_text(config)
+    context = Context(lab.folder, lab.folder)
+    found = list(examine([Check("cache", check_cache), Check("remote", check_remote)], context))
+    assert "DVC cannot work here" in only(found, "problem").what
+    assert todo in only(found, "problem").todo

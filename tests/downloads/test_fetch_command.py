@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import fork_server
@@ -14,7 +15,7 @@ import pytest
 import torch
 from servers import free_port
 
-from pipeline.cli import downloads, main
+from pipeline import cli
 from pipeline.downloads.sources import data_sets
 from pipeline.params import recipes, writing
 from sightword.corpus.settings import CorpusSettings
@@ -28,7 +29,6 @@ def project(repository, tmp_path, monkeypatch) -> Path:
     (folder / "data/raw").mkdir(parents=True)
     (folder / "dvc.yaml").write_bytes((repository / "dvc.yaml").read_bytes())
     monkeypatch.chdir(folder)
-    monkeypatch.delenv(downloads.VARIABLE, raising=False)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     return folder
 
@@ -49,8 +49,16 @@ class Mirror:
 
 @pytest.fixture
 def mirror(tmp_path, project, monkeypatch) -> Mirror:
-    monkeypatch.setenv(downloads.VARIABLE, str(tmp_path / "mirror"))
+    monkeypatch.setattr(sys.modules[__name__], "from_mirror", ["--mirror", str(tmp_path / "mirror")])
     return Mirror(tmp_path / "mirror", project)
+
+
+from_mirror: list[str] = []
+"""The option of each command in a test with a mirror."""
+
+
+def main(arguments: list[str]) -> int:
+    return cli.main([*arguments, *from_mirror])
 
 
 PICTURES = [f"{number}_a.jpg" for number in range(8091)]
@@ -209,9 +217,9 @@ def test_wordnet_as_published(project, mirror, make_zip):
 
 
 def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
-    assert downloads.torch_checkpoints() == Path(torch.hub.get_dir()) / "checkpoints"
+    assert cli.downloads.torch_checkpoints() == Path(torch.hub.get_dir()) / "checkpoints"
     monkeypatch.delenv("TORCH_HOME")
-    assert downloads.torch_checkpoints() == Path(torch.hub.get_dir()) / "checkpoints"
+    assert cli.downloads.torch_checkpoints() == Path(torch.hub.get_dir()) / "checkpoints"
     monkeypatch.setenv("TORCH_HOME", str(project / "torch"))
     mirror.add("weights/resnet152-394f9c45.pth", b"weights")
     mirror.add("weights/resnet18-f37072fd.pth", b"others")
@@ -293,7 +301,7 @@ def test_missing_network_is_told_once(project, capsys, caplog, monkeypatch):
 
 
 def test_the_list_and_the_dry_run_change_nothing(project, capsys):
-    done = run("--list")
+    done = run()
     assert done.returncode == 0
     rows = done.stdout.splitlines()
     assert rows[0].split() == ["name", "part", "what", "size", "state"]
@@ -302,7 +310,7 @@ def test_the_list_and_the_dry_run_change_nothing(project, capsys):
     assert len(rows) == 1 + len(kinds)
     (project / "data/raw/flickr8k/images").mkdir(parents=True)
     (project / "data/raw/flickr8k/images/1.jpg").touch()
-    assert main(["fetch", "--list", "flickr8k"]) == 0
+    assert main(["fetch"]) == 0
     assert "partly" in capsys.readouterr().out
     assert main(["fetch", "coco", "--dry-run", "--mirror", "/mirror"]) == 0
     places = "from /mirror/coco/train2014.zip, else http://images.cocodataset.org/zips/train2014.zip"
@@ -314,11 +322,13 @@ def test_the_list_and_the_dry_run_change_nothing(project, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "fetch what?"),
+        (["--pin"], 2, "--pin of what? Give a NAME"),
+        (["s3://lab/photos", "--dry-run"], 2, "--dry-run does not go with an address"),
+        (["s3://lab/photos", "coco", "--to", "a.csv"], 2, "are two commands"),
+        (["s3://lab/photos", "--to", "a"], 2, "an address needs --to FILE.csv"),
         (["flikr8k"], 1, "did you mean 'flickr8k'?"),
         (["coco", "--only", "captoins"], 1, "did you mean 'captions'?"),
         (["coco", "snli", "--only", "pairs"], 2, "--only needs a single NAME"),
-        (["--list", "--pin"], 2, "--list goes with"),
         (["weights", "--only", "vgg19"], 2, "weights have no parts"),
     ],
 )

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from silent_pipes import silent_pipe
+from odd_files import silent_pipe
 
 from sightword.errors import DownloadError
 from sightword.io import transfer

@@ -17,7 +17,7 @@ from sightword.entailment.judging.classifiers import classify, energies_of
 from sightword.entailment.judging.scores import System, judge, parts, significance, three_classes
 from sightword.entailment.judging.settings import NetworkSettings
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.inputs import Inputs
+from sightword.evaluation.semantics.encoding import Inputs
 from sightword.io.opening import lines
 
 E, N, C = "entailment", "neutral", "contradiction"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from visible_text import check_text
+from pages_read import check_text
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.derived import untrained

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightword.evaluation.published.rows import _FILES, published
+from sightword.evaluation.published import _FILES, published
 
 READ = ("Merkx & Frank 2019", "Vendrov et al. 2016", "Bordes et al. 2019")
 """The papers with which rows were compared; every other source needs a note."""

@@ -1,117 +1,154 @@
-"""A sweep through DVC itself, on a small sample: killed, run again, and no number is another than without it."""
+"""A sweep through DVC's queue: its terminal closes, its worker is killed, and no number differs from `dvc repro`."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
-from checkout import Checkout
+from checkout import environment
 from ruamel.yaml import YAML
-from small_run import few_pairs
-from swept_project import sections
 
-GRID = """\
-name: g
-set: {train.epochs: 12, train.cycle: 12, train.hidden: 8}
-blocks:
-  - train.cell: [gru, lstm]
-    train.batch: [8]
-  - train.batch: [32]           # more than there are pictures, which only the stage can know
+STAGE = """\
+import json, os, sys, time
+from pathlib import Path
+from pydantic import Field
+from ruamel.yaml import YAML
+from sightword.settings import Settings
+
+class SETTINGS(Settings):
+    factor: int = 1
+    seed: int = 0
+
+if __name__ == "__main__":
+    factor = YAML(typ="safe").load(Path("params.yaml"))["double"]["factor"]
+    Path(os.environ["BEGUN"], str(factor)).touch()
+    while not Path(os.environ["BEGUN"], "go").exists():
+        time.sleep(0.05)
+    if factor == 3:
+        sys.exit("three cannot be doubled")
+    Path("doubled.txt").write_text(str(2 * factor))
+    Path("metrics/summary.json").write_text(json.dumps({"total": 2 * factor}))
 """
+FILES = {
+    "stages/__init__.py": "",
+    "stages/double.py": STAGE,
+    "metrics/.gitignore": "",
+    "params.yaml": "double:\n  factor: 1\n  seed: 0\n",
+    ".gitignore": "/doubled.txt\n__pycache__/\n",
+    "dvc.yaml": """\
+stages:
+  double:
+    cmd: python -m stages.double
+    params: [double]
+    deps: [stages/double.py]
+    outs: [doubled.txt]
+    metrics: [metrics/summary.json: {cache: false}]
+""",
+}
+GRID = "name: g\nblocks: [{double.factor: [2, 3, 4]}]\n"
+
+
+class Swept:
+    """A project of one stage, which waits until a test lets it go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.begun = folder / "project", folder / "begun"
+        self.environment = environment(folder / "store") | {"BEGUN": str(self.begun), "SIGHTWORD_DEVICE": "cpu"}
+        self.begun.mkdir()
+        for name, text in FILES.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text)
+        (folder / "g.yaml").write_text(GRID)
+        for command in ("git init -q", "dvc init -q", "git add -A", "git commit -qm start"):
+            self.run(*command.split())
+
+    def run(self, *command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, f"{command}:\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def sweep_until_begun(self, factor: int) -> subprocess.Popen[bytes]:
+        """Start a sweep in a session of its own, and wait until the experiment of a factor computes."""
+        path = self.folder.parent / "said"
+        with path.open("w") as said:
+            process = subprocess.Popen(
+                SWEEP, cwd=self.folder, env=self.environment, stdout=said, stderr=said,
+                start_new_session=True,
+            )  # fmt: skip
+        limit = time.monotonic() + 300
+        while not (self.begun / str(factor)).exists():
+            if process.poll() is not None or time.monotonic() > limit:
+                process.kill()
+                process.wait()
+                pytest.fail(f"no experiment began: exit code {process.returncode}\n{path.read_text()}")
+            time.sleep(0.1)
+        return process
+
+    def kill_workers(self) -> None:
+        """Kill the workers of the queue with all that they started, as a reboot does: at once."""
+        limit = time.monotonic() + 300
+        while some := self.workers():
+            assert time.monotonic() < limit, some
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for process in some:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.send_signal(number)
+            time.sleep(0.1)
+
+    def workers(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if Path(process.cwd()).is_relative_to(self.folder):
+                    found.append(process)
+            except psutil.Error:  # another user's, or ended
+                continue
+        return found
+
+
+SWEEP = (sys.executable, "-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2")
 
 
 @pytest.fixture
-def copy(repository, tmp_path):
-    """A copy of the project on few pictures, up to the training."""
-    found = Checkout(repository, tmp_path / "copy", tmp_path / "store")
-    found.run("sightword", "params", "--recipe", "sample", "--force")
-    found.change("data/raw/sample/scenes.yaml", pictures__train=24, pictures__dev=8, pictures__test=8)
-    few_pairs(found.folder)
-    found.change("params.yaml", features__crops="one")
-    yaml = YAML()
-    pipeline = yaml.load(found.folder / "dvc.yaml")
-    for name in ("select", "retrieval", "semantics", "epochs", "report"):
-        del pipeline["stages"][name]
-    for section in ("plots", "artifacts"):
-        del pipeline[section]
-    yaml.dump(pipeline, found.folder / "dvc.yaml")
-    params = (found.folder / "params.yaml").read_text()
-    (found.folder / "params.yaml").write_text(sections(params, (found.folder / "dvc.yaml").read_text()))
-    (found.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")  # some of its stages are gone
-    found.run("git", "add", "-A")
-    found.run("git", "commit", "-qm", "few pictures")
-    (tmp_path / "g.yaml").write_text(GRID)
-    return found
+def swept(tmp_path):
+    found = Swept(tmp_path)
+    yield found
+    found.kill_workers()
 
 
 @pytest.mark.full
-def test_a_sweep_outlives_its_terminal_and_keeps_what_dvc_would_have(copy, tmp_path):
-    command = ["-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", "2", "--metric", "dev_r10.*"]
-    machine = {"SIGHTWORD_DEVICE": "cpu", "SIGHTWORD_THREADS": "1"}
-    environment = {**copy.environment, **machine}
-    with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(
-            [sys.executable, *command], cwd=copy.folder, env=environment, stdout=said, stderr=said,
-            start_new_session=True,
-        )  # fmt: skip
-        limit = time.monotonic() + 300
-        while "running  g-lstm-batch8" not in (tmp_path / "said").read_text():
-            assert process.poll() is None, (tmp_path / "said").read_text()
-            assert time.monotonic() < limit
-            time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGHUP)  # as a terminal that closes
-        process.wait()
+def test_a_sweep_outlives_its_terminal_and_a_killed_worker(swept):
+    process = swept.sweep_until_begun(2)
+    os.killpg(process.pid, signal.SIGHUP)  # as a terminal that closes
+    assert process.wait() == -signal.SIGHUP
+    assert swept.workers()
+    swept.kill_workers()
+    assert "g-factor2 (dead)" in swept.run(*SWEEP[:4]).stderr
 
-    again = copy.run("python", *command, ok=False, **machine)
-    assert again.returncode == 1
-    assert "FAILED   g-batch32" in again.stderr
-    assert "more than the 24 training pictures" in again.stderr
-    rows = [line.split()[-1] for line in again.stdout.splitlines()]
-    assert rows == ["experiments", "g-gru-batch8", "g-lstm-batch8"], again.stderr
-    assert not copy.run("git", "status", "--porcelain").stdout
-    assert set(copy.run("dvc", "exp", "list", "--name-only").stdout.split()) == {"g-gru-batch8", "g-lstm-batch8"}
+    (swept.begun / "go").touch()
+    again = swept.run(*SWEEP, code=1)
+    assert "FAILED   g-factor3" in again.stderr
+    assert "three cannot be doubled" in again.stderr
+    rows = [line.split() for line in again.stdout.splitlines()]
+    assert rows == [
+        ["factor", "runs", "total", "experiments"],
+        ["2", "1", "4.000", "g-factor2"],
+        ["4", "1", "8.000", "g-factor4"],
+    ]
+    assert not swept.run("git", "status", "--porcelain").stdout
+    assert set(swept.run("dvc", "exp", "list", "--name-only").stdout.split()) == {"g-factor2", "g-factor4"}
 
-    # A worker that is killed, as by a reboot: DVC takes its experiment for running, and the command tries it again.
-    copy.run("dvc", "exp", "remove", "g-lstm-batch8")
-    copy.run("rm", "-rf", ".dvc/cache/runs")
-    process = subprocess.Popen([sys.executable, *command], cwd=copy.folder, env=environment, stderr=subprocess.PIPE)
-    limit = time.monotonic() + 120
-    while not (worker := _worker(copy.folder)):
-        assert time.monotonic() < limit
-        time.sleep(0.1)
-    process.kill()
-    process.communicate()
-    for pid in worker:
-        os.kill(pid, signal.SIGKILL)
-    assert copy.run("python", *command, ok=False, **machine).returncode == 1
-    assert set(copy.run("dvc", "exp", "list", "--name-only").stdout.split()) == {"g-gru-batch8", "g-lstm-batch8"}
-
-    copy.change("params.yaml", train__epochs=12, train__cycle=12, train__hidden=8, train__cell="lstm", train__batch=8)
-    copy.run("dvc", "repro", **machine)
-    kept = copy.run("git", "show", f"{_commit(copy, 'g-lstm-batch8')}:dvc.lock").stdout
-    yaml = YAML(typ="safe", pure=True)
-    assert yaml.load(kept) == yaml.load(copy.folder / "dvc.lock")  # stages apart from each other run in any order
-    assert os.listdir(copy.folder / "runs")
-
-
-def _commit(copy, name):
-    lines = copy.run("git", "for-each-ref", "--format=%(objectname) %(refname)", "refs/exps").stdout.splitlines()
-    return next(line.split()[0] for line in lines if line.endswith(f"/{name}"))
-
-
-def _worker(folder):
-    """The processes of DVC's queue that are at work on an experiment, with the worker."""
-    listed = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
-    own = {int(line.split()[0]): line for line in listed[1:] if _cwd(int(line.split()[0]), folder) if "dvc" in line}
-    return list(own) if any("exec-run" in line for line in own.values()) else []
-
-
-def _cwd(pid, folder):
-    try:
-        return os.readlink(f"/proc/{pid}/cwd").startswith(str(folder / ".dvc/tmp/exps"))
-    except OSError:
-        return False
+    (swept.folder / "params.yaml").write_text("double:\n  factor: 4\n  seed: 0\n")
+    swept.run("dvc", "repro")
+    refs = swept.run("git", "for-each-ref", "--format=%(objectname)", "refs/exps/*/*/g-factor4").stdout
+    kept = swept.run("git", "show", f"{refs.strip()}:dvc.lock").stdout
+    assert YAML(typ="safe").load(kept) == YAML(typ="safe").load(swept.folder / "dvc.lock")

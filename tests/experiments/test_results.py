@@ -286,12 +286,12 @@ def test_the_command_asks_dvc_itself(tmp_path, monkeypatch, capsys):
     assert main(["sweep"]) == 0
     assert "no experiment has results yet" in capsys.readouterr().err
 
-    # its worker has removed its folder, or was killed
+    # its worker was killed
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
     entry = types.SimpleNamespace(baseline_rev=head.stdout.strip(), stash_rev="a" * 40, name="ending")
     monkeypatch.setattr(LocalCeleryQueue, "iter_active", lambda _: iter([entry]))
     assert main(["sweep"]) == 0
-    assert ", ending (running)\n" in capsys.readouterr().err
+    assert ", ending (dead)\n" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("listed")

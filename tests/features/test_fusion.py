@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from lively_networks import difference, distance, lively, pictures
+from extracting import difference, distance, lively, pictures
 from torch import nn
 
 from sightword.features import fusion, norms

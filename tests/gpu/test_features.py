@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lively_networks import lively
+from extracting import lively
 from torch import nn
 
 from sightword.features.backbones import build, find_backbone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stand_in import WORDS, sentences
+from grounded_project import WORDS, sentences
 
 
 @pytest.fixture(scope="session")

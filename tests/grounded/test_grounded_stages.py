@@ -16,7 +16,7 @@ from sums import renew
 
 from pipeline.cli import main
 from sightword.errors import ReportError
-from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.evaluation.semantics.results import read_pairs
 from sightword.grounded.judging.comparing import compare
 from sightword.grounded.judging.results import KEYS, read_runs
 from sightword.grounded.judging.settings import JudgeSettings

@@ -7,13 +7,13 @@ import os
 
 import numpy as np
 import pytest
-from stand_in import StandIn, split
+from grounded_project import StandIn, split
 from threadpoolctl import threadpool_limits
 
 import sightword
 from sightword.errors import ScoringError, SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
-from sightword.evaluation.semantics.tfidf import TfIdf
+from sightword.evaluation.semantics.relatedness import TfIdf
 from sightword.grounded.judging.measuring import measure, read
 from sightword.grounded.judging.relatedness import read_parts
 from sightword.grounded.judging.settings import JudgeSettings

@@ -6,9 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from grounded_project import FEATURES, write_project
-from stand_in import sentences
-from visible_text import check_text
+from grounded_project import FEATURES, sentences, write_project
+from pages_read import check_text
 
 from sightword.grounded.judging.comparing import structure_table, transfer_table
 from sightword.grounded.judging.results import read_runs

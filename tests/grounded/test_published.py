@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightword.evaluation.published.rows import published
+from sightword.evaluation.published import published
 from sightword.grounded.judging.results import KEYS, TRANSFER
 
 

@@ -1,4 +1,4 @@
-"""The pipeline of hypernyms through DVC, in a clone in which nothing has run: repro, an experiment, a sweep."""
+"""The pipeline of hypernyms through DVC, in a clone in which nothing has run: repro, an audit, a sweep."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ name: g
 base: hypernyms/params.yaml
 set: {train.epochs: 1}
 blocks:
-  - train.margin: [1.0]
-    train.seed: [0, 1]
-  - train.margin: [2.0]
-    train.seed: [0]
+  - {train.margin: [1.0], train.seed: [0, 1]}
 """
 
 
@@ -38,14 +35,8 @@ def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
     assert "data/hypernyms/taxonomy: the same bytes" in verified
     assert "stages; not run yet: entailment, grounded\n" in clone.run("sightword", "doctor", "--lock").stdout
 
-    change = ("-n", "narrow", "-S", "hypernyms/params.yaml:train.dimension=20")
-    assert "narrow" in clone.run("dvc", "exp", "run", *change, "hypernyms/dvc.yaml").stdout
-    clone.run("git", "checkout", "-q", ".")
-
     (tmp_path / "g.yaml").write_text(GRID)
     swept = clone.run("sightword", "sweep", "../g.yaml", "--slots", "2", SIGHTWORD_THREADS="1")
     header, *rows = swept.stdout.splitlines()
     assert header.split()[:4] == ["margin", "runs", "dev", "accuracy"]
-    assert [row.split()[:2] for row in rows] == [["1.0", "2"], ["2.0", "1"]]  # a row has all seeds
-    told = clone.run("sightword", "sweep", "--only", "g-.*").stdout
-    assert told.splitlines() == swept.stdout.splitlines()
+    assert [row.split()[:2] for row in rows] == [["1.0", "2"]]  # a row has all seeds

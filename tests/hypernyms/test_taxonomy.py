@@ -1,7 +1,8 @@
-"""The closure of a taxonomy, its splits, and the false pairs, against brute force and the files of WordNet."""
+"""Taxonomies, splits, false pairs and lists of pairs, against brute force and the files of WordNet."""
 
 from __future__ import annotations
 
+import gzip
 import math
 import shutil
 
@@ -13,12 +14,20 @@ from hypothesis import strategies as st
 
 from pipeline.params import overlay, recipes
 from sightword.errors import CorpusError
-from sightword.hypernyms.data.pairs import PairSet, corrupt, corruptible
-from sightword.hypernyms.data.settings import TaxonomySettings
-from sightword.hypernyms.data.split import of_test, read_prepared, split, spread, write_prepared
-from sightword.hypernyms.data.taxonomy import build, closure, depths, read_edges, read_scenes, read_wordnet
+from sightword.hypernyms.data.pairs import (
+    PairSet,
+    corrupt,
+    corruptible,
+    read_pairs,
+    read_prepared,
+    split,
+    write_prepared,
+)
+from sightword.hypernyms.data.taxonomy import build, closure, read_edges, read_scenes, read_wordnet
+from sightword.hypernyms.settings import TaxonomySettings
 
 BOTH = ("hypernym", "instance_hypernym")
+IDS = {"dog": 0, "animal": 1, "thing": 2}
 
 
 @st.composite
@@ -51,13 +60,6 @@ def test_the_closure_is_that_of_boolean_matrix_powers(edges):
     found[:] = 0
     np.add.at(found, closure(taxonomy, paths=True), 1)
     assert (found == paths).all()
-    steps = [0 if not edges[low].any() else None for low in range(len(edges))]
-    while None in steps:
-        for low in range(len(edges)):
-            above = [steps[high] for high in np.flatnonzero(edges[low])]
-            if steps[low] is None and None not in above:
-                steps[low] = 1 + min(above)
-    assert depths(taxonomy).tolist() == steps
 
 
 @given(graphs(), st.integers(0, 9))
@@ -119,9 +121,7 @@ def test_the_sample_has_the_closed_form(sample):
     assert len(sample.names) == 3 * 10 * 10 * 11
     assert len(low) == 5 * 19 * 19 * 21 - 3300 == 34605
     assert len(sample.hyponyms) == sum(len(name.split("_")) for name in sample.names if name != "scene")
-    paths = {1: 1, 2: 1, 3: 2}  # of k words more, k! chains
-    assert len(closure(sample, paths=True)[0]) > 2 * len(low), paths
-    assert depths(sample).max() == 4
+    assert len(closure(sample, paths=True)[0]) > 2 * len(low)  # k! chains to a description of k words more
 
 
 def test_the_samples_exact_embedding(sample):
@@ -143,12 +143,11 @@ def test_what_is_written_is_read(sample, tmp_path):
     pairs, counts = split(sample, settings)
     write_prepared(tmp_path, sample, pairs, counts)
     once = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    found = read_prepared(tmp_path)
-    assert found.taxonomy.names == sample.names
-    assert found.counts == counts
+    taxonomy, again, numbers = read_prepared(tmp_path)
+    assert (taxonomy.names, numbers) == (sample.names, counts)
     for name, part in pairs.items():
         for column in ("hyponyms", "hypernyms", "labels", "direct", "replaced"):
-            assert (getattr(part, column) == getattr(found.pairs[name], column)).all(), (name, column)
+            assert (getattr(part, column) == getattr(again[name], column)).all(), (name, column)
     assert [len(pairs[name].labels) for name in ("train", "dev", "test")] == [34105, 600, 400]
     assert counts["test"] == {"true": 200, "false": 200, "in_training": 0.0, "mislabelled": 0.0, "ceiling": 100.0}
     write_prepared(tmp_path, sample, *split(sample, settings))
@@ -197,37 +196,22 @@ def test_draws_of_the_split_have_the_spread_of_the_splits_by_themselves(sample):
         expected["deviation"] = math.sqrt(sum((value - np.mean(values)) ** 2 for value in values) / 3)
         assert counts["draws"][name] == pytest.approx(expected, abs=1e-3), name
         assert expected["deviation"] > 0
-    known = set()  # the closure of training and dev of the last split, edge by edge
-    for part in ("train", "dev"):
-        own = parts[part].labels
-        known |= set(zip(parts[part].hyponyms[own].tolist(), parts[part].hypernyms[own].tolist(), strict=True))
-    above = {}
-    for low, high in known:
-        above.setdefault(low, set()).add(high)
-    for low in above:
-        waiting = [*above[low]]
-        while waiting:
-            new = above.get(waiting.pop(), set()) - above[low]
-            above[low] |= new
-            waiting += new
-    right = [
-        (high in above.get(low, ())) == label for (low, high), label in zip(test, parts["test"].labels, strict=True)
-    ]
-    last = spread([of_test(parts, PairSet(*closure(sample), len(sample.names)))])["closure"]
-    assert last == {"mean": 100 * np.mean(right), "deviation": 0, "lowest": last["mean"], "highest": last["mean"]}
 
 
-def test_an_unknown_concept_and_a_doubled_edge():
-    with pytest.raises(CorpusError, match="the edge a -> z has an unknown concept z"):
-        build("ab", [("a", "z", "hypernym")], "x")
-    assert build("ab", [("a", "b", "hypernym")] * 3, "x").doubled == 2
-
-
-def test_an_edge_of_two_relations_is_an_error():
-    with pytest.raises(CorpusError, match=r"x, edge 2: the edge \('a', 'b'\) stands twice, with the relation 'h'"):
-        build("ab", [("a", "b", "h"), ("a", "b", "i")], "x")
-    with pytest.raises(CorpusError, match="x, concept 2: the concept 'a' stands twice"):
-        build("aab", [("a", "b", "h")], "x")
+@pytest.mark.parametrize(
+    ("names", "edges", "message"),
+    [
+        ("ab", [("a", "z", "h")], "the edge a -> z has an unknown concept z"),
+        ("ab", [("a", "b", "h"), ("a", "b", "i")], r"x, edge 2: the edge \('a', 'b'\) stands twice, with the relation"),
+        ("aab", [("a", "b", "h")], "x, concept 2: the concept 'a' stands twice"),
+        ("abc", [("a", "b", "h"), ("b", "c", "h"), ("c", "a", "h")], "has a cycle: a -> b -> c -> a"),
+        ("a", [("a", "a", "h")], "a is its own hypernym"),
+    ],
+)
+def test_wrong_edges_are_one_message(names, edges, message):
+    with pytest.raises(CorpusError, match=message):
+        build(names, edges, "x")
+    assert build("ab", [("a", "b", "h")] * 3, "x").doubled == 2
 
 
 def test_given_lists(tmp_path):
@@ -246,6 +230,60 @@ def test_given_lists(tmp_path):
     (tmp_path / "test.tsv").write_text(head + "d\tc\t1\n")
     with pytest.raises(CorpusError, match="has pairs of one label only"):
         split(taxonomy, settings)
+
+
+def test_lists_of_pairs_in_three_layouts(tmp_path):
+    (tmp_path / "own.tsv").write_text("label\thyponym\thypernym\n1\tdog\tanimal\n0\tanimal\tdog\n")
+    (tmp_path / "li.txt.gz").write_bytes(gzip.compress(b"IsA\tdog\tanimal\t1\nIsA\tanimal\tdog\t0\n"))
+    (tmp_path / "n.tsv.vocab").write_text("0\tanimal\n1\tdog\n")
+    (tmp_path / "n.tsv.test").write_text("0\t1\n")
+    (tmp_path / "n.tsv.test_neg").write_text("1\t0\n")
+    (tmp_path / "own.csv").write_text('hyponym, hypernym,label\n"dog", animal, 1\nanimal ,"dog",0\n \n')
+    layouts = {"own.tsv": "table", "own.csv": "table", "li.txt.gz": "li2019", "n.tsv.test": "ganea2018"}
+    for name, layout in layouts.items():
+        found = read_pairs(tmp_path / name, IDS)
+        assert (found.hyponyms.tolist(), found.hypernyms.tolist()) == ([0, 1], [1, 0]), name
+        assert (found.labels.tolist(), found.layout) == ([True, False], layout)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hyponym\thypernym\tlabel\ndog\tcat\t1\n", "line 2: no concept cat"),
+        ("hyponym\thypernym\tlabel\ndog\tanimal\t2\n", "line 2: the label is '2'; expected 1 or 0"),
+    ],
+)
+def test_a_wrong_list_is_one_message(tmp_path, text, message):
+    (tmp_path / "list.tsv").write_text(text)
+    with pytest.raises(CorpusError, match=message):
+        read_pairs(tmp_path / "list.tsv", IDS)
+
+
+def test_pairs_labelled_true_and_false_are_kept_with_a_warning(tmp_path, caplog):
+    rows = "dog\tanimal\t1\ndog\tthing\t0\ndog\tanimal\t0\n"
+    (tmp_path / "list.tsv").write_text(f"hyponym\thypernym\tlabel\n{rows}")
+    assert read_pairs(tmp_path / "list.tsv", IDS).labels.tolist() == [True, False, False]
+    text = "2 of 3 rows have a pair that is labelled both true and false, first dog -> animal, "
+    assert f"{text}{tmp_path / 'list.tsv'}, line 2" in caplog.text
+
+
+def test_a_vocabulary_is_read_by_its_numbers(tmp_path):
+    vocabulary, true, false = (tmp_path / f"n.tsv.{name}" for name in ("vocab", "test", "test_neg"))
+    good, repeated = "7\tdog\n0\tthing\n3\tanimal\n", "7\tdog\n3\tanimal\n7\tthing\n"
+    vocabulary.write_text(good)
+    true.write_text("3\t7\n")
+    false.write_text("7\t0\n")
+    found = read_pairs(true, IDS)
+    assert found.hyponyms.tolist() == [IDS["dog"], IDS["thing"]]
+    assert found.hypernyms.tolist() == [IDS["animal"], IDS["dog"]]
+    for text, message in (
+        (repeated, r"vocab, line 3: the number '7' stands twice, with the name 'dog' \(.*, line 1\)"),
+        ("7\tdog\n3\tanimal\n0\tdog\n", "vocab, line 3: the name 'dog' stands twice, with the number '7'"),
+        ("7\tdog\n3\tanimal\n", r"test_neg, line 1: '0' is not in the vocabulary; expected two numbers"),
+    ):
+        vocabulary.write_text(text)
+        with pytest.raises(CorpusError, match=message):
+            read_pairs(true, IDS)
 
 
 SMALL = """\

@@ -8,8 +8,8 @@ import hashlib
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from picture_bytes import read_pictures
 from PIL import Image
-from shard_pictures import read_pictures
 
 from sightword.errors import FileFormatError
 from sightword.images import shards

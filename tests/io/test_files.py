@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from silent_pipes import silent_pipe
+from odd_files import silent_pipe
 
 from sightword.errors import FileFormatError, SetupError
 from sightword.io import files

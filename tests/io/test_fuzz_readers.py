@@ -23,7 +23,7 @@ from sightword.evaluation.semantics.datasets import read_task
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.grounded.judging.relatedness import read_ratings
-from sightword.hypernyms.data.split import read_pairs
+from sightword.hypernyms.data.pairs import read_pairs
 from sightword.hypernyms.data.taxonomy import closure, read_edges, read_wordnet
 from sightword.report.inputs import numbers, read_tsv
 from sightword.text.reading import Sentences

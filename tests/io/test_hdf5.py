@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from faulty_disk import FaultyDisk
-from held_open import held_open
+from odd_files import held_open
 
 from sightword.errors import FileFormatError
 from sightword.features.tables.table import Origin, read_features, write_features

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from pipeline.doctor.lockfile import check_lock
-from pipeline.doctor.packages import check_lists
+from pipeline.doctor.machine import check_lists
 from pipeline.lineage import code_lists
 from pipeline.lineage.audit import audit
 from pipeline.lineage.history import difference, history

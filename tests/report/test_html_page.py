@@ -6,7 +6,7 @@ import re
 
 import pytest
 from markupsafe import Markup
-from visible_text import check_text
+from pages_read import check_text
 
 from sightword.report import html_page
 from sightword.report.html_page import Headline, Note, Section, beside, figure, fold, markup, source, text

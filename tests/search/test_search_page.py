@@ -12,8 +12,8 @@ from pathlib import Path
 import fork_server
 import pytest
 from browser import Browser
+from pages_read import check_text
 from search_world import EVIL, INJECTION
-from visible_text import check_text
 
 TILES = "document.querySelectorAll('.tile').length"
 SOME = f"{TILES} === 24 && !document.querySelector('.old')"

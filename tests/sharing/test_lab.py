@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import accounts
+import people
 import pytest
 from blocks import blocks
 from checkout import Checkout
@@ -27,18 +27,18 @@ PEOPLE = ("root", "ana", "ben")
 class Followed:
     """What came of the tutorial."""
 
-    lab: accounts.Lab
+    lab: people.Lab
     output: list[tuple[str, str]]
     """Of each block that was run: who ran it, and what it printed."""
     shown: list[tuple[int, str]]
     """Output that the page shows, and the number of the block it belongs to."""
 
     @property
-    def ana(self) -> accounts.Account:
+    def ana(self) -> people.Account:
         return self.lab.users[0]
 
     @property
-    def ben(self) -> accounts.Account:
+    def ben(self) -> people.Account:
         return self.lab.users[1]
 
     def files(self, *places: str, owner: str) -> dict[str, tuple[int, str]]:
@@ -50,7 +50,7 @@ class Followed:
             if path.is_file() and path.owner() == owner
         }
 
-    def run(self, who: accounts.Account, *command: str, ok: bool = True, where: Path | None = None):
+    def run(self, who: people.Account, *command: str, ok: bool = True, where: Path | None = None):
         return who.run(
             *command, ok=ok, where=where or who.home / "sightword", SIGHTWORD_STORE=str(self.lab.folder / "store"),
             DVC_SITE_CACHE_DIR=str(self.lab.folder / "site"), PYTHONPATH=str(who.home / "sightword"),
@@ -60,9 +60,9 @@ class Followed:
 @pytest.fixture(scope="module")
 def followed(repository: Path, tmp_path_factory) -> Iterator[Followed]:
     """The blocks of the page, in order, each by whom it names, with other names for users and folders."""
-    if reason := accounts.lacking():
+    if reason := people.lacking():
         pytest.skip(reason)
-    with accounts.lab([0o022, 0o077], join=False) as lab:
+    with people.lab([0o022, 0o077], join=False) as lab:
         ana, ben = lab.users
         names = {"/srv/lab": str(lab.folder), "sightlab": lab.group, "ana": ana.name, "ben": ben.name}
 

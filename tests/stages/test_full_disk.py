@@ -11,8 +11,8 @@ from pathlib import Path
 import fork_server
 import numpy as np
 import pytest
+from odd_files import fill, run_on_a_disk
 from ruamel.yaml import YAML
-from small_disk import fill, run_on_a_disk
 from small_project import PICTURES, name, write_corpus, write_pictures
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent

@@ -1,9 +1,11 @@
-"""Looking after a store: it says what is there, finds damage, and loses nothing that is sound."""
+"""Maintenance of a store: survey, verify and prune find damage, lose nothing, and leave the files of others."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -11,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from kept_features import DIMENSION, as_bytes, damage, fill, folder_of, identity, read, segment_files
-from silent_pipes import silent_pipe
+from odd_files import silent_pipe
 
 from pipeline import cli
 from sightword.errors import StoreError
 from sightword.storage import maintenance
 from sightword.storage.store import Store
+
+LONG_AGO = time.time() - 100 * 24 * 3600
 
 
 @pytest.fixture
@@ -24,28 +28,30 @@ def store(tmp_path) -> Store:
     return Store(tmp_path / "store")
 
 
-def spoil(store: Store, features) -> set[bytes]:
-    """Damage the first segment; its keys."""
-    path, keys = segment_files(store)[0], list(features)
-    lost = next(set(keys[part::2]) for part in range(2) if keys[part] in path.read_bytes())
-    damage(path, features[next(iter(lost))])
-    return lost
+def become_another(monkeypatch) -> None:
+    """Another user, for whom all that is here already is another's."""
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
 
-def test_a_survey_counts_each_feature_once(store) -> None:
+def content(folder: Path) -> list[tuple[str, bytes]]:
+    return sorted((path.name, path.read_bytes()) for path in folder.iterdir())
+
+
+def test_survey_counts_each_feature_once(store) -> None:
     fill(store, identity(), range(20), segments=3)
     fill(store, identity(), range(5))
     fill(store, identity("vgg19"), range(4))
-    found = {kind.identity["backbone"]: kind for kind in maintenance.survey(store)}
-    assert (found["resnet152"].features, found["resnet152"].segments) == (20, 4)
-    assert (found["vgg19"].features, found["vgg19"].damaged) == (4, [])
-    folder = folder_of(store)
-    assert found["resnet152"].bytes == sum(path.stat().st_size for path in folder.glob("*.parquet"))
+    kinds = {kind.identity["backbone"]: kind for kind in maintenance.survey(store)}
+    assert (kinds["resnet152"].features, kinds["resnet152"].segments) == (20, 4)
+    assert (kinds["vgg19"].features, kinds["vgg19"].damaged) == (4, [])
+    assert kinds["resnet152"].bytes == sum(path.stat().st_size for path in folder_of(store).glob("*.parquet"))
 
 
-def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
+def test_prune_removes_damage_and_nothing_else(store) -> None:
     features = fill(store, identity(), range(20), segments=2)
-    lost = spoil(store, features)
+    path, keys = segment_files(store)[0], list(features)
+    lost = next(set(keys[part::2]) for part in range(2) if keys[part] in path.read_bytes())
+    damage(path, features[next(iter(lost))])
     [kind] = maintenance.survey(store)
     assert (kind.features, len(kind.damaged)) == (10, 1)
     maintenance.prune(store)
@@ -54,25 +60,23 @@ def test_damage_is_found_and_pruned_and_nothing_else(store) -> None:
     assert read(store, features) == as_bytes({key: features[key] for key in features if key not in lost})
 
 
-def test_large_segments_stay(store, monkeypatch) -> None:
-    features = fill(store, identity(), range(60), segments=2)
+def test_prune_leaves_large_segments(store, monkeypatch) -> None:
+    fill(store, identity(), range(60), segments=2)
     monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
     before = segment_files(store)
     assert maintenance.prune(store).segments == 0
     assert segment_files(store) == before
-    assert read(store, features) == as_bytes(features)
 
 
-def test_a_reader_under_way_is_not_disturbed(store) -> None:
+def test_reader_finds_what_is_merged_meanwhile(store) -> None:
     features = fill(store, identity(), range(60), segments=12)
     reading = store.read(identity(), DIMENSION, list(features))
     first, _ = next(reading)
     maintenance.prune(store)
-    seen = len(first) + sum(len(keys) for keys, _ in reading)
-    assert seen == 60  # what was merged away meanwhile is looked for again
+    assert len(first) + sum(len(keys) for keys, _ in reading) == 60
 
 
-def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypatch, caplog) -> None:
+def test_segment_that_vanishes_is_no_damage(store, monkeypatch, caplog) -> None:
     fill(store, identity(), range(3))
     [path] = segment_files(store)
     real = Path.read_bytes
@@ -84,81 +88,32 @@ def test_a_segment_alone_may_be_merged_away_by_another_meanwhile(store, monkeypa
 
     monkeypatch.setattr(Path, "read_bytes", gone)
     assert maintenance.prune(store) == maintenance.Pruning()
-    assert not path.exists()
     assert caplog.messages == []
 
 
-def test_a_sound_segment_that_cannot_be_read_now_is_not_thrown_away(store, monkeypatch) -> None:
+@pytest.mark.parametrize("error", [MemoryError("malloc"), PermissionError(13, "Permission denied")])
+def test_segment_that_cannot_be_read_now_stays(store, monkeypatch, error) -> None:
     features = fill(store, identity(), range(20), segments=2)
 
-    def no_memory(*arguments: object) -> None:
-        raise MemoryError("malloc of size 1 failed")
+    def refuse(*_: object) -> None:
+        raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("sightword.storage.store.pa.BufferReader", no_memory)
+        patch.setattr("sightword.storage.store.pa.BufferReader", refuse)
         assert maintenance.prune(store).segments == 0
     assert read(store, features) == as_bytes(features)
 
 
-def test_what_a_folder_holds_is_said_again_where_that_was_lost(store) -> None:
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("garbage")])
+def test_reading_writes_a_lost_description_again(store, lose) -> None:
     features = fill(store, identity(), range(4))
-    path = folder_of(store) / "identity.json"
-    for spoil in (path.unlink, lambda: path.write_text("garbage")):
-        spoil()
-        assert next(maintenance.survey(store)).damaged
-        read(store, list(features))
-        assert not next(maintenance.survey(store)).damaged
-
-
-def test_a_name_that_fits_several_kinds_removes_none(store) -> None:
-    names = [f"net{number}" for number in range(40)]  # two of them begin alike, by the pigeonhole
-    for name in names:
-        fill(store, identity(name), range(1))
-    with pytest.raises(StoreError, match=r"kinds begin with"):
-        for start in "0123456789abcdef":
-            maintenance.prune(store, remove=start, dry_run=True)
-
-
-def test_kinds_are_removed_by_name_and_by_age(store) -> None:
-    old, new = identity("vgg19"), identity()
-    fill(store, old, range(4))
-    fill(store, new, range(4))
-    long_ago = time.time() - 100 * 24 * 3600
-    os.utime(folder_of(store, old) / "identity.json", (long_ago, long_ago))
-    assert maintenance.prune(store, unused_days=101).kinds == 0
-    assert maintenance.prune(store, unused_days=99, dry_run=True).kinds == 1
-    assert (folder_of(store, old)).exists()
-    assert maintenance.prune(store, unused_days=99).kinds == 1
-    assert [kind.name for kind in maintenance.survey(store)] == [new.name]
-    assert maintenance.prune(store, remove=new.name[:6]).kinds == 1
-    assert list(maintenance.survey(store)) == []
-
-
-def test_reading_counts_as_use(store) -> None:
-    features = fill(store, identity(), range(4))
-    long_ago = time.time() - 100 * 24 * 3600
-    os.utime(folder_of(store) / "identity.json", (long_ago, long_ago))
+    lose(folder_of(store) / "identity.json")
+    assert next(maintenance.survey(store)).damaged
     read(store, list(features))
-    assert maintenance.prune(store, unused_days=1).kinds == 0
+    assert not next(maintenance.survey(store)).damaged
 
 
-def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
-    fill(store, identity(), range(4))
-    folder = folder_of(store)
-    fresh, old = folder / f".{'a' * 32}.parquet.x.tmp", folder / f".{'b' * 32}.parquet.y.tmp"
-    probe = folder / ".probe.0123456789ab.tmp"  # of a process killed while it looked whether there is room
-    for path in (fresh, old, probe):
-        path.write_bytes(b"half")
-    two_days_ago = time.time() - 2 * 24 * 3600
-    for path in (old, probe):
-        os.utime(path, (two_days_ago, two_days_ago))
-    assert maintenance.prune(store).leftovers == 2
-    assert fresh.exists()
-    assert not old.exists()
-    assert not probe.exists()
-
-
-def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
+def test_description_of_another_kind_is_told(store) -> None:
     fill(store, identity(), range(4))
     path = folder_of(store) / "identity.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "backbone": "vgg19"}))
@@ -167,7 +122,44 @@ def test_a_kind_that_is_not_what_its_folder_says(store) -> None:
     assert "not what the folder's name says" in kind.damaged[0]
 
 
-def test_the_commands(store, capsys, monkeypatch) -> None:
+def test_ambiguous_name_removes_nothing(store) -> None:
+    for number in range(40):  # two of them begin with the same digit
+        fill(store, identity(f"net{number}"), range(1))
+    with pytest.raises(StoreError, match=r"kinds begin with"):
+        for start in "0123456789abcdef":
+            maintenance.prune(store, remove=start, dry_run=True)
+
+
+def test_prune_removes_kinds_by_age_and_name(store) -> None:
+    old, new = identity("vgg19"), identity()
+    features = fill(store, old, range(4))
+    fill(store, new, range(4))
+    described = folder_of(store, old) / "identity.json"
+    os.utime(described, (LONG_AGO, LONG_AGO))
+    read(store, features, old)  # is a use
+    assert maintenance.prune(store, unused_days=1).kinds == 0
+    os.utime(described, (LONG_AGO, LONG_AGO))
+    assert maintenance.prune(store, unused_days=101).kinds == 0
+    assert maintenance.prune(store, unused_days=99, dry_run=True).kinds == 1
+    assert folder_of(store, old).exists()
+    assert maintenance.prune(store, unused_days=99).kinds == 1
+    assert [kind.name for kind in maintenance.survey(store)] == [new.name]
+
+
+def test_leftovers_of_killed_processes_go_after_a_day(store) -> None:
+    fill(store, identity(), range(4))
+    folder = folder_of(store)
+    fresh, old = folder / f".{'a' * 32}.parquet.x.tmp", folder / f".{'b' * 32}.parquet.y.tmp"
+    probe = folder / ".probe.0123456789ab.tmp"
+    for path in (fresh, old, probe):
+        path.write_bytes(b"half")
+    for path in (old, probe):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    assert maintenance.prune(store).leftovers == 2
+    assert [path.exists() for path in (fresh, old, probe)] == [True, False, False]
+
+
+def test_commands(store, capsys, monkeypatch) -> None:
     def run(*arguments: str) -> tuple[int, str]:
         code = cli.main(["store", *arguments])
         return code, capsys.readouterr().out
@@ -192,48 +184,118 @@ def test_the_commands(store, capsys, monkeypatch) -> None:
     assert "would merge 2 segments" in run("prune", "--dry-run")[1]
     assert "merged 2 segments" in run("prune")[1]
     assert run("verify", "--store", str(store.place.folder))[0] == 0
-    assert "removed 1 kinds" in run("prune", "--remove", identity().name[:4])[1]
+    become_another(monkeypatch)
+    code, shown = run("prune", "--remove", identity().name)
+    assert code == 1
+    assert "removed 0 kinds" in shown
+    assert "files of other users stay as they are" in shown
+    assert "removed 1 kinds" in run("prune", "--remove", identity().name[:4], "--others")[1]
     for wrong in (["store"], ["store", "prune", "--unused", "-1"], ["store", "burn"]):
         with pytest.raises(SystemExit) as caught:
             cli.main(wrong)
         assert caught.value.code == 2
 
 
-def test_looking_after_a_store_needs_no_torch() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys, sightword.storage.maintenance; print('torch' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def test_maintenance_needs_no_torch() -> None:
+    code = "import sys, sightword.storage.maintenance; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_a_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys, caplog) -> None:
+def test_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys) -> None:
     features = fill(store, identity(), range(20))
     pipe = folder_of(store) / f"{'0' * 32}.parquet"
     with silent_pipe(pipe):
         assert read(store, features) == as_bytes(features)
-        assert not read(store, [bytes(32)])
-        assert "a pipe or a device, not a regular file" in caplog.text
         assert cli.main(["store", "verify", "--store", str(store.place.folder)]) == 1
         assert f"damaged: {pipe}: all or some features (it is a pipe or a device" in capsys.readouterr().out
-        assert maintenance.prune(store, dry_run=True).segments == 2
-        assert pipe.exists()
         assert maintenance.prune(store).segments == 2
     assert not pipe.exists()
     assert read(store, features) == as_bytes(features)
 
 
-def test_a_link_in_a_circle_is_reported_and_pruned(store, capsys) -> None:
-    features = fill(store, identity(), range(20))
-    link = folder_of(store) / f"{'0' * 32}.parquet"
-    link.symlink_to(link.name)
+def test_prune_leaves_foreign_files(store) -> None:
+    fill(store, identity(), range(20), segments=3)
+    kind = folder_of(store)
+    features = store.place.folder / "features"
+    others = [features / "train/part-0.parquet", features / "lost+found/x", kind / "mine.parquet", kind / ".snapshot/1"]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"mine")
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    maintenance.prune(store)
+    maintenance.prune(store, unused_days=-1)
+    assert all(path.read_bytes() == b"mine" for path in others)
+    assert segment_files(store) == []
+
+
+def test_prune_leaves_files_of_other_users(store, monkeypatch) -> None:
+    features = fill(store, identity(), range(60), segments=12)
+    first = segment_files(store)[0]
+    damage(first, next(v for v in features.values() if v.tobytes() in first.read_bytes()))
+    folder = folder_of(store)
+    leftover = folder / f".{'b' * 32}.parquet.y.tmp"
+    leftover.write_bytes(b"half")
+    os.utime(leftover, (0, 0))
+    before = content(folder)
+    become_another(monkeypatch)
+    for options in ({}, {"unused_days": -1.0}, {"remove": identity().name[:5]}, {"dry_run": True}):
+        done = maintenance.prune(store, **options)
+        assert done.others in (12, 13)  # the description of a kind that goes, too
+        assert (done.kinds, done.segments, done.leftovers, done.bytes) == (0, 0, 0, 0)
+        assert content(folder) == before
+    assert len(read(store, features)) == 55
+
+
+def test_prune_merges_the_users_segments_among_others(store, monkeypatch) -> None:
+    features = fill(store, identity(), range(20), segments=2)
+    theirs = segment_files(store)
+    features |= fill(store, identity(), range(20, 40), segments=4)
+    real = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        state = list(real(path))
+        state[stat.ST_UID] = 2 if path in theirs else 1
+        return os.stat_result(state)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1)
+    monkeypatch.setattr(Path, "lstat", lstat)
+    done = maintenance.prune(store)
+    assert (done.segments, done.others) == (4, 2)
+    assert len(segment_files(store)) == 3
     assert read(store, features) == as_bytes(features)
-    place = ["--store", str(store.place.folder)]
-    assert cli.main(["store", "stats", *place]) == 0
-    assert "1 places are damaged" in capsys.readouterr().out
-    assert cli.main(["store", "verify", *place]) == 1
-    assert f"damaged: {link}: all or some features (Too many levels of symbolic links)" in capsys.readouterr().out
-    assert cli.main(["store", "prune", *place]) == 0
-    assert not link.is_symlink()
-    assert cli.main(["store", "verify", *place]) == 0
-    assert read(store, features) == as_bytes(features)
+    done = maintenance.prune(store, remove=identity().name)
+    assert (done.kinds, done.others) == (0, 2)
+    assert segment_files(store) == theirs
+    assert next(maintenance.survey(store)).damaged == []  # the description stays
+
+
+def test_sticky_bit_protects_others_on_request_too(store, monkeypatch) -> None:
+    fill(store, identity(), range(60), segments=12)
+    folder = folder_of(store)
+    become_another(monkeypatch)
+    folder.chmod(0o1755)
+    assert maintenance.prune(store, others=True).others == 12
+    folder.chmod(0o755)
+    done = maintenance.prune(store, others=True)
+    assert (done.segments, done.others) == (12, 0)
+
+
+def test_kind_closed_to_this_user_is_told_and_left(store, monkeypatch) -> None:
+    fill(store, identity(), range(3))
+    closed = folder_of(store, identity("vgg19"))
+    fill(store, identity("vgg19"), range(3))
+    become_another(monkeypatch)
+    real = Path.iterdir
+
+    def iterdir(path):
+        if path == closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != closed)
+    kinds = {kind.name: kind for kind in maintenance.survey(store)}
+    assert kinds[identity().name].features == 3
+    assert "Permission denied" in kinds[closed.name].damaged[0]
+    assert maintenance.prune(store).others == 2

@@ -1,18 +1,38 @@
-"""A store in object storage: few requests, and no wrong feature whatever is lost or damaged."""
+"""A store in object storage: few requests, no wrong feature whatever is lost or damaged, one message for a refusal."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import boto3
+import fork_server
 import pytest
+import servers
 from kept_features import DIMENSION, KIND, as_bytes, read, some, write
+from s3_front import first_tries
 
+from pipeline import cli
+from pipeline.doctor.findings import Check, Context, Finding, examine
+from pipeline.doctor.machine import check_store
+from sightword import machine
+from sightword.errors import SightwordError, StoreError
+from sightword.messages import install_extra
 from sightword.places import requests
 from sightword.storage import maintenance
 from sightword.storage import store as module
 from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
+
+SECRETS = ("AKIATHEKEYOFATEST", "thesecretofatest", "thetokenofatest")
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +42,21 @@ def at_once(monkeypatch) -> None:
     monkeypatch.setattr(module, "LAST", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def no_secret_is_told(caplog) -> None:
+    """Whatever happens, at whatever level."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    assert not [secret for secret in SECRETS if secret in caplog.text]
+
+
 @pytest.fixture
-def elsewhere(monkeypatch, tmp_path, address):
+def elsewhere(monkeypatch, tmp_path, address) -> Callable[[], Store]:
     """Makes the store of another machine, which has no copies."""
+    numbers = itertools.count()
 
     def make() -> Store:
-        machines = len(list(tmp_path.glob("machine-*")))
-        (tmp_path / f"machine-{machines}").mkdir()
-        monkeypatch.setenv("SIGHTWORD_CACHE", str(tmp_path / f"machine-{machines}/cache"))
+        monkeypatch.setenv("SIGHTWORD_CACHE", str(tmp_path / f"machine-{next(numbers)}/cache"))
         return Store(address)
 
     return make
@@ -39,6 +66,19 @@ def segments(server, address: str) -> list[str]:
     """The keys of the store's segments."""
     prefix = address.removeprefix(f"s3://{server.bucket}/") + "/"
     return [key for key in server.objects(prefix) if key.endswith(".parquet")]
+
+
+def refused(work: Callable[..., object], *arguments: object) -> str:
+    """The message of an error, which has no credentials."""
+    with pytest.raises(SightwordError) as caught:
+        work(*arguments)
+    assert not [secret for secret in SECRETS if secret in str(caught.value)]
+    return str(caught.value)
+
+
+def examined(folder: Path) -> Finding:
+    [finding] = examine([Check("store", check_store)], Context(folder, None))
+    return finding
 
 
 def test_requests_are_few(s3_store, front, elsewhere) -> None:
@@ -67,10 +107,8 @@ def test_requests_are_few(s3_store, front, elsewhere) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "spoil", [lambda data: data[:-40], lambda data: b"", lambda data: data[:200] + b"\7" + data[201:]]
-)
-def test_a_damaged_segment_makes_no_wrong_feature(s3_store, s3_server, address, elsewhere, caplog, spoil) -> None:
+@pytest.mark.parametrize("spoil", [lambda data: data[:-40], lambda data: data[:200] + b"\7" + data[201:]])
+def test_damaged_segment_makes_no_wrong_feature(s3_store, s3_server, address, elsewhere, caplog, spoil) -> None:
     features = some(range(6))
     write(s3_store, features)
     key = segments(s3_server, address)[3]
@@ -78,8 +116,7 @@ def test_a_damaged_segment_makes_no_wrong_feature(s3_store, s3_server, address, 
     found = read(elsewhere(), features)
     assert found.items() <= as_bytes(features).items()
     assert len(found) == 5
-    [message] = caplog.messages
-    assert key in message
+    assert [key in message for message in caplog.messages] == [True]
     maintenance.prune(elsewhere())
     assert read(elsewhere(), features) == found
     write(s3_store, features)
@@ -88,7 +125,7 @@ def test_a_damaged_segment_makes_no_wrong_feature(s3_store, s3_server, address, 
     assert kind.damaged == []
 
 
-def test_copies_are_compared_with_their_names(s3_store, front, tmp_path) -> None:
+def test_damaged_copy_is_fetched_again(s3_store, front, tmp_path) -> None:
     features = some(range(6))
     write(s3_store, features)
     assert read(s3_store, features) == as_bytes(features)
@@ -104,15 +141,7 @@ def test_copies_are_compared_with_their_names(s3_store, front, tmp_path) -> None
 
 
 @pytest.mark.full
-def test_copies_need_no_room(s3_store, tmp_path) -> None:
-    features = some(range(3))
-    write(s3_store, features)
-    (tmp_path / "cache").write_text("a file, not a folder")
-    assert read(s3_store, features) == as_bytes(features)
-
-
-@pytest.mark.full
-def test_a_reader_finds_what_was_merged_meanwhile(s3_store, elsewhere, address) -> None:
+def test_reader_finds_what_is_merged_meanwhile(s3_store, elsewhere, address) -> None:
     features = some(range(30))
     write(s3_store, features)
     reading = elsewhere().read(KIND, DIMENSION, list(features))
@@ -123,20 +152,7 @@ def test_a_reader_finds_what_was_merged_meanwhile(s3_store, elsewhere, address) 
     assert as_bytes(found) == as_bytes(features)
 
 
-@pytest.mark.full
-def test_a_store_that_was_copied_into_a_bucket(tmp_path, s3_server, front, address) -> None:
-    features = some(range(5))
-    write(Store(tmp_path / "store"), features)
-    prefix = address.removeprefix(f"s3://{s3_server.bucket}/")
-    for path in Path(tmp_path / "store").rglob("*"):
-        if path.is_file():
-            s3_server.put(f"{prefix}/{path.relative_to(tmp_path / 'store').as_posix()}", path.read_bytes())
-    assert read(Store(address), features) == as_bytes(features)
-    [kind] = maintenance.survey(Store(address))
-    assert (kind.features, kind.damaged) == (5, [])
-
-
-def test_listing_that_breaks_off_in_the_middle_is_continued(front, address) -> None:
+def test_listing_that_breaks_off_is_continued(front, address) -> None:
     """The second of three pages is cut: the listing goes on behind the first, and has each object once."""
 
     def page(*numbers: int, more: bool) -> bytes:
@@ -147,9 +163,8 @@ def test_listing_that_breaks_off_in_the_middle_is_continued(front, address) -> N
             for number in numbers
         )
         token = "<NextContinuationToken>t</NextContinuationToken>" * more
-        return (
-            f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{keys}</ListBucketResult>".encode()
-        )
+        truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>"
+        return f"<ListBucketResult>{truncated}{token}{keys}</ListBucketResult>".encode()
 
     asked = []
 
@@ -163,3 +178,206 @@ def test_listing_that_breaks_off_in_the_middle_is_continued(front, address) -> N
     assert list(requests.Requests(address).tree()) == [f"{number:03}" for number in range(52)]
     assert "049" in asked[-1]
     assert len(asked) == 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", ["slow", "cut", "drop"])
+def test_request_that_fails_once_is_repeated(s3_store, address, front, fault) -> None:
+    features = some(range(4))
+    front.fault = first_tries(fault)
+    write(s3_store, features)
+    assert read(Store(address), features) == as_bytes(features)
+    maintenance.prune(s3_store)
+    front.fault = lambda _method, _path: ""
+    [kind] = maintenance.survey(Store(address))
+    assert (kind.features, kind.damaged) == (4, [])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("fault", "why"), [("slow", "SlowDown"), ("hang", "error sending request")])
+def test_server_that_stays_bad_is_told(s3_store, front, fault, why, monkeypatch) -> None:
+    monkeypatch.setattr(requests, "READ_SECONDS", 0.4)
+    features = some(range(4))
+    front.fault = lambda _method, _path: fault
+    for work in (lambda: read(s3_store, features), lambda: write(s3_store, features)):
+        message = refused(work)
+        assert message.startswith(f"{s3_store.place}: the store cannot be ")
+        assert why in message
+        assert "SIGHTWORD_STORE, AWS_ENDPOINT_URL" in message
+    assert 2 < front.requests.total() < 40
+
+
+@pytest.mark.full
+def test_cut_upload_is_never_read(s3_store, address, front, caplog) -> None:
+    """The server keeps half of each segment under the name of the whole."""
+    features = some(range(4))
+    front.fault = lambda method, path: "cut" if method == "PUT" and ".parquet" in path else ""
+    assert "cannot be written" in refused(write, s3_store, features)
+    front.fault = lambda _method, _path: ""
+    assert read(Store(address), features) == {}
+    assert "cannot be used and are ignored" in caplog.text
+    write(s3_store, features)
+    assert read(Store(address), features) == as_bytes(features)
+
+
+@pytest.mark.full
+def test_server_that_comes_back_soon_is_waited_for(s3_server, client, address, monkeypatch) -> None:
+    monkeypatch.setattr(requests, "TRIES", 10)
+    relay = servers.Relay(int(s3_server.endpoint.rpartition(":")[2]))
+    relay.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{relay.port}")
+    features = some(range(8))
+    items = list(features.items())
+    with Store(address).writer(KIND) as writer:
+        writer.put(*items[0])
+        relay.stop()
+        back = threading.Timer(1.0, relay.start)
+        back.start()
+        for item in items[1:]:
+            writer.put(*item)
+    back.join()
+    assert read(Store(address), features) == as_bytes(features)
+    relay.stop()
+
+
+@pytest.mark.full
+def test_server_that_goes_keeps_what_was_written(s3_store, address, front) -> None:
+    features = some(range(6))
+    count = itertools.count()
+    front.fault = lambda method, path: "drop" if ".parquet" in path and next(count) >= 3 else ""
+    assert "the next run continues with them" in refused(write, s3_store, features)
+    front.fault = lambda _method, _path: ""
+    found = read(Store(address), features)
+    assert len(found) == 3
+    write(s3_store, {key: value for key, value in features.items() if key not in found})
+    assert read(Store(address), features) == as_bytes(features)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ("s3://", "names no bucket"),
+        ("http://lab/store", "http:// is no address of a store; expected a folder, s3://BUCKET/PREFIX"),
+        ("s3://AKIATHEKEYOFATEST:thesecretofatest@lab/store", "Credentials are given by AWS_ACCESS_KEY_ID"),
+        ("s3://lab/store?token=thetokenofatest", "more than a bucket and a prefix"),
+    ],
+)
+def test_address_of_another_kind_is_refused(wrong, expected, monkeypatch) -> None:
+    assert expected in refused(Store, wrong)
+    monkeypatch.setenv("SIGHTWORD_STORE", wrong)
+    assert expected in refused(machine.current)
+
+
+def test_missing_package_is_named(monkeypatch, address) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
+    message = refused(read, Store(address), some([1]))
+    assert message == f"obstore is not installed, without which nothing at s3:// can be read. {install_extra('s3')}"
+
+
+@pytest.mark.full
+def test_missing_credentials_are_told_and_a_profile_serves(front, address, monkeypatch, tmp_path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    for work in (read, write):
+        message = refused(work, Store(address), some([1]))
+        assert message.startswith(f"{address}: there are no credentials for the store. Set AWS_ACCESS_KEY_ID")
+    keys = "[lab]\naws_access_key_id = AKIATHEKEYOFATEST\naws_secret_access_key = thesecretofatest\n"
+    (tmp_path / "credentials").write_text(keys)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    write(Store(address), some([1]))
+    assert read(Store(address), some([1])) == as_bytes(some([1]))
+
+
+@pytest.fixture
+def people(s3_server, front, address, monkeypatch):
+    """Makes this process a user of a bucket that holds features and checks who asks."""
+    features = some(range(4))
+    write(Store(address), features)
+    iam = boto3.client("iam", endpoint_url=s3_server.endpoint)
+    name = address.rpartition("/")[2][:60]
+    iam.create_user(UserName=name)
+    may = {"Effect": "Allow", "Action": ["s3:GetObject", "s3:ListBucket"], "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [may]})
+    iam.put_user_policy(UserName=name, PolicyName="reads", PolicyDocument=policy)
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    s3_server.check_credentials(True)
+
+    def become(secret: str | None) -> None:
+        monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret or key["SecretAccessKey"])
+
+    yield become
+    s3_server.check_credentials(False)
+
+
+def test_key_that_may_only_read(people, front, address) -> None:
+    people(None)
+    features = some(range(4))
+    assert read(Store(address), features) == as_bytes(features)
+    assert len(list(maintenance.survey(Store(address)))) == 1
+    front.clear()
+    assert refused(Store(address).writer, KIND) == (
+        f"{address}: the store may not be written with these credentials (AccessDenied). Ask for the permission, or "
+        "give other credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE."
+    )
+    assert front.requests.total() == 1
+    with pytest.raises(StoreError, match="may not be changed"):
+        maintenance.prune(Store(address), remove=KIND.name)
+
+
+@pytest.mark.full
+def test_wrong_credentials_are_one_message_of_a_process(people, front, address) -> None:
+    people("thesecretofatest")
+    command = [fork_server.python(), "-m", "pipeline.cli", "store", "stats", "--store", address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith(f"sightword: {address}: the store may not be read with these credentials (Signature")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(b"<html><body>Please<br>log in", "text/html"), pytest.param(b"", "text/html", marks=pytest.mark.full)],
+)
+def test_web_page_is_no_store(front, tmp_path, monkeypatch, body, kind) -> None:
+    """Neither to a writer, before anything is computed, nor to the doctor or the command that counts."""
+    monkeypatch.setenv("SIGHTWORD_STORE", "s3://lab/store")
+    front.fault = lambda *_: (200, {"Content-Type": kind}, body)
+    message = refused(write, Store("s3://lab/store"), some([1]))
+    assert message.startswith("s3://lab/store: the store cannot be ")
+    assert len(message) < 400
+    assert (examined(tmp_path).state, cli.main(["store", "stats"])) == ("problem", 1)
+
+
+@pytest.mark.parametrize("kept", [b"other bytes", None])
+def test_server_that_keeps_nothing_is_told(front, tmp_path, monkeypatch, kept) -> None:
+    """Each write is confirmed, as S3 would; the doctor and a run compare what comes back."""
+    monkeypatch.setenv("SIGHTWORD_STORE", "s3://lab/store")
+
+    def answer(method: str, path: str) -> object:
+        if "list-type=2" in path:
+            return 200, {}, b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+        if method == "PUT":
+            return 200, {"ETag": '"0"'}, b""
+        return (200, {}, kept) if kept is not None else (404, {}, b"<Error><Code>NoSuchKey</Code></Error>")
+
+    front.fault = answer
+    what = "the server does not keep what is written"
+    assert what in examined(tmp_path).what
+    message = refused(Store("s3://lab/store").writer, KIND)
+    assert message.startswith(f"s3://lab/store/features/{KIND.name}/identity.json: {what}")
+
+
+def test_doctor_tries_a_store_out(front, s3_server, address, tmp_path, monkeypatch) -> None:
+    finding = examined(tmp_path)
+    assert (finding.state, finding.what) == ("ok", f"the store is the folder {os.environ['SIGHTWORD_STORE']}")
+    monkeypatch.setenv("SIGHTWORD_STORE", address)
+    finding = examined(tmp_path)
+    assert (finding.state, finding.what) == ("ok", f"the store {address} answers, and can be written")
+    assert s3_server.objects(address.removeprefix(f"s3://{s3_server.bucket}/")) == {}
+    front.fault = lambda method, _path: "denied" if method == "PUT" else ""
+    finding = examined(tmp_path)
+    assert (finding.state, finding.todo.split(",")[0]) == ("problem", "Ask for the permission")
+    monkeypatch.setenv("SIGHTWORD_STORE", "s3://nobodys-bucket/store")
+    assert examined(tmp_path).what == "s3://nobodys-bucket/store: there is no bucket nobodys-bucket"

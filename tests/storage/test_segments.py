@@ -65,7 +65,7 @@ def test_equal_features_are_equal_files_in_any_layout(tmp_path) -> None:
     table = np.stack(list(features.values()))
     for rows in (np.asfortranarray(table), table.astype(">f4")):
         assert pack(dict(reversed([*zip(features, rows, strict=True)]))) == data
-    assert len({pack(features), pack(features, 1), pack({**features, min(features): table[0] + 1})}) == 3
+    assert pack({**features, min(features): table[0] + 1}) != data
 
 
 @pytest.fixture
@@ -112,36 +112,24 @@ def test_bytes_too_many_or_of_nothing(whole) -> None:
 
 KEY = pa.array([b"k" * KEY_LENGTH], pa.binary(KEY_LENGTH))
 FEATURE = pa.array([bytes(32)], pa.binary(32))
-FOREIGN = {
-    "other columns": {"a": pa.array([1])},
-    "no columns": {},
-    "keys only": {"key": KEY},
-    **{
-        f"{column}: {kind}": {"key": KEY, "feature": FEATURE, column: values}
-        for column in ("key", "feature")
-        for kind, values in {
-            "null": pa.nulls(1, pa.binary(32)),
-            "no type": pa.nulls(1),
-            "text": pa.array(["text"]),
-            "lists": pa.array([[1.0, 2.0]]),
-            "short": pa.array([b"short"], pa.binary(5)),
-            "empty": pa.array([b""], pa.binary()),
-            "objects": pa.array([{"a": 1}]),
-        }.items()
-    },
-}
-"""Columns of files of other programs, by what is wrong with them."""
+FOREIGN = [
+    {"a": pa.array([1])},
+    {},
+    {"key": KEY},
+    {"key": pa.nulls(1), "feature": FEATURE},
+    {"key": pa.array([b"short"], pa.binary(5)), "feature": FEATURE},
+    {"key": KEY, "feature": pa.array([[1.0, 2.0]])},
+    {"key": KEY, "feature": pa.nulls(1, pa.binary(32))},
+]
+"""Columns of files of other programs."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "key: no type" else pytest.param(kind, marks=pytest.mark.full) for kind in FOREIGN]
-)
-def test_foreign_file_with_a_segments_name_is_told_and_pruned(store, kind) -> None:
-    features = some(range(6))
+@pytest.mark.parametrize("columns", FOREIGN)
+def test_foreign_file_is_told_and_pruned(tmp_path, columns) -> None:
+    store, features = Store(tmp_path), some(range(6))
     write(store, features)
     buffer = io.BytesIO()
-    pq.write_table(pa.table(FOREIGN[kind]), buffer)
+    pq.write_table(pa.table(columns), buffer)
     store.place.write(f"{KIND.name}/{name_of(buffer.getvalue())}", buffer.getvalue())
     [found] = maintenance.survey(store)
     assert (found.features, len(found.damaged)) == (6, 1)

@@ -16,9 +16,6 @@ import torch
 from PIL import Image
 from ruamel.yaml import YAML
 
-from pipeline.doctor.context import Context
-from pipeline.doctor.findings import Check, Finding, examine
-from pipeline.doctor.store import check_store
 from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
 from sightword.images.resized import Source, write_resized
@@ -65,8 +62,6 @@ def test_cold_warm_and_half_warm_are_equal(project, tmp_path, front, address, mo
     assert computed == PICTURES
     assert written(project, address, tmp_path / "cold.h5") == (PICTURES, expected)
     assert written(project, address, tmp_path / "warm.h5") == (0, expected)
-    monkeypatch.setenv("SIGHTWORD_CACHE", str(tmp_path / "another-machine"))
-    assert written(project, address, tmp_path / "no-copies.h5") == (0, expected)
     ids = [f"{number}.png" for number in range(PICTURES)]
     half = ResizedCorpus(
         ids, project / "data/resized", FeaturesSettings(**SMALL), store=Store(f"{address}-half"),
@@ -96,23 +91,6 @@ def counts(said: str) -> tuple[int, int]:
 
 
 @pytest.mark.full
-def test_the_stage_as_a_process(repository, project, tmp_path, front, address) -> None:
-    features = project / "data/features/features.h5"
-    done = stage(repository, project, tmp_path / "store")
-    assert done.returncode == 0, done.stderr
-    expected = features.read_bytes()
-    cold = stage(repository, project, address, "-vv")
-    assert (cold.returncode, features.read_bytes()) == (0, expected), cold.stderr
-    features.unlink()
-    done = stage(repository, project, address)
-    assert (done.returncode, counts(done.stderr)) == (0, (0, PICTURES)), done.stderr
-    assert f"feature store: {address} (key " in done.stderr
-    assert features.read_bytes() == expected
-    for said in (done.stderr, cold.stderr):
-        assert not re.search("thesecretofatest|thetokenofatest|AKIATHEKEYOFATEST", said)
-
-
-@pytest.mark.full
 def test_workers_of_a_cluster_write_into_it(repository, project, tmp_path, front, address, monkeypatch) -> None:
     _, expected = written(project, tmp_path / "store", tmp_path / "local.h5")
     monkeypatch.setenv("SIGHTWORD_ENGINE", "ray")
@@ -137,24 +115,3 @@ def test_a_store_that_refuses_writing_stops_the_stage_before_it_computes(reposit
     assert [path for path in sorted((project / "data").rglob("*")) if path.is_file()] == [
         path for path in before if path.is_file()
     ]
-
-
-def findings(folder: Path) -> list[Finding]:
-    return list(examine([Check("store", check_store)], Context(folder, None)))
-
-
-@pytest.mark.slow
-def test_the_doctor_tries_a_store_out(front, s3_server, address, tmp_path, monkeypatch) -> None:
-    [found] = findings(tmp_path)
-    assert (found.state, found.what) == ("ok", f"the store is the folder {os.environ['SIGHTWORD_STORE']}")
-    monkeypatch.setenv("SIGHTWORD_STORE", address)
-    [found] = findings(tmp_path)
-    assert (found.state, found.what) == ("ok", f"the store {address} answers, and can be written")
-    assert s3_server.objects(address.removeprefix(f"s3://{s3_server.bucket}/")) == {}
-    front.fault = lambda method, _path: "denied" if method == "PUT" else ""
-    [found] = findings(tmp_path)
-    assert (found.state, found.todo.split(",")[0]) == ("problem", "Ask for the permission")
-    assert "may not be written" in found.what
-    monkeypatch.setenv("SIGHTWORD_STORE", "s3://nobodys-bucket/store")
-    [found] = findings(tmp_path)
-    assert "there is no bucket nobodys-bucket" in found.what

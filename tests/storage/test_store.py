@@ -1,4 +1,4 @@
-"""The store: what comes out went in under that very key, whatever else lies beside it; what went in stays."""
+"""The store, in a folder and in a bucket: what comes out went in under that key, and what went in stays."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import errno
 import os
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
-from kept_features import DIMENSION, KIND, as_bytes, damage, folder_of, read, segment_files, some, write
+from kept_features import DIMENSION, KIND, OTHER, as_bytes, damage, folder_of, read, segment_files, some, write
 
 from sightword.errors import StoreError
+from sightword.storage import maintenance
 from sightword.storage import store as module
-from sightword.storage.place import Place
-from sightword.storage.store import Store
+from sightword.storage.store import IDENTITY, Place, Store
 
 
 @pytest.fixture
-def store(tmp_path) -> Store:
+def local(tmp_path) -> Store:
     return Store(tmp_path / "store")
 
 
@@ -30,132 +31,170 @@ def at_once(monkeypatch) -> None:
     monkeypatch.setattr(module, "LAST", 0.0)
 
 
-# --- reading ---
+def again(store: Store) -> Store:
+    """The same store as another process sees it."""
+    return Store(str(store.place))
+
+
+def segments_of(store: Store) -> list[str]:
+    return [name for name in store.place.files(KIND.name) if module.SEGMENT_NAME.fullmatch(name)]
+
+
+@pytest.mark.slow
+def test_missing_store_is_empty(store) -> None:
+    assert read(store, some(range(3))) == read(store, []) == {}
+    assert store.place.kinds() == list(maintenance.survey(store)) == []
+
+
+@pytest.mark.slow
+def test_written_features_are_read(store) -> None:
+    features = some(range(12))
+    keys = list(features)
+    for first, last in ((0, 6), (3, 9), (3, 12), (5, 6)):
+        write(store, {key: features[key] for key in keys[first:last]})
+    assert len(segments_of(store)) == 4
+    assert read(again(store), keys) == as_bytes(features)
+    assert read(store, keys[4:6]) == as_bytes({key: features[key] for key in keys[4:6]})
+    assert read(store, [*keys[:2], *some([99])]) == as_bytes({key: features[key] for key in keys[:2]})
+
+
+@pytest.mark.slow
+def test_kinds_never_mix(store) -> None:
+    one, other = some(range(4)), some(range(4, 8), OTHER)
+    write(store, one)
+    write(store, other, OTHER)
+    assert read(store, [*one, *other]) == as_bytes(one)
+    assert read(store, [*one, *other], OTHER) == as_bytes(other)
+    pictures = [f"{number:064x}" for number in range(8)]
+    assert not {KIND.key(each) for each in pictures} & {OTHER.key(each) for each in pictures}
+    for kind in (KIND, OTHER):
+        assert store.place.read(f"{kind.name}/{IDENTITY}").decode() == kind.as_json() + "\n"
+    counts = {kind.identity["backbone"]: kind.features for kind in maintenance.survey(store)}
+    assert counts == {"resnet152": 4, "vgg19": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reason", [ValueError, KeyboardInterrupt])
+def test_interrupted_work_loses_nothing(store, reason) -> None:
+    features = some(range(5))
+    with pytest.raises(reason), store.writer(KIND) as writer:
+        for key, feature in features.items():
+            writer.put(key, feature)
+        raise reason
+    assert read(again(store), features) == as_bytes(features)
+
+
+@pytest.mark.slow
+def test_prune_merges_small_segments(store, at_once) -> None:
+    features = some(range(30))
+    write(store, features)
+    assert maintenance.prune(store, dry_run=True).segments == len(segments_of(store)) == 30
+    done = maintenance.prune(again(store))
+    assert (done.segments, done.bytes > 0) == (30, True)
+    [segment] = segments_of(store)
+    assert read(again(store), features) == as_bytes(features)
+    assert maintenance.prune(store) == maintenance.Pruning()
+    assert segments_of(store) == [segment]
+
+
+@pytest.mark.slow
+def test_prune_removes_kinds(store) -> None:
+    write(store, some(range(3)))
+    write(store, some(range(3), OTHER), OTHER)
+    assert maintenance.prune(store, unused_days=1).kinds == 0
+    assert maintenance.prune(store, remove=KIND.name[:6]).kinds == 1
+    assert [kind.name for kind in maintenance.survey(store)] == [OTHER.name]
+    assert maintenance.prune(store, unused_days=-1).kinds == 1
+    assert list(maintenance.survey(store)) == []
+    with pytest.raises(StoreError, match="no kind of feature begins with abc"):
+        maintenance.prune(store, remove="abc")
+
+
+@pytest.mark.slow
+def test_two_writers_and_a_pruner_lose_nothing(store, at_once) -> None:
+    features = some(range(45))
+    keys = list(features)
+    writers = [
+        threading.Thread(target=write, args=(again(store), {key: features[key] for key in part}))
+        for part in (keys[:30], keys[15:])
+    ]
+    for writer in writers:
+        writer.start()
+    pruner = again(store)
+    while any(writer.is_alive() for writer in writers):
+        maintenance.prune(pruner)
+        assert read(again(store), keys).items() <= as_bytes(features).items()
+    maintenance.prune(store)
+    assert read(again(store), keys) == as_bytes(features)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_sound_copy_stands_in_for_a_damaged_one(store, caplog, first) -> None:
+def test_whole_copy_replaces_a_damaged_one(local, caplog, first) -> None:
     features = some(range(6))
     keys = list(features)
-    for part in (keys, keys):
-        write(store, {key: features[key] for key in part})
-        write(store, {key: features[key] for key in keys[1:]})
-    path = segment_files(store)[0 if first else -1]
+    write(local, features)
+    write(local, {key: features[key] for key in keys[1:]})
+    path = segment_files(local)[0 if first else -1]
     damage(path, features[keys[2]])
-    assert read(store, keys[1:]) == as_bytes({key: features[key] for key in keys[1:]})
+    assert read(local, keys[1:]) == as_bytes({key: features[key] for key in keys[1:]})
     if first:
         [warning] = caplog.messages
         assert warning.startswith(f"{path}: its features cannot be used and are ignored (its bytes are not those of")
 
 
-def test_a_segment_pruned_while_it_is_read_is_no_error(store, at_once, caplog) -> None:
-    features = some(range(5))
-    write(store, features)
-    reading = store.read(KIND, DIMENSION, features)
-    found = dict(zip(*next(reading), strict=True))
-    for path in segment_files(store):
-        path.unlink()
-    for keys, values in reading:
-        found |= dict(zip(keys, values, strict=True))
-    assert 1 <= len(found) <= 4  # those that were read side by side, fewer on a busy machine
-    assert as_bytes(found).items() <= as_bytes(features).items()
-    assert caplog.messages == []
-
-
-def test_a_store_that_cannot_be_read(store, monkeypatch) -> None:
+def test_unreadable_store_is_one_message(local, monkeypatch) -> None:
     features = some(range(3))
-    write(store, features)
+    write(local, features)
 
-    def refuse(*_):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(type(store.place.folder), "iterdir", refuse)
-    with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\).*SIGHTWORD_STORE") as caught:
-        read(store, features)
-    assert str(store.place.folder) in str(caught.value)
-
-
-def test_a_file_in_the_stores_place(tmp_path) -> None:
-    (tmp_path / "store").write_text("mine")
-    store = Store(tmp_path / "store")
-    with pytest.raises(StoreError, match="cannot be read"):
-        read(store, some(range(2)))
-    with pytest.raises(StoreError, match=r"cannot be written.*SIGHTWORD_STORE"):
-        store.writer(KIND)
-    assert (tmp_path / "store").read_text() == "mine"
-
-
-def test_a_store_without_permission_is_refused_before_any_work(store, monkeypatch) -> None:
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(type(store.place.folder), "mkdir", refuse)  # root is never refused by a mode
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\).*SIGHTWORD_STORE") as caught:
+        read(local, features)
+    assert str(local.place.folder) in str(caught.value)
+    monkeypatch.setattr(Path, "mkdir", refuse)  # root is never refused by a mode
     with pytest.raises(StoreError, match=r"cannot be written \(Permission denied\).*SIGHTWORD_STORE"):
-        store.writer(KIND)
+        Store(local.place.folder / "new").writer(KIND)
 
 
-# --- writing ---
+def test_file_in_place_of_the_store_stays(local) -> None:
+    local.place.folder.write_text("mine")
+    for work in (lambda: read(local, some(range(2))), lambda: local.writer(KIND)):
+        with pytest.raises(StoreError):
+            work()
+    assert local.place.folder.read_text() == "mine"
 
 
-def failing(monkeypatch, times: int) -> list[set[bytes]]:
-    """The first segments cannot be written; all that were tried."""
-    tried: list[set[bytes]] = []
+def failing(monkeypatch) -> None:
+    """No segment can be written."""
 
-    real = module.write
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def write_or_not(place, kind, features):
-        tried.append(set(features))
-        if len(tried) <= times:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(place, kind, features)
-
-    monkeypatch.setattr(module, "write", write_or_not)
-    return tried
+    monkeypatch.setattr(module, "write", refuse)
 
 
-def check_told(store: Store, error: StoreError) -> None:
-    assert str(error).startswith(f"{store.place.folder}: the store cannot be written (No space left on device)")
-    assert "SIGHTWORD_STORE" in str(error)
-
-
-def test_a_failed_write_is_told_at_once(store, monkeypatch, at_once) -> None:
-    features = some(range(3))
-    failing(monkeypatch, 1)
-    taken = []
-    with pytest.raises(StoreError) as caught, store.writer(KIND) as writer:
-        for key, feature in features.items():
-            writer.put(key, feature)
-            taken.append(key)
-    check_told(store, caught.value)
-    assert taken == []
+def test_failed_write_is_told_at_once(local, monkeypatch, at_once) -> None:
+    failing(monkeypatch)
+    with pytest.raises(StoreError) as caught, local.writer(KIND) as writer:
+        for number, item in enumerate(some(range(3)).items()):
+            assert number == 0
+            writer.put(*item)
+    message = f"{local.place.folder}: the store cannot be written (No space left on device)"
+    assert str(caught.value).startswith(message)
+    assert "SIGHTWORD_STORE" in str(caught.value)
 
 
 @pytest.mark.parametrize("stays_open", [False, True])
-def test_the_first_error_is_the_one_told(store, monkeypatch, caplog, stays_open) -> None:
-    failing(monkeypatch, 9)
+def test_first_error_is_raised(local, monkeypatch, caplog, stays_open) -> None:
+    failing(monkeypatch)
     with pytest.raises(ValueError, match="the work"), contextlib.ExitStack() as stack:
-        writer = stack.enter_context(store.writer(KIND))
+        writer = stack.enter_context(local.writer(KIND))
         stack.enter_context(writer.flushed() if stays_open else contextlib.nullcontext())
         writer.put(*next(iter(some([1]).items())))
         raise ValueError("the work")
     assert "the store cannot be written" in caplog.text
-
-
-def test_a_reader_beside_writers_sees_only_true_features(store, at_once) -> None:
-    features = some(range(60))
-    keys = list(features)
-    writers = [
-        threading.Thread(
-            target=write, args=(Store(store.place.folder), {key: features[key] for key in keys[part : part + 40]})
-        )
-        for part in (0, 20)
-    ]
-    for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        assert read(store, keys).items() <= as_bytes(features).items()
-    assert read(store, keys) == as_bytes(features)
-    assert not list((folder_of(store)).glob(".*"))
 
 
 class Clock:
@@ -169,49 +208,70 @@ class Clock:
         return self.now
 
 
-def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIMENSION, piece: int = 1 << 30):
-    """A run that computes a picture every so many seconds: per segment, when it was written and its numbers.
-
-    After each ``piece`` pictures all of them must be in the store.
-    """
+def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIMENSION) -> list[tuple[float, int, int]]:
+    """A run that computes a picture every so many seconds: the time of each segment, its first picture, its size."""
     clock = Clock()
     written: list[tuple[float, list[int]]] = []
+
+    def keep(_place: object, _kind: str, features: dict[bytes, np.ndarray]) -> None:
+        written.append((clock.now, [int.from_bytes(key, "big") for key in features]))
+
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(
-        module,
-        "write",
-        lambda place, kind, features: written.append((clock.now, [int.from_bytes(key, "big") for key in features])),
-    )
+    monkeypatch.setattr(module, "write", keep)
     monkeypatch.setattr(Place, "prepare", lambda place, kind, record: None)
-    monkeypatch.setattr(Place, "describe", lambda place, kind, record, written: None)
     feature = np.zeros(dimension, np.float32)
     with Store("store").writer(KIND) as writer:
         for number in range(pictures):
             clock.now += seconds
             writer.put(number.to_bytes(32, "big"), feature)
-            if (number + 1) % piece == 0:
-                writer.flush()
-                assert sum(len(numbers) for _, numbers in written) == number + 1
     assert [number for _, numbers in written for number in numbers] == list(range(pictures))
-    return written
+    return [(when, numbers[0], len(numbers)) for when, numbers in written]
 
 
-@pytest.mark.parametrize("seconds", [0.02, 0.5, 30.0])
-def test_a_long_run_makes_few_segments_and_a_killed_one_loses_little(monkeypatch, seconds) -> None:
-    """Of a run that is killed after t seconds, at most a second, a twentieth of t or two minutes' work is lost."""
-    hours = 6
-    pictures = min(int(hours * 3600 / seconds), 100_000)
+@pytest.mark.parametrize("seconds", [0.5, 30.0])
+def test_long_run_writes_few_segments_and_loses_little(monkeypatch, seconds) -> None:
+    """A run that is killed after t seconds loses at most a second, a twentieth of t or two minutes' work."""
+    pictures = int(6 * 3600 / seconds)
     written = simulate(monkeypatch, pictures=pictures, seconds=seconds)
-    for when, numbers in written[:-1]:
+    for when, first, _ in written[:-1]:
         ran = when - 1000.0
-        waited = ran - seconds * numbers[0]  # from when its first picture was begun
-        assert waited <= min(max(1.0, 0.05 * ran), 120.0) + 2 * seconds
+        assert ran - seconds * first <= min(max(1.0, 0.05 * ran), 120.0) + 2 * seconds
     # 20 in the first 20 s, then each 1.05 times as late as the one before, from 2400 s on one each two minutes
     assert len(written) <= 20 + 100 + pictures * seconds / 120.0 + 1
     assert len(written) >= pictures * seconds / max(120.0, 2 * seconds)
 
 
-def test_large_features_are_not_gathered_for_long(monkeypatch) -> None:
-    monkeypatch.setattr(module, "SEGMENT_BYTES", 1 << 22)
+def test_large_features_are_written_soon(monkeypatch) -> None:
     written = simulate(monkeypatch, pictures=40, seconds=0.001, dimension=1 << 16)  # 0.25 MB each
-    assert [len(numbers) for _, numbers in written] == [16, 16, 8]
+    assert [size for *_, size in written] == [16, 16, 8]
+
+
+def test_another_users_damaged_description_is_left(local, monkeypatch) -> None:
+    write(local, some(range(5)))
+    theirs = folder_of(local) / IDENTITY
+    theirs.write_text("damaged")
+    real = os.replace
+
+    def replace(source, target):  # a sticky bit
+        if Path(target) == theirs:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(target))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write(local, some(range(5, 9)))
+    assert read(local, some(range(9))) == as_bytes(some(range(9)))
+    assert theirs.read_text() == "damaged"
+
+
+def test_segment_without_permission_names_its_owner(local, monkeypatch, caplog) -> None:
+    write(local, some(range(3)))
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("sightword.storage.store.pq.read_table", refuse)
+    assert read(local, some(range(3))) == {}
+    [message] = caplog.messages
+    assert "Permission denied" in message
+    assert "chmod g+r" in message
+    assert "prune" not in message

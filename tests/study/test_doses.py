@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from study.doses import BOUND, Gain, scores_of
 
 PAIRS = 300

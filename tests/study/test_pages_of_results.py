@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sightword.entailment.judging.measuring import TAKEN
 from sightword.errors import FileFormatError, ParamsError
 from study import __main__ as command
-from study import charts, intervals, origins, prose
+from study import charts, origins, prose
 from study.rows import Row, read_rows, read_topic, write_row
 from study.tables import UNHASHED
 
@@ -29,7 +29,7 @@ STSB = "semantics.STSBenchmark.cosine.pearson"
 def test_pages_and_rows_in_git_have_no_fault(repository: Path) -> None:
     every = read_rows(repository)
     faults = prose.table_faults(repository) + prose.prose_faults(repository, every)
-    faults += origins.faults(repository, every) + intervals.faults(every)
+    faults += origins.faults(repository, every)
     if faults:
         pytest.fail("\n".join(["run `python -m study pages`, and mend:", *faults]), pytrace=False)
 

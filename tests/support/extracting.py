@@ -1,4 +1,4 @@
-"""Features of picture files, with the settings of both sections as options."""
+"""Features of picture files by random networks that tell pictures apart."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from sightword import FeaturesSettings, ResizeSettings
 from sightword import extract as extract_by
+from sightword.features.backbones import build, find_backbone
 from sightword.io.files import Pathish, sha256_file
 
 
@@ -27,3 +30,36 @@ def extract(pictures: Sequence[Pathish], backbone: str, weights: Pathish = "rand
         backbone=backbone, weights=Path(weights).name if isinstance(weights, Path) else weights, **options
     )
     return extract_by(pictures, settings, resize, **places)
+
+
+def pictures(name: str) -> torch.Tensor:
+    """Two pictures of coarse blocks: noise looks all alike to a network."""
+    side = 299 if name == "inception_v3" else 224
+    blocks = torch.randn(2, 3, 7, 7, generator=torch.Generator().manual_seed(1))
+    return nn.functional.interpolate(blocks, size=side)
+
+
+def lively(name: str) -> nn.Module:
+    """A random network whose batch norms do what trained ones do: without that, all pictures come out alike."""
+    backbone = find_backbone(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = backbone.cut(build(backbone, initialise=True))
+        for module in network.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = 1.0
+                nn.init.uniform_(module.weight, 0.5, 1.5)
+                nn.init.normal_(module.bias, 0, 0.1)
+        with torch.no_grad():
+            network.train()(pictures(name))
+    return network.eval()
+
+
+def difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest, as a part of the largest number."""
+    return float((one - other).abs().max() / one.abs().max())
+
+
+def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest of 1 - cosine."""
+    return float(1 - nn.functional.cosine_similarity(one, other.double().flatten(1)).min())

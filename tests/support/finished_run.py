@@ -19,8 +19,7 @@ from PIL import Image, ImageDraw
 from sightword.captions.units import Unit
 from sightword.captions.vocabulary import Vocabulary
 from sightword.evaluation.semantics.datasets import RatedPairs
-from sightword.evaluation.semantics.pair_table import write_pairs
-from sightword.evaluation.semantics.results import Judged
+from sightword.evaluation.semantics.results import Judged, write_pairs
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
 from sightword.io.files import write_table
 from sightword.report.inputs import RunFiles

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import torch
 
-from sightword.evaluation.semantics.inputs import Inputs
+from sightword.evaluation.semantics.encoding import Inputs
 
 
 def examples(count, seed, classes=3, width=6, kind="vector", dtype=np.float32):

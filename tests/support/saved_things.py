@@ -22,15 +22,14 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.data import pairs as entailment
 from sightword.entailment.training.energies import DECISION, read_decision
 from sightword.errors import TrainingError
-from sightword.evaluation.retrieval.folds import corpus_order, drawn_splits
-from sightword.evaluation.semantics.pair_table import SCHEMA, read_pairs
+from sightword.evaluation.retrieval.protocols import corpus_order, drawn_splits
+from sightword.evaluation.semantics.results import SCHEMA, read_pairs
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.grounded.judging import results
 from sightword.grounded.judging.measuring import FORMAT as JUDGED
 from sightword.grounded.skipthought import network as skipthought
 from sightword.grounded.skipthought.network import build
-from sightword.hypernyms.data.pairs import ConceptPairs
-from sightword.hypernyms.data.split import read_prepared, write_prepared
+from sightword.hypernyms.data.pairs import ConceptPairs, read_prepared, write_prepared
 from sightword.hypernyms.data.taxonomy import Taxonomy
 from sightword.hypernyms.training.concepts import Concepts
 from sightword.images import resized, shards

@@ -20,8 +20,8 @@ from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.training.scenario import Inputs, ground
 from sightword.grounded.training.task import GroundingTask
 from sightword.hypernyms.data.pairs import ConceptPairs
+from sightword.hypernyms.settings import EmbedSettings
 from sightword.hypernyms.training import task as embed
-from sightword.hypernyms.training.settings import EmbedSettings
 from sightword.training.checkpoint import Checkpoint, Progress
 from sightword.training.engine import Task
 from sightword.vse.training import task as vse

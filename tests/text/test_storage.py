@@ -9,9 +9,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from held_open import held_open
 from hypothesis import given
 from hypothesis import strategies as st
+from odd_files import held_open
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import CaptionsError, FileFormatError

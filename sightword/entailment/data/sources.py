@@ -15,7 +15,7 @@ from sightword.corpus.sample.world import load_world
 from sightword.entailment.data.pairs import LABELS, UNDECIDED, SentencePairs, in_training, premise_key
 from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.text_files import read_parallel
+from sightword.evaluation.semantics.classification_data import read_parallel
 from sightword.io.json_records import json_lines, member
 from sightword.io.tables import Table
 from sightword.messages import quote

@@ -23,9 +23,9 @@ from sightword.compute.optimisers import Adam
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.judging.settings import NetworkSettings
 from sightword.errors import SemanticsError
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.binary import best_threshold
 from sightword.evaluation.semantics.classifier import AdamRegression, Layer
-from sightword.evaluation.semantics.inputs import Inputs, finite
+from sightword.evaluation.semantics.encoding import Inputs, finite
 from sightword.evaluation.semantics.results import bare
 
 Energies = NDArray[np.float64]

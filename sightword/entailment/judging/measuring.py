@@ -23,9 +23,8 @@ from sightword.entailment.judging.scores import Array, System, judge, parts, sig
 from sightword.entailment.judging.settings import EntailmentSettings
 from sightword.entailment.training.energies import ENERGIES, EnergyName, Floats, pair_energies
 from sightword.errors import EncoderError
-from sightword.evaluation.binary.scores import histogram, mistakes, score
-from sightword.evaluation.semantics.encoding import Embeddings, embed
-from sightword.evaluation.semantics.inputs import inputs_of
+from sightword.evaluation.binary import histogram, mistakes, score
+from sightword.evaluation.semantics.encoding import Embeddings, embed, inputs_of
 from sightword.evaluation.semantics.results import Seen
 from sightword.io.files import Pathish
 

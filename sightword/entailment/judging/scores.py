@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sightword.entailment.data.pairs import LABELS, SentencePairs
 from sightword.entailment.judging.classifiers import words
-from sightword.evaluation.binary.scores import score
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.binary import best_threshold, score
 from sightword.statistics.inference import clustered_interval, holm, mcnemar, rounded
 
 Array = NDArray[Any]
@@ -74,7 +73,7 @@ def _names(bounds: Sequence[int]) -> list[str]:
 
 
 def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clusters: Array) -> dict[str, Any]:
-    """Return the scores of pairs, as :func:`sightword.evaluation.binary.scores.score`.
+    """Return the scores of pairs, as :func:`sightword.evaluation.binary.score`.
 
     By each property and value of the masks (:func:`parts`), such as ``found["class"]["neutral"]``, there are
     ``accuracy``, ``accuracy_ci95`` and ``pairs``. Intervals take the pairs of one of the (N,) clusters, the premises,

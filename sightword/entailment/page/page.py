@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from sightword.entailment.data.pairs import LABELS
 from sightword.entailment.judging.settings import EntailmentSettings
-from sightword.evaluation.published.rows import published
+from sightword.evaluation.published import published
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
 from sightword.report.number_formats import NONE, count, counted, p_value, percent, signed, tile

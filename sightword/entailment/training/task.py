@@ -19,7 +19,7 @@ from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.training.energies import margin_loss, pair_energies, torch_energies
 from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import SemanticsError, TrainingError
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.binary import best_threshold
 from sightword.messages import quote
 from sightword.model.embedding import embed_captions
 from sightword.model.encoders import CaptionEncoder, Encoders, initialise

@@ -14,7 +14,7 @@ import torch
 
 from sightword.compute.devices import pool
 from sightword.errors import SearchError
-from sightword.evaluation.retrieval.top_k import GRID, PRODUCTS, ROUND, SQUARES, Doubles, Rows, Singles
+from sightword.evaluation.retrieval.similarity import GRID, PRODUCTS, ROUND, SQUARES, Doubles, Rows, Singles
 from sightword.model.products import single_product
 from sightword.model.shape import ComparisonName
 

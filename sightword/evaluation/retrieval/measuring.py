@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +14,243 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from sightword.captions.units import split
 from sightword.encoder.arguments import LONGEST
 from sightword.errors import ScoringError
-from sightword.evaluation.retrieval.folds import Folds
-from sightword.evaluation.retrieval.languages import languages_entries
-from sightword.evaluation.retrieval.lengths import NO_PAIRS, lengths_entry
-from sightword.evaluation.retrieval.protocols import entry, rank_folds
+from sightword.evaluation.retrieval.protocols import DEPTHS, Folds, entry, hits, rank_folds
 from sightword.evaluation.retrieval.querybank import with_querybank
-from sightword.evaluation.retrieval.ranks import Ranks, rank
+from sightword.evaluation.retrieval.ranks import Ranks, rank, rank_best
 from sightword.evaluation.retrieval.settings import RetrievalSettings
-from sightword.evaluation.retrieval.tables import top_table
 from sightword.features.tables.pairs import Pairs
 from sightword.messages import plural
+from sightword.statistics.inference import proportion_interval
 
 if TYPE_CHECKING:
     from sightword.encoder.sentence_encoder import SentenceEncoder
+
+
+def languages_entries(
+    sentences: NDArray[np.generic],
+    images: NDArray[np.generic] | None,
+    owners: NDArray[np.int64],
+    languages: Sequence[str],
+    similarity: str,
+    *,
+    device: torch.device | None = None,
+) -> dict[str, Any]:
+    """Return the entries of ``metrics/retrieval.json`` by language; empty for captions of one language.
+
+    Args:
+        sentences: (M, D) the captions' embeddings.
+        images: (N, D) the pictures' embeddings; None for an encoder without any: recall across languages alone.
+        owners: (M,) the row of each caption's picture.
+        languages: (M,) the code of each caption's language.
+        similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`.
+        device: the device that computes the scores.
+
+    Returns:
+        ``language_de``: an entry as of the protocol ``full``, of the captions in German and the pictures that have one.
+        ``across_languages``: for ``en-de`` the recalls of captions in English among all captions in German, with
+        ``mean_rank``, ``median_rank`` and ``queries``; captions of the same picture are right, and the best-ranked one
+        counts. Queries are of pictures with captions in both languages.
+    """
+    codes = np.asarray(languages, dtype=object)
+    named = sorted(set(languages))
+    if len(named) < 2:
+        return {}
+    rows = {code: np.flatnonzero(codes == code) for code in named}
+    found: dict[str, Any] = {}
+    if images is not None:
+        for code, own in rows.items():
+            pictures, place = np.unique(owners[own], return_inverse=True)
+            ranked = rank(sentences[own], images[pictures], place, similarity, device=device)
+            found[f"language_{code}"] = entry([ranked])
+    across = {}
+    for one, other in permutations(named, 2):
+        queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
+        if len(queries):
+            right = _of_same(owners[queries], owners[rows[other]])
+            ranks = rank_best(sentences[queries], sentences[rows[other]], right, similarity, device=device)
+            across[f"{one}-{other}"] = _recalls(ranks)
+    if across:
+        found["across_languages"] = across
+    return found
+
+
+def _of_same(asked: NDArray[np.int64], given: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of queries and of candidates whose pictures, (Q,) and (N,), are the same."""
+    order = np.argsort(given, kind="stable")
+    first, end = (np.searchsorted(given[order], asked, side) for side in ("left", "right"))
+    counts = end - first
+    queries = np.repeat(np.arange(len(asked)), counts)
+    within = np.arange(len(queries)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return queries, order[np.repeat(first, counts) + within]
+
+
+def _recalls(ranks: NDArray[np.int64]) -> dict[str, Any]:
+    recalls = {f"r{k}": hits(ranks, k) for k in DEPTHS}
+    return {
+        **recalls,
+        **{f"{name}_ci95": proportion_interval(value, len(ranks)) for name, value in recalls.items()},
+        "mean_rank": float(ranks.mean()),
+        "median_rank": float(np.median(ranks)),
+        "queries": len(ranks),
+    }
+
+
+NO_PAIRS = "no picture has two captions of different lengths"
+
+
+def words(text: str) -> int:
+    """Return the number of words of a caption: runs of letters with their marks, digits and underscores."""
+    return sum(word[0] == "_" or word[0].isalnum() for word in split(text, "word"))
+
+
+def length_pairs(
+    lengths: NDArray[np.int64], image_of_caption: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the shorter and of the longer captions of the pairs with the largest difference in length.
+
+    Args:
+        lengths: (M,) the length of each caption.
+        image_of_caption: (M,) the row of each caption's picture; a pair is of one picture.
+        most: the number of pairs; fewer, if fewer differ at all.
+
+    Returns:
+        Two arrays (P,), the largest difference first; equal differences are in the order of the pictures, then of the
+        captions.
+    """
+    order = np.argsort(image_of_caption, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(image_of_caption[order])) + 1)
+    both = [part[np.column_stack(np.triu_indices(len(part), 1))] for part in parts]
+    pairs = np.concatenate([*both, np.empty((0, 2), np.int64)])
+    pairs = np.where((lengths[pairs[:, 0]] > lengths[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
+    difference = lengths[pairs[:, 1]] - lengths[pairs[:, 0]]
+    first = np.argsort(-difference, kind="stable")[:most]
+    shorter, longer = pairs[first[difference[first] > 0]].T
+    return shorter, longer
+
+
+def lengths_entry(
+    sentences: NDArray[np.generic],
+    ranks: NDArray[np.int64],
+    similarity: str,
+    *,
+    most: int,
+    texts: Sequence[str],
+    image_of_caption: NDArray[np.int64],
+    device: torch.device | None = None,
+) -> dict[str, Any] | None:
+    """Return the entry ``lengths`` of ``metrics/retrieval.json`` for the ``most`` pairs (:func:`length_pairs`).
+
+    Args:
+        sentences: (M, D) the captions' embeddings.
+        ranks: (M,) the rank of the picture for each caption, among all pictures of the split.
+        similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`. Among all other captions, those of the same
+            picture included, the longer caption is on the side of the pictures.
+        most: the number of pairs.
+        texts: (M,) the captions.
+        image_of_caption: (M,) the row of each caption's picture.
+        device: the device that computes the scores.
+
+    Returns:
+        ``pairs`` and ``pictures``, their numbers; ``shorter`` and ``longer``, each with the mean of ``words``, and
+        ``mean_rank`` and ``median_rank`` of the picture for these captions; ``longer_for_shorter``, both ranks of the
+        longer caption for the shorter one, among all other captions. None without pairs.
+    """
+    lengths = np.array([words(text) for text in texts])
+    shorter, longer = length_pairs(lengths, image_of_caption, most)
+    rows = np.arange(len(shorter))
+    if not len(rows):
+        return None
+    of_longer = rank_best(
+        sentences[shorter], sentences, (rows, longer), similarity, left_out=(rows, shorter), device=device
+    )
+
+    def both(ranks: NDArray[np.int64]) -> dict[str, float]:
+        return {"mean_rank": float(ranks.mean()), "median_rank": float(np.median(ranks))}
+
+    return {
+        "pairs": len(rows),
+        "pictures": len(np.unique(image_of_caption[shorter])),
+        "shorter": {"words": float(lengths[shorter].mean()), **both(ranks[shorter])},
+        "longer": {"words": float(lengths[longer].mean()), **both(ranks[longer])},
+        "longer_for_shorter": both(of_longer),
+    }
+
+
+TOP_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("split", "direction", "query_image")]
+    + [("query_caption", pa.int32()), ("position", pa.int32()), ("image_id", pa.string())]
+    + [("caption", pa.int32()), ("score", pa.float32()), ("right", pa.bool_())]
+)
+"""The columns of ``data/retrieval/top.parquet``; a caption of -1 marks a side that is a picture."""
+
+
+def top_table(
+    ranks: Ranks,
+    *,
+    split: str,
+    image_ids: Sequence[str],
+    image_of_caption: NDArray[np.int64],
+    caption_numbers: NDArray[np.int64],
+) -> pa.Table:
+    """Return the best candidates of each query by their ids.
+
+    Args:
+        ranks: the ranks of all pictures and captions of the split, with their best candidates.
+        split: the name of the split.
+        image_ids: (N,) the pictures' ids.
+        image_of_caption: (M,) the row of each caption's picture.
+        caption_numbers: (M,) each caption's number within its picture.
+
+    Returns:
+        A table with :data:`TOP_SCHEMA`: captions as queries, then pictures as queries, each in the order of their rows,
+        the best candidate first.
+
+    Raises:
+        ValueError: the ranks have no best candidates.
+    """
+    if ranks.top_images is None or ranks.top_captions is None:
+        raise ValueError("the ranks were made without their best candidates")
+    ids = np.asarray(image_ids, dtype=object)
+    parts = []
+    for direction, top in (("caption_to_image", ranks.top_images), ("image_to_caption", ranks.top_captions)):
+        count, width = top.candidate.shape
+        queries, candidates = np.repeat(np.arange(count), width), top.candidate.ravel()
+        captions, images = (queries, candidates) if direction == "caption_to_image" else (candidates, queries)
+        caption = image_of_caption[captions], caption_numbers[captions]
+        picture = images, np.full(len(images), -1)
+        query, answer = (caption, picture) if direction == "caption_to_image" else (picture, caption)
+        columns = (
+            *([split] * len(queries), [direction] * len(queries)),
+            *(ids[query[0]], query[1], np.tile(np.arange(1, width + 1), count)),
+            *(ids[answer[0]], answer[1]),
+            # Six places, since further digits may depend on the number of threads.
+            np.round(top.score.ravel(), 6).astype(np.float32),
+            query[0] == answer[0],
+        )
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, TOP_SCHEMA, strict=True)]
+        parts.append(pa.table(arrays, schema=TOP_SCHEMA))
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def recall_rows(ranks: Ranks) -> list[tuple[int, float, float]]:
+    """Return the recalls at every k up to 100 or the number of pictures: k, caption to image, image to caption."""
+    depths = range(1, min(100, len(ranks.image_to_caption)) + 1)
+    return [(k, hits(ranks.caption_to_image, k), hits(ranks.image_to_caption, k)) for k in depths]
+
+
+def rank_rows(ranks: Ranks) -> list[tuple[str, float, float]]:
+    """Return the percentages of ranks of 1, 2, 3-4, 5-8 and so on: label, caption to image, image to caption."""
+    sides = ranks.caption_to_image, ranks.image_to_caption
+    rows, low, high = [], 1, 1
+    while low <= max(side.max() for side in sides):
+        there, back = (100.0 * float(((side >= low) & (side <= high)).mean()) for side in sides)
+        rows.append((str(low) if low == high else f"{low}-{high}", there, back))
+        low, high = high + 1, 2 * high
+    return rows
+
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +286,7 @@ def measure(
         encoder: the encoder.
         split: pictures and captions.
         settings: of the stage.
-        folds: from :func:`sightword.evaluation.retrieval.folds.choose_folds`.
+        folds: from :func:`sightword.evaluation.retrieval.protocols.choose_folds`.
         bank: the query bank; None if it is not asked for.
         device: the device that computes the scores.
 

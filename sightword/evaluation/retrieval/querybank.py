@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.captions.table import CaptionTable
 from sightword.errors import CaptionsError, ScoringError
-from sightword.evaluation.retrieval.inputs import embeddings, rows_at_once
 from sightword.evaluation.retrieval.ranks import tiles
-from sightword.evaluation.retrieval.similarity import Similarity, similarity
+from sightword.evaluation.retrieval.similarity import Similarity, embeddings, rows_at_once, similarity
 from sightword.features.tables.table import FeatureTable
 
 COLDEST, HOTTEST = 0.001, 10

@@ -11,17 +11,173 @@ import logging
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sightword.compute.devices import thread_count
 from sightword.errors import ScoringError
-from sightword.evaluation.retrieval.inputs import Embeddings, Which, rows_at_once
-from sightword.evaluation.retrieval.top_k import PRODUCTS, ROUND, SQUARES, Ties
 from sightword.model.products import single_product
 from sightword.model.similarity import errors, tie_width
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Numbers = TypeVar("Numbers", torch.Tensor, Doubles)
+
+GRID = 2.0**32
+"""Products of vectors of length 1 or less within 1 / GRID are equal."""
+ROUND = 2.0**-24
+"""The largest relative rounding error of float32."""
+_SPLIT = 2.0**29 + 1
+
+
+class Ties(ABC):
+    """Which scores are tied."""
+
+    @abstractmethod
+    def rounded(self, scores: Numbers) -> Numbers:
+        """Round scores so coarsely that tied ones are equal."""
+
+    @abstractmethod
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """Lower rounded scores by less than two of them can differ, and by more, the larger ``place`` is.
+
+        Args:
+            rounded: (n, m), from :meth:`rounded`.
+            place: (m,) whole numbers below 2**20; no two scores of a row are equal afterwards.
+        """
+
+
+class _Absolute(Ties):
+    """Products of rows of length 1 or less, rounded to multiples of 2**-32, so to within 1.2e-10."""
+
+    def rounded(self, scores: Numbers) -> Numbers:
+        return (scores * GRID).round() / GRID
+
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        return rounded - place * 2.0**-52
+
+
+class _Relative(Ties):
+    """Sums of squares, rounded to 24 bits, so to a share of 6e-8 (Veltkamp's splitting)."""
+
+    def rounded(self, scores: Numbers) -> Numbers:
+        larger = scores * _SPLIT
+        return larger - (larger - scores)
+
+    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """Lower by a share of the score, since scores have any size, and where it is 0, by next to nothing."""
+        return rounded * (1.0 + place * 2.0**-46) - place * 1e-300
+
+
+PRODUCTS, SQUARES = _Absolute(), _Relative()
+
+
+Which = slice | NDArray[np.int64]
+"""Rows of a matrix."""
+
+_NUMBERS = 1 << 18
+"""Numbers in one block: it fits into a CPU's cache, and an array mapped from a file is never in memory whole."""
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Rows of finite numbers, as given."""
+
+    matrix: NDArray[np.generic]
+    """(n, D)"""
+    squares: NDArray[np.float64]
+    """(n,) the sum of each row's squares; infinite or 0 where float64 cannot hold the sum."""
+    name: str
+    """The name in errors."""
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def dimensions(self) -> int:
+        """D."""
+        return int(self.matrix.shape[1])
+
+    def rows(self, which: Which) -> NDArray[np.float64]:
+        """Return some rows as float64; the result may be a view of the matrix."""
+        return np.asarray(self.matrix[which]).astype(np.float64, copy=False)
+
+
+def rows_at_once(dimensions: int) -> int:
+    """Return the number of rows in one block."""
+    return max(1, _NUMBERS // dimensions)
+
+
+def embeddings(values: ArrayLike, name: str) -> Embeddings:
+    """Check that the values are a matrix of finite numbers; ``name`` names them in an error.
+
+    Raises:
+        ScoringError: the values are not a matrix with rows and columns of finite numbers.
+    """
+    matrix = _array(values, name)
+    if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiu":
+        what = f"has shape {matrix.shape} and holds {matrix.dtype}"
+        raise ScoringError(what, where=name, expected="rows of real numbers, (count, dimensions)")
+    found = Embeddings(matrix, np.empty(len(matrix)), name)
+    bad: list[int] = []
+    size = rows_at_once(matrix.shape[1])
+    for start in range(0, len(matrix), size):
+        rows = found.rows(slice(start, start + size))
+        squares = found.squares[start : start + size]
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.einsum("nd,nd->n", rows, rows, out=squares)
+        if not np.isfinite(squares).all():  # finite squares have finite numbers
+            bad += (start + np.flatnonzero(~np.isfinite(rows).all(axis=1))).tolist()
+    if bad:
+        raise ScoringError(
+            f"{len(bad)} of {len(matrix)} rows have values that are not finite, the first is row {bad[0]}",
+            where=name,
+            todo="The encoder gave NaN or infinity: look at its training.",
+        )
+    return found
+
+
+def _array(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise ScoringError(f"is no array of numbers ({error})", where=name) from None
+
+
+def owners(values: ArrayLike, captions: Embeddings, images: Embeddings) -> NDArray[np.int64]:
+    """Return the (M,) rows of the captions' pictures as whole numbers.
+
+    Raises:
+        ScoringError: the sides have different dimensions, a caption has no picture, or a picture has no caption.
+    """
+    if images.dimensions != captions.dimensions:
+        what = f"captions have {captions.dimensions} dimensions, pictures {images.dimensions}"
+        raise ScoringError(what, expected="the same number of dimensions")
+    owner = _array(values, "image_of_caption")
+    if owner.shape != (len(captions),) or owner.dtype.kind not in "iu":
+        what = f"has shape {owner.shape} and holds {owner.dtype}"
+        expected = f"one whole number for each caption, shape ({len(captions)},)"
+        raise ScoringError(what, where="image_of_caption", expected=expected)
+    outside = np.flatnonzero((owner < 0) | (owner >= len(images)))
+    if len(outside):
+        more = f", and {len(outside) - 1} more are out of range" if len(outside) > 1 else ""
+        what = f"caption {outside[0]} belongs to picture row {owner[outside[0]]}{more}"
+        raise ScoringError(what, where="image_of_caption", expected=f"rows 0 to {len(images) - 1}")
+    owner = owner.astype(np.int64)
+    without = np.flatnonzero(np.bincount(owner, minlength=len(images)) == 0)
+    if len(without):
+        raise ScoringError(
+            f"{len(without)} of {len(images)} pictures have no caption, the first is row {without[0]}",
+            where="image_of_caption",
+            expected="at least one caption for each picture",
+            todo="Leave those pictures out.",
+        )
+    return owner
+
 
 log = logging.getLogger(__name__)
 

@@ -14,16 +14,41 @@ from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask
-from sightword.evaluation.semantics.controls import Control, brief, chance
-from sightword.evaluation.semantics.datasets import RelatednessTask, SimilarityTask, missing_file, read_task
-from sightword.evaluation.semantics.encoding import Embeddings, Encode, embed
-from sightword.evaluation.semantics.inputs import inputs_of
-from sightword.evaluation.semantics.relatedness import cosine, train_head
+from sightword.evaluation.semantics.classifier import check_folds, classify
+from sightword.evaluation.semantics.datasets import (
+    RelatednessTask,
+    Rows,
+    SimilarityTask,
+    missing_file,
+    read_task,
+    tested,
+)
+from sightword.evaluation.semantics.encoding import Embeddings, Encode, embed, inputs_of
+from sightword.evaluation.semantics.relatedness import TfIdf, cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
-from sightword.evaluation.semantics.tested import Rows, tested
-from sightword.evaluation.semantics.tfidf import TfIdf
-from sightword.evaluation.semantics.validation import check_folds, classify
 from sightword.settings import MAX_SEED
+
+Control = Encode | TfIdf
+"""An encoder, or the cosine of weighted n-grams."""
+Brief = dict[str, float | dict[str, float | None]]
+LEFT_OUT = ("weighted_mean", "all")
+
+
+def brief(metrics: Mapping[str, Any]) -> Brief:
+    """Return Pearson's r by task and subtask, with the mean of the subtasks, and the accuracy of tasks with classes."""
+    return {
+        task: entry["accuracy"]
+        if "accuracy" in entry
+        else {name: one["pearson"] for name, one in entry.items() if name not in LEFT_OUT}
+        for task, entry in metrics.items()
+    }
+
+
+def chance(task: ClassificationTask) -> float:
+    """Return the accuracy in percent of naming the most frequent class for each test example."""
+    counts = np.bincount((task.train if task.test is None else task.test).labels)
+    return round(100 * float(counts.max() / counts.sum()), 2)
+
 
 UNCHOSEN = "the trained head gives every dev pair the same score, so there is none to choose"
 
@@ -85,7 +110,7 @@ def evaluate(
         ``weighted_mean`` (by pairs) and ``all`` (one correlation over all pairs together), each ``{pearson,
         spearman}``. STSBenchmark and SICKRelatedness instead have ``cosine`` and ``trained``, on their test pairs;
         ``trained`` also has ``dev_pearson``. Tasks with classes have ``accuracy`` and ``dev_accuracy``
-        (:func:`sightword.evaluation.semantics.validation.classify`). ``zero_vectors`` counts a set's sentences with a
+        (:func:`sightword.evaluation.semantics.classifier.classify`). ``zero_vectors`` counts a set's sentences with a
         vector of zeros, if any. If all pairs have the same score, the correlations and their aggregates are None, and
         ``undefined`` gives the reason. ``controls`` has Pearson's r, or the accuracy, of each control by task, and
         under ``chance`` the accuracies of the most frequent class.

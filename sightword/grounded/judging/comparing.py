@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.structure.measures import MEASURES
+from sightword.evaluation.structure import MEASURES
 from sightword.grounded.judging.results import RELATED, TRANSFER, Results, over_seeds
 from sightword.statistics.bootstrap import ends, resampled_spearman
 from sightword.statistics.inference import (

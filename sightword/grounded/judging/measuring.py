@@ -17,13 +17,19 @@ from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import ReportError, ScoringError, SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask
+from sightword.evaluation.semantics.classifier import check_folds, classified
 from sightword.evaluation.semantics.datasets import missing_file, read_task
 from sightword.evaluation.semantics.encoding import Embeddings, embed
 from sightword.evaluation.semantics.results import Judged, Seen
-from sightword.evaluation.semantics.validation import check_folds, classified
-from sightword.evaluation.structure.inputs import Space, space
-from sightword.evaluation.structure.intervals import Resampled
-from sightword.evaluation.structure.measures import MEASURES, check_neighbours, mnno_curve, with_intervals
+from sightword.evaluation.structure import (
+    MEASURES,
+    Resampled,
+    Space,
+    check_neighbours,
+    mnno_curve,
+    space,
+    with_intervals,
+)
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.judging import relatedness
 from sightword.grounded.judging.relatedness import SubtaskPairs, read_ratings, tokens
@@ -236,7 +242,7 @@ def _structure(one: Space, settings: JudgeSettings) -> tuple[dict[str, Any], Res
 def _transfer(
     encoder: SentenceEncoder, material: Material, settings: JudgeSettings
 ) -> Iterator[tuple[str, dict[str, Any], pa.Table]]:
-    """Yield each transfer task with its entry of :func:`sightword.evaluation.semantics.validation.classify`, and its
+    """Yield each transfer task with its entry of :func:`sightword.evaluation.semantics.classifier.classify`, and its
     rows of :data:`TRANSFER`; the sentences of one task are in memory at a time.
     """
     for task in material.tasks:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
+from sightword.evaluation.semantics.classification_data import BENCHMARK as TABLE
 from sightword.evaluation.semantics.datasets import (
     RatedPairs,
     RelatednessTask,
@@ -25,10 +26,8 @@ from sightword.evaluation.semantics.datasets import (
     read_task,
 )
 from sightword.evaluation.semantics.encoding import Embeddings
-from sightword.evaluation.semantics.relatedness import cosine
+from sightword.evaluation.semantics.relatedness import TfIdf, cosine
 from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judge_pairs
-from sightword.evaluation.semantics.text_files import BENCHMARK as TABLE
-from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.io.files import Pathish
 from sightword.io.mapping import mapping
 from sightword.io.tables import Table, number

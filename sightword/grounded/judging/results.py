@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sightword.errors import ReportError
-from sightword.evaluation.structure.measures import MEASURES
+from sightword.evaluation.structure import MEASURES
 from sightword.grounded.judging.measuring import AGAIN, FORMAT
 from sightword.grounded.judging.relatedness import BENCHMARK
 from sightword.io.files import Pathish, read_table

@@ -40,7 +40,7 @@ class Taxonomy:
     """Concepts and edges; a concept's id is its place in ``names``."""
 
     names: list[str]
-    """The name of each concept, such as ``dog.n.01``."""
+    """Such as ``dog.n.01``."""
     words: list[str]
     """The words for each concept, separated by a comma and a space."""
     glosses: list[str]
@@ -50,7 +50,7 @@ class Taxonomy:
     hypernyms: Ids
     """The upper concept of each edge."""
     relations: list[str]
-    """The relation of each edge, such as ``hypernym`` or ``instance_hypernym``."""
+    """The relation of each edge."""
     doubled: int = 0
     """Edges that were given more than once, and are kept once."""
 
@@ -68,13 +68,9 @@ class Taxonomy:
 
 
 def build(
-    names: Sequence[str],
-    edges: Iterable[tuple[str, str, str]],
-    where: object,
-    *,
-    words: Sequence[str] | None = None,
-    glosses: Sequence[str] | None = None,
-) -> Taxonomy:
+    names: Sequence[str], edges: Iterable[tuple[str, str, str]], where: object, *,
+    words: Sequence[str] | None = None, glosses: Sequence[str] | None = None,
+) -> Taxonomy:  # fmt: skip
     """Return the taxonomy of edges (hyponym, hypernym, relation); ``words`` are the names by default.
 
     Raises:
@@ -156,25 +152,11 @@ def closure(taxonomy: Taxonomy, *, paths: bool = False) -> tuple[Ids, Ids]:
     return np.repeat(np.arange(len(above), dtype=np.int32), sizes), high
 
 
-def depths(taxonomy: Taxonomy) -> Ids:
-    """Return the least number of edges from each concept up to a root."""
-    parents = taxonomy.parents
-    found = np.zeros(len(parents), np.int32)
-    for place in upwards(parents, taxonomy.names, "the taxonomy"):
-        if parents[place]:
-            found[place] = 1 + min(found[high] for high in parents[place])
-    return found
-
-
 def read_wordnet(folder: Pathish, relations: Collection[str]) -> Taxonomy:
-    """Read the nouns of WordNet: ``data.noun`` and ``index.noun`` (wndb(5)).
+    """Read the nouns of WordNet, with the relations that are edges: ``data.noun`` and ``index.noun`` (wndb(5)).
 
     A name is the first lemma in lower case, ``.n.``, and the two-digit place of the synset among the lemma's synsets,
     as in NLTK. Without ``index.noun`` the names are the offsets, and the log reports it.
-
-    Args:
-        folder: with both files.
-        relations: the values of :data:`RELATIONS` that are edges.
 
     Raises:
         CorpusError: a file is missing, damaged or cut off (with line and offset), or an edge is wrong.

@@ -27,18 +27,12 @@ _WEIGHTS = "concepts.safetensors"
 class Concepts:
     """Trained vectors of named concepts."""
 
-    names: list[str]
-    """Such as ``dog.n.01``."""
-    words: list[str]
-    """The words for each concept, separated by a comma and a space."""
-    vectors: NDArray[np.float32]
-    """(concepts, width)."""
-    weights: Mapping[str, NDArray[np.float32]]
-    """Weights that all pairs share."""
-    threshold: float
-    """The energy up to which a pair counts as true, chosen on dev."""
-    settings: Mapping[str, Any]
-    """``energy``, ``dimension``, ``margin`` and ``slack``."""
+    names: list[str]  # such as dog.n.01
+    words: list[str]  # the words for each concept, separated by a comma and a space
+    vectors: NDArray[np.float32]  # (concepts, width)
+    weights: Mapping[str, NDArray[np.float32]]  # weights that all pairs share
+    threshold: float  # the energy up to which a pair counts as true, chosen on dev
+    settings: Mapping[str, Any]  # energy, dimension, margin and slack
 
     @property
     def model(self) -> Energy:

@@ -21,12 +21,9 @@ class Gradients:
     """The loss of a batch and its gradients; rows that are not listed have the gradient 0."""
 
     loss: float
-    rows: Array
-    """(A,) places in the batch."""
-    low: Array
-    """(A, width) for the hyponyms."""
-    high: Array
-    """(A, width) for the hypernyms."""
+    rows: Array  # (A,) places in the batch
+    low: Array  # (A, width) for the hyponyms
+    high: Array  # (A, width) for the hypernyms
     weights: dict[str, Array]
 
 
@@ -64,12 +61,12 @@ class Energy:
     def scores(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Array:
         """Return the energies (N,) without gradients; an axis of one row is repeated."""
         with torch.no_grad():
-            found: Array = self.energy(_tensor(low), _tensor(high), _tensors(weights)).numpy()
+            found: Array = self.energy(torch.from_numpy(low), torch.from_numpy(high), _tensors(weights)).numpy()
         return found
 
     def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Gradients:
         """Return the gradients of the mean loss of 2B pairs (2B, width), true ones first, then the corrupted ones."""
-        first, second = (_tensor(side).requires_grad_() for side in (low, high))
+        first, second = (torch.from_numpy(side).requires_grad_() for side in (low, high))
         shared = {name: value.requires_grad_() for name, value in _tensors(weights).items()}
         energies = self.energy(first, second, shared)
         half = len(low) // 2
@@ -189,44 +186,10 @@ class Cone(Energy):
         aperture = torch.asin((self.K * (1 - xx) / xx.sqrt()).clamp(max=1 - self.clip))
         return (angle - aperture).clamp(min=0)
 
-    def gradients(self, low: Array, high: Array, _: Mapping[str, Array]) -> Gradients:
-        """As :meth:`Energy.gradients`, by formula, over the three products of the two points."""
-        xx, yy, xy = (np.einsum("ij,ij->i", a, b) for a, b in ((high, high), (low, low), (high, low)))
-        apart = np.maximum(np.square(high - low).sum(axis=1), 1e-12)
-        beside = np.maximum(1 + xx * yy - 2 * xy, 1e-12)
-        length, below = np.sqrt(xx), np.sqrt(xx * apart * beside)
-        cosine = (xy * (1 + xx) - xx * (1 + yy)) / below
-        bounded = np.clip(cosine, -1 + self.clip, 1 - self.clip)
-        sine = np.minimum(self.K * (1 - xx) / length, 1 - self.clip)
-        energies = np.maximum(np.arccos(bounded) - np.arcsin(sine), 0)
-        half = len(low) // 2
-        short = np.maximum(self.margin - energies[half:], 0)
-        scale = 1 / len(low)
-        loss = float((energies[:half].sum(dtype=np.float64) + short.sum(dtype=np.float64)) * scale)
-        sign = np.where(energies > 0, np.float32(scale), np.float32(0))
-        sign[half:] *= np.where(short > 0, -1, 0)
-        slope = np.where(bounded == cosine, -sign, 0) / np.sqrt(1 - bounded**2)
-        by_xx = slope * ((xy - 1 - yy) / below - cosine / 2 * (1 / xx + 1 / apart + yy / beside))
-        by_xx += sign * self.K * (1 + xx) / (2 * xx * length * np.sqrt(1 - sine**2))
-        by_yy = slope * (-xx / below - cosine / 2 * (1 / apart + xx / beside))
-        by_xy = slope * ((1 + xx) / below + cosine * (1 / apart + 1 / beside))
-        rows = np.flatnonzero(sign)
-        near, far = low[rows], high[rows]
-        by_xx, by_yy, by_xy = (one[rows, None].astype(low.dtype) for one in (by_xx, by_yy, by_xy))
-        return Gradients(loss, rows, 2 * by_yy * near + by_xy * far, 2 * by_xx * far + by_xy * near, {})
-
 
 ENERGIES: dict[str, type[Energy]] = {
-    "order": Order,
-    "symmetric": Symmetric,
-    "bilinear": Bilinear,
-    "gaussian": Gaussian,
-    "cone": Cone,
-}
-
-
-def _tensor(values: Array) -> torch.Tensor:
-    return torch.from_numpy(values)
+    "order": Order, "symmetric": Symmetric, "bilinear": Bilinear, "gaussian": Gaussian, "cone": Cone
+}  # fmt: skip
 
 
 def _tensors(weights: Mapping[str, Array]) -> dict[str, torch.Tensor]:

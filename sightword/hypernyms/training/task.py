@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from sightword.compute.devices import threads
 from sightword.errors import TrainingError
-from sightword.evaluation.binary.threshold import best_threshold
+from sightword.evaluation.binary import best_threshold
 from sightword.hypernyms.data.pairs import ConceptPairs, PairSet, corrupt, corruptible
-from sightword.hypernyms.training.cones import RESCALE, BallAdagrad, poincare
+from sightword.hypernyms.settings import EmbedSettings
 from sightword.hypernyms.training.energies import ENERGIES, Cone
-from sightword.hypernyms.training.lazy_adam import Adam, LazyAdam, sums
-from sightword.hypernyms.training.settings import EmbedSettings
+from sightword.hypernyms.training.optimisers import RESCALE, Adam, BallAdagrad, LazyAdam, poincare, sums
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, Validation, run
 
@@ -42,23 +41,12 @@ class Trained:
 
 
 def train(
-    settings: EmbedSettings,
-    training: ConceptPairs,
-    dev: ConceptPairs | None,
-    concepts: int,
-    *,
-    checkpoint: Checkpoint | None = None,
-    progress: bool = False,
-) -> Trained:
-    """Train the vectors of all concepts; the bytes do not depend on the number of threads.
+    settings: EmbedSettings, training: ConceptPairs, dev: ConceptPairs | None, concepts: int, *,
+    checkpoint: Checkpoint | None = None, progress: bool = False,
+) -> Trained:  # fmt: skip
+    """Train the vectors of all concepts on true pairs; the bytes do not depend on the number of threads.
 
-    Args:
-        settings: the parameters.
-        training: true pairs.
-        dev: labelled pairs, which choose weights and threshold; without them the last weights are kept.
-        concepts: the number of concepts.
-        checkpoint: the place to save the state in, and to resume from.
-        progress: show a bar on a terminal.
+    The labelled pairs of dev choose weights and threshold; without them the last weights are kept.
 
     Raises:
         TrainingError: there are fewer pairs than a batch takes, or a loss is not finite.
@@ -122,9 +110,9 @@ class ConceptsTask(Task[EmbedSettings]):
 
     def _margin(self, epoch: int) -> float:
         """Return the margin of an epoch, counted from 0."""
-        settings = self.settings
-        first = settings.margin if settings.margin_start is None else settings.margin_start
-        return first + (settings.margin - first) * min(1.0, epoch / max(1, settings.epochs // 2))
+        last, epochs = self.settings.margin, self.settings.epochs
+        first = last if self.settings.margin_start is None else self.settings.margin_start
+        return first + (last - first) * min(1.0, epoch / max(1, epochs // 2))
 
     def step(self, number: int) -> dict[str, float]:
         """Train on batch ``number``.

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from sightword.evaluation.semantics.published import Score
+from sightword.evaluation.published import Score
 from sightword.report.drawing import (
     BLUE,
     GREEN,

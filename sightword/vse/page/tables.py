@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.published.rows import published
-from sightword.evaluation.semantics.breakdown import TRAINED
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs, read_pairs
-from sightword.evaluation.semantics.published import SYSTEMS, Score
-from sightword.evaluation.semantics.tables import DRAWN, THIS
+from sightword.evaluation.published import SYSTEMS, Score, published
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs, read_pairs
+from sightword.evaluation.semantics.tables import DRAWN, THIS, TRAINED
 from sightword.report.inputs import numbers, read_tsv, texts
 from sightword.report.number_formats import (
     NONE,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.evaluation.binary.scores import histogram, mistakes, score
+from sightword.evaluation.binary import histogram, mistakes, score
 
 labelled = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30).filter(
     lambda pairs: len({label for _, label in pairs}) == 2

@@ -5,8 +5,8 @@ import zlib
 import numpy as np
 import pytest
 
-from sightword.evaluation.retrieval import bootstrap
-from sightword.evaluation.retrieval.bootstrap import intervals
+from sightword.evaluation.retrieval import protocols
+from sightword.evaluation.retrieval.protocols import intervals
 from sightword.statistics.inference import proportion_interval
 
 
@@ -32,7 +32,7 @@ def one_by_one(folds, resamples, seed):
 @pytest.mark.parametrize("spread", [3, 15, 1000])
 @pytest.mark.parametrize("sizes", [[1], [9], [6, 11], [150]])
 def test_intervals_are_those_of_a_plain_loop(monkeypatch, sizes, spread, numbers):
-    monkeypatch.setattr(bootstrap, "_NUMBERS", numbers)
+    monkeypatch.setattr(protocols, "_NUMBERS", numbers)
     random = np.random.default_rng(len(sizes))
     directions = [[], []]
     for size in sizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightword.evaluation.retrieval.languages import languages_entries
+from sightword.evaluation.retrieval.measuring import languages_entries
 from sightword.evaluation.retrieval.protocols import score
 from sightword.vse.page.tables import across_languages, retrieval
 

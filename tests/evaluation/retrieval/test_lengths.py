@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.evaluation.retrieval import ranks as ranks_module
-from sightword.evaluation.retrieval.lengths import length_pairs, lengths_entry, words
+from sightword.evaluation.retrieval.measuring import length_pairs, lengths_entry, words
 from sightword.evaluation.retrieval.ranks import rank, rank_best
 
 

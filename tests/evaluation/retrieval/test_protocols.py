@@ -10,8 +10,7 @@ from sightword.corpus.cleaning import clean
 from sightword.corpus.karpathy import Karpathy
 from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError, ScoringError
-from sightword.evaluation.retrieval.folds import corpus_order, fold_rows
-from sightword.evaluation.retrieval.protocols import entry, rank_folds, score
+from sightword.evaluation.retrieval.protocols import corpus_order, entry, fold_rows, rank_folds, score
 from sightword.evaluation.retrieval.ranks import Ranks, rank
 from sightword.evaluation.retrieval.similarity import NAMES
 

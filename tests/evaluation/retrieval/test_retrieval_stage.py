@@ -14,7 +14,7 @@ from sightword.captions.table import CaptionTable, read_captions, write_captions
 from sightword.encoder import arguments, sentence_encoder
 from sightword.errors import CaptionsError, ScoringError
 from sightword.evaluation.ledger import digest
-from sightword.evaluation.retrieval import folds
+from sightword.evaluation.retrieval import protocols
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.settings import RetrievalSettings
@@ -166,9 +166,9 @@ def test_short_and_long_captions_have_mean_ranks(workplace):
 
 def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):
     """Four folds of two pictures, against a plain loop over the order in which the publisher lists them."""
-    monkeypatch.setattr(folds, "FOLDS", 4)
-    monkeypatch.setattr(folds, "FOLD_SIZE", 2)
-    monkeypatch.setattr(folds, "PICTURES", 8)
+    monkeypatch.setattr(protocols, "FOLDS", 4)
+    monkeypatch.setattr(protocols, "FOLD_SIZE", 2)
+    monkeypatch.setattr(protocols, "PICTURES", 8)
     order = [7, 0, 11, 3, 5, 1, 10, 2, 8, 4, 9, 6]  # picture 3 is of another split
     ids = [f"p{number:02}.jpg" for number in order]
     table = pa.table({"image_id": ids, "position": pa.array(range(PICTURES), pa.int32())}).sort_by("image_id")

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from sightword.compute.devices import threads
-from sightword.evaluation.retrieval.inputs import embeddings
 from sightword.evaluation.retrieval.ranks import tiles
-from sightword.evaluation.retrieval.similarity import NAMES, similarity
+from sightword.evaluation.retrieval.similarity import NAMES, embeddings, similarity
 from sightword.model.similarity import tie_width
 
 CPU = torch.device("cpu")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sightword.evaluation.retrieval.measuring import TOP_SCHEMA, rank_rows, recall_rows, top_table
 from sightword.evaluation.retrieval.ranks import Ranks, rank
-from sightword.evaluation.retrieval.tables import TOP_SCHEMA, rank_rows, recall_rows, top_table
 
 
 def made(to_image, to_caption):

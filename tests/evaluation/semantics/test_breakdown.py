@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from sightword.evaluation.semantics.breakdown import bins, worst
 from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.results import judge_pairs
+from sightword.evaluation.semantics.tables import bins, worst
 
 
 def judged(first, second, gold, scores, *, subtask="street", task="STSOwn"):

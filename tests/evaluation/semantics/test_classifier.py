@@ -10,7 +10,7 @@ from plain_classifier import examples, features, plain_fit
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import classifier
 from sightword.evaluation.semantics.classifier import AdamRegression, accuracy
-from sightword.evaluation.semantics.inputs import Inputs
+from sightword.evaluation.semantics.encoding import Inputs
 
 GRID = [1e-5, 1e-4, 1e-3, 1e-2]
 

@@ -11,9 +11,8 @@ import sightword
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import relatedness
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
-from sightword.evaluation.semantics.encoding import Embeddings
+from sightword.evaluation.semantics.encoding import Embeddings, inputs_of
 from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate, judge
-from sightword.evaluation.semantics.inputs import inputs_of
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import CONSTANT, mean_of_seven
 from sightword.evaluation.semantics.settings import TASKS as SEVEN

@@ -7,7 +7,7 @@ import pytest
 
 from sightword.errors import FileFormatError
 from sightword.evaluation.semantics.evaluation import judge
-from sightword.evaluation.semantics.pair_table import SCHEMA, read_pairs, write_pairs
+from sightword.evaluation.semantics.results import SCHEMA, read_pairs, write_pairs
 from sightword.io.files import write_table
 
 

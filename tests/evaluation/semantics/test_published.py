@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.datasets import read_task
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
-from sightword.evaluation.semantics.published import (
+from sightword.evaluation.published import (
     SYSTEMS,
     Score,
     beside_published,
@@ -19,6 +17,8 @@ from sightword.evaluation.semantics.published import (
     score_of,
     wins,
 )
+from sightword.evaluation.semantics.datasets import read_task
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from sightword.statistics.inference import fisher_interval
 
 COLUMNS = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sightword.evaluation.semantics import relatedness
-from sightword.evaluation.semantics.inputs import Inputs
+from sightword.evaluation.semantics.encoding import Inputs
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 
 vectors = hnp.arrays(np.float32, (4, 3), elements=st.floats(-1e3, 1e3, width=32))

@@ -16,9 +16,9 @@ from sightword.errors import SemanticsError
 from sightword.evaluation.ledger import digest
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.evaluation.semantics.evaluation import evaluate
-from sightword.evaluation.semantics.pair_table import read_pairs
+from sightword.evaluation.semantics.relatedness import TfIdf
+from sightword.evaluation.semantics.results import read_pairs
 from sightword.evaluation.semantics.settings import SemanticsSettings
-from sightword.evaluation.semantics.tfidf import TfIdf
 from sightword.io.files import write_text
 from sightword.statistics.inference import rounded
 from stages import semantics

@@ -7,23 +7,24 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sightword.evaluation.semantics.breakdown import bins, worst
+from sightword.evaluation.published import published_rows
 from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.evaluation import judge
-from sightword.evaluation.semantics.published import published_rows
+from sightword.evaluation.semantics.relatedness import TfIdf
 from sightword.evaluation.semantics.results import judge_pairs
 from sightword.evaluation.semantics.settings import SemanticsSettings
 from sightword.evaluation.semantics.tables import (
     COLUMNS,
     THIS,
     bin_tsv,
+    bins,
     disagreement_tsv,
     pair_tsv,
     score_csv,
     score_tsv,
     system_tsv,
+    worst,
 )
-from sightword.evaluation.semantics.tfidf import TfIdf
 
 
 def rows(text, delimiter):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.evaluation import evaluate
-from sightword.evaluation.semantics.tfidf import TfIdf
+from sightword.evaluation.semantics.relatedness import TfIdf
 
 TEXT = st.text("ab. Aü\t\u3000", max_size=8)
 

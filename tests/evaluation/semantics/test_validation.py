@@ -10,9 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import ClassificationTask, Labelled
+from sightword.evaluation.semantics.classifier import check_folds, classify
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.evaluation.semantics.encoding import Embeddings
-from sightword.evaluation.semantics.validation import check_folds, classify
 from sightword.statistics.inference import proportion_interval
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +10,7 @@ from scipy.stats import ortho_group, pearsonr
 
 import sightword
 from sightword.errors import ScoringError
-from sightword.evaluation.structure.inputs import space
-from sightword.evaluation.structure.measures import MEASURES, mnno_curve, with_intervals
+from sightword.evaluation.structure import MEASURES, mnno_curve, space, with_intervals
 
 structure = sightword.structure
 
@@ -159,14 +156,6 @@ def test_centring_takes_the_common_direction_away():
     moved = space(sentences + 50, pictures, owner, centred=True)
     plain = space(sentences - sentences.mean(axis=0), pictures, owner)
     np.testing.assert_allclose(moved.sentences, plain.sentences, atol=1e-12)
-
-
-def test_the_public_name_stays_a_function_beside_all_modules():
-    for name in ("measures", "overlap", "moments", "intervals", "inputs"):
-        importlib.import_module(f"sightword.evaluation.structure.{name}")
-    assert callable(sightword.structure)
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("sightword.structure")
 
 
 class TestIntervals:

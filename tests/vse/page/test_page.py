@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from finished_run import change, write_run
-from parsed_page import Page
-from visible_text import check_text
+from pages_read import Page, check_text
 
 from sightword.errors import FileFormatError
 from sightword.io.files import write_table

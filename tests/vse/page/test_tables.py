@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sightword.evaluation.published.rows import PublishedRow, published
-from sightword.evaluation.semantics.pair_table import PairTable, ScoredPairs
+from sightword.evaluation.published import PublishedRow, published
+from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from sightword.report.tables import Row, Table
 from sightword.statistics.inference import interval_text, proportion_interval
 from sightword.vse.page import drawings

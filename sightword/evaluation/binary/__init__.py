@@ -1,1 +1,0 @@
-"""Binary decisions by energies: threshold, scores, mistakes."""

@@ -1,0 +1,162 @@
+"""Writes the page of a run: one HTML file that needs no network and no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from sightword.evaluation.published import published
+from sightword.hypernyms.settings import HypernymsSettings
+from sightword.report import html_page as html
+from sightword.report.drawing import Drawing
+from sightword.report.number_formats import NONE, is_number, percent, tile
+from sightword.report.tables import Cell, Row, Table
+from sightword.statistics.inference import proportion_interval, with_interval
+
+PARTS = {
+    "direct": "direct edges",
+    "indirect": "all other true pairs",
+    "inferable": "true pairs that follow from training and dev",
+    "not_inferable": "true pairs that do not follow",
+    "hyponym_replaced": "false pairs, hyponym replaced",
+    "hypernym_replaced": "false pairs, hypernym replaced",
+}
+TRAINING = (("Score on dev (%)", "dev"), ("Training loss", "loss"), ("Energies", "energies"))
+"""The captions and names of drawings."""
+
+_SCORES = (
+    "A pair is accepted as hyponym and hypernym if its energy is at most a threshold, which is chosen on dev. "
+    "Accuracy: percent of pairs that are classified correctly, with the 95&nbsp;% interval (Wald's; near 0 and 100 "
+    "Wilson's). The closure accepts a pair if it follows from the true pairs of training and dev; the frequency "
+    "counts the training pairs with the same hypernym."
+)
+_PARTS = (
+    "A direct edge of the taxonomy never follows from other pairs, so only direct edges need prediction. All other "
+    "true pairs follow from others unless these are missing in training."
+)
+
+
+def render(
+    metrics: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    embedding: Mapping[str, Any],
+    drawings: Sequence[Drawing],
+    mistakes: Sequence[Mapping[str, Any]],
+    settings: HypernymsSettings,
+    how_often: str = "",
+) -> str:
+    """Return the text of the page, from the files of the stages and ``mistakes.parquet``; ``how_often`` is of the
+    ledger.
+    """
+    energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
+    drawn = {one.name: one for one in drawings}
+    training = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
+    command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
+    table = html.table(_scores(metrics, counts, energy, settings))
+    listed = [html.text(_SCORES), table, html.scorings(how_often), html.source(command)]
+    by_type = [html.text(_PARTS), html.table(_parts(scores, energy))]
+    shown = [
+        html.Section("scores", "Scores", listed),
+        html.Section("parts", "By type of pair", by_type),
+        html.Section("training", "Training", [html.beside(*training, style="three")]),
+    ]
+    if mistakes:
+        wrong = html.fold(f"Wrong pairs that are farthest from the threshold ({len(mistakes)})", _mistakes(mistakes))
+        shown.append(html.Section("mistakes", "Mistakes", [wrong]))
+    data = {"Taxonomy and split": counts, "Embedding": embedding}
+    shown.append(html.Section("data", "Data", [html.facts(data, "Counts and results")]))
+    kind = "Order-embeddings" if energy == "order" else f"Embeddings with the energy {energy.replace('_', ' ')}"
+    checkpoint = f"checkpoint {embedding['best_batch']:,} of {embedding['batches']:,}, chosen on dev"
+    story = html.text("{}", f"{kind} trained on {embedding['pairs']:,} pairs; {checkpoint}.", style="story")
+    chips = [
+        f"{counts['concepts']:,} concepts",
+        f"{counts['edges']:,} edges",
+        f"{counts['pairs']:,} pairs in the closure",
+    ]
+    return html.render(
+        settings.title,
+        shown,
+        top=story + html.chips(*chips),
+        footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
+        notes=_notes(counts, part),
+        headlines=_headlines(scores, energy, part),
+    )
+
+
+def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note]:
+    found = []
+    if part["mislabelled"]:
+        words = (
+            f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
+            f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
+        )
+        if drawn := counts.get("draws"):
+            words += (
+                f" Over {drawn['number']} splits drawn this way: {_spread(drawn['mislabelled'])} of the false pairs, "
+                f"ceiling {_spread(drawn['ceiling'])}."
+            )
+        found.append(html.Note("Wrong labels", words))
+    if part["in_training"]:
+        found.append(html.Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
+    if not counts["protocol"]:
+        found.append(html.Note("No published split", "Published numbers belong to other pairs."))
+    return found
+
+
+def _spread(of: Mapping[str, float]) -> str:
+    return f"{of['mean']:.1f} ± {of['deviation']:.1f} % ({of['lowest']:.1f} to {of['highest']:.1f})"
+
+
+def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[html.Headline]:
+    own = scores[energy]
+    shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
+    closure, ceiling = f"closure {scores['closure']['accuracy']:.1f} %", f"ceiling {part['ceiling']:.1f} %"
+    found = [html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
+    if "direct" in own:
+        shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
+        none = "the closure accepts none of them"
+        found.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
+    found.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
+    return found
+
+
+def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, settings: HypernymsSettings) -> Table:
+    """Return the scores of the split, with the published rows of its protocol."""
+    scores, part = metrics[settings.split], counts[settings.split]
+    columns = ("system", "accuracy", "true right", "false right", "F1", "AUC", "average precision")
+    rows = []
+    for name in (energy, "closure", "frequency"):
+        own = scores[name]
+        cells = [with_interval(own["accuracy"], own["accuracy_ci95"])]
+        cells += [percent(own.get(key)) for key in ("true_right", "false_right", "f1")]
+        cells += [f"{own[key]:.4f}" if is_number(own.get(key)) else NONE for key in ("auc", "average_precision")]
+        rows.append(Row(name.replace("_", " "), cells, "ours" if name == energy else ""))
+    rows.append(Row("ceiling", [percent(scores["ceiling"]), *[NONE] * 5], "chance", "upper bound"))
+    protocol = counts["protocol"] if settings.split == "test" else ""
+    for row in published("hypernyms"):
+        if row.setting == protocol:
+            cells = [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")]
+            rows.append(Row(row.system, cells, "published", f"{row.cited}, published"))
+    return Table(f"{settings.split}: {part['true']:,} true and {part['false']:,} false pairs", columns, rows)
+
+
+def _parts(scores: Mapping[str, Any], energy: str) -> Table:
+    own, closure = scores[energy], scores["closure"]
+    rows = [
+        Row(words, [percent(own.get(name)), percent(closure.get(name)), f"{own[f'{name}_pairs']:,}"])
+        for name, words in PARTS.items()
+        if name in own
+    ]
+    return Table("Percent right", ("part", energy, "closure", "pairs"), rows, style="narrow")
+
+
+def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Markup:
+    rows = []
+    for one in mistakes:
+        label = ("true" if one["label"] else "false") + (", direct" if one["direct"] else "")
+        hypernym = Cell(one["hypernym"], [one["hypernym_gloss"]], style="prose")
+        rows.append(Row(one["hyponym"], [hypernym, label, f"{one['energy']:.3f}"], detail=one["hyponym_gloss"]))
+    columns = ("hyponym", Cell("hypernym", style="prose"), "label", "energy")
+    return html.table(Table("", columns, rows, style="sortable glosses"))
