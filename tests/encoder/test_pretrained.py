@@ -47,6 +47,18 @@ def test_an_unknown_name(store):
             SentenceEncoder.from_pretrained(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("models/encoder", "flickr8k stands for an encoder"), ("models/grounded/cg-0", "`make grounded` makes it")],
+)
+def test_missing_folder_is_not_taken_for_a_hub_name(store, name, said):
+    with pytest.raises(EncoderError, match=rf"does not exist.*{said}") as caught:
+        SentenceEncoder.from_pretrained(name)
+    assert "hub" not in str(caught.value)
+    with pytest.raises(EncoderError, match=r"SentenceEncoder\.from_pretrained\('flickr8k'\) loads"):
+        SentenceEncoder.load("flickr8k")
+
+
 def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
     made().save(tmp_path / "e")
     (tmp_path / "e/README.md").write_text("# A card\n")

@@ -1,4 +1,4 @@
-"""Cosine and order similarity of a batch, against plain loops and the naive broadcast; composition in an exact order."""
+"""Cosine and order similarity against plain loops and the naive broadcast; composition in an exact order."""
 
 import numpy as np
 import pytest
