@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blocks import blocks
 from small_encoder import TEXTS, made
 
 import sightword
@@ -132,14 +131,3 @@ def test_paraphrases_are_closer_than_other_sentences(tmp_path):
     same, first, second, *unrelated = map(float, done.stdout.split())
     assert same == pytest.approx(1)
     assert min(first, second) > max(unrelated) + 0.3
-
-
-def test_the_first_example_of_the_readme_works_on_a_fresh_machine(tmp_path, repository):
-    first = next(one for one in blocks(repository / "README.md") if one.language == "python")
-    assert not first.why
-    done = subprocess.run(
-        [sys.executable, "-c", f"{first.text}\nassert vectors.shape == (3, 1280)"],
-        env={"PATH": "", "HOME": str(tmp_path), "PYTHONPATH": str(repository)},
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
