@@ -37,7 +37,7 @@ def test_run_killed_twice_ends_with_the_same_bytes(project, repository, tmp_path
     whole = curves(project)
     earlier = {name: digest for name, digest in wanted.items() if not name.startswith("plots/")}
     draw = random.Random(1)
-    for target in (1, 4, 6):
+    for target in (1, 5):
         shutil.rmtree(project / "plots")  # as DVC does before a stage
         process = start(project, repository, scratch)
         wait_for(target, process, project)
