@@ -10,7 +10,7 @@ from scipy.stats import ortho_group, pearsonr
 
 import sightword
 from sightword.errors import ScoringError
-from sightword.evaluation.structure import MEASURES, mnno_curve, space, with_intervals
+from sightword.evaluation.structure import MEASURES, space, with_intervals
 
 structure = sightword.structure
 
@@ -124,16 +124,6 @@ def test_rows_of_any_length_and_order_give_the_same_numbers():
     order = np.argsort(owner, kind="stable")
     assert structure(sentences * scale[:, None], pictures * 1e-200, owner, 2) == pytest.approx(found, abs=1e-12)
     assert structure(sentences[order], pictures, owner[order], 2) == pytest.approx(found, abs=1e-12)
-
-
-def test_the_curve_has_the_measure_at_each_k_and_ends_at_1():
-    sentences, pictures, owner = corpus(8, [2] * 40)
-    found = space(sentences, pictures, owner)
-    curve = mnno_curve(found, [1, 5, 10, 39, 40])
-    assert list(curve) == [1, 5, 10, 39]
-    for k in (1, 5, 10):
-        assert curve[k] == pytest.approx(structure(sentences, pictures, owner, k)["mnno"])
-    assert curve[39] == 1.0
 
 
 class TestIntervals:

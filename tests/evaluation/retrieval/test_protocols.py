@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 import sightword
-from sightword.corpus.cleaning import clean
-from sightword.corpus.karpathy import Karpathy
-from sightword.corpus.tables import write_tables
+from sightword.corpus.coco import Karpathy
+from sightword.corpus.reading import clean
+from sightword.corpus.records import write_tables
 from sightword.errors import CorpusError, ScoringError
 from sightword.evaluation.retrieval import protocols
 from sightword.evaluation.retrieval.protocols import corpus_order, entry, fold_rows, intervals, rank_folds, score

@@ -101,20 +101,10 @@ def test_a_scenario_is_written_whole_and_twice_the_same(here):
     assert metrics.pop("dev").keys() == {"cluster", "perceptual"}
     assert metrics.pop("weights") > 1000
     assert metrics == {
-        "scenario": "cg-pg",
-        "seed": 3,
-        "start": "skipthought",
-        "judged": "grounded",
-        "spaces": {"sentence": 8, "grounded": 4},
-        "pictures": 12,
-        "copies": 0,
-        "single_caption": 0,
-        "captions": 24,
-        "long_captions": 0,
-        "features": "made_up, none; precomputed",
-        "device": "cpu",
-        "batches": 6,
-    }
+        "scenario": "cg-pg", "seed": 3, "start": "skipthought", "judged": "grounded", "batches": 6, "device": "cpu",
+        "spaces": {"sentence": 8, "grounded": 4}, "pictures": 12, "copies": 0, "single_caption": 0, "captions": 24,
+        "long_captions": 0, "features": "made_up, none; precomputed",
+    }  # fmt: skip
     curves = (here / "plots/grounded/cg-pg-3/loss.tsv").read_text().splitlines()
     assert (curves[0].split("\t"), len(curves)) == (["batch", "text", "cluster", "perceptual"], 2)
     assert (here / "plots/grounded/cg-pg-3/norms.tsv").read_text().startswith("batch\ttext\tgrounded\n6\t")
