@@ -23,7 +23,7 @@ from sightword.errors import EncoderError, TrainingError
 from sightword.evaluation.retrieval import protocols
 from sightword.evaluation.semantics.datasets import RatedPairs, missing_file
 from sightword.evaluation.semantics.encoding import embed
-from sightword.evaluation.semantics.evaluation import judge
+from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
@@ -273,7 +273,7 @@ def measure_epochs(
     for epoch in tqdm(epochs, desc="epochs", unit="epoch", disable=None if progress else True):
         encoder = ensemble(snapshots, [epoch], renormalise=False, device=device)
         encode = partial(encoder.encode, max_length=LONGEST)
-        scores = judge(encode, tasks, settings.data, trained_head=False).metrics if tasks else {}
+        scores = evaluate(encode, tasks, settings.data, trained_head=False).metrics if tasks else {}
         # An STS task has the mean of its subtasks, the others their cosine.
         found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
         r10 = {direction: snapshots.recall[epoch].get(direction, {}).get("r10") for direction in DIRECTIONS}
