@@ -47,12 +47,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     here = machine.current()
     device = devices.use(here)
     given, origin = _read(settings, chosen)
-    training = given.training
-    log.info(
-        "train: %s, seed %d: %d pictures (%d copies of others), %d captions (%d long ones left out), %d features (%s)",
-        *(scenario, seed, len(training.features), training.copies, len(training.ids), training.left_out),
-        *(training.features.shape[1], origin["describe"]),
-    )
+    log.info("train: %s, seed %d: %d pictures", scenario, seed, len(given.training.features))
     parameters = {"scenario": chosen.model_dump(), "seed": seed}
     notes = {"trained_on": "text and captions", "scenario": scenario, "seed": seed, "training": chosen.model_dump()}
     notes |= {"text": given.textual.settings.model_dump(), "features": origin["noted"]}
@@ -60,7 +55,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     with run as checkpoint:
         found = ground(chosen, seed, given, device=device, notes=notes, checkpoint=checkpoint, bar=True)
         about = {"scenario": scenario, "seed": seed, "start": chosen.start, "judged": found.encoder.default}
-        _write(found, about, training, origin["describe"], device.type)
+        _write(found, about, given.training, origin["describe"], device.type)
         return checkpoint.finished()
 
 
@@ -101,15 +96,10 @@ def _write(found: Grounded, about: dict[str, Any], training: Described, features
         write_curves(folder, now)
     numbers = {
         "spaces": {space: encoder.width_of(space) for space in encoder.spaces},
-        "pictures": len(training.features),
-        "copies": training.copies,
-        "single_caption": training.single,
-        "captions": len(training.ids),
-        "long_captions": training.left_out,
-        "features": features,
-        "device": device,
-        "batches": now.steps,
-    }
+        "pictures": len(training.features), "copies": training.copies, "single_caption": training.single,
+        "captions": len(training.ids), "long_captions": training.left_out,
+        "features": features, "device": device, "batches": now.steps,
+    }  # fmt: skip
     for name in ("loss", "dev"):
         numbers[name] = {part: round(curve[-1][1], 6) for part, curve in now.curves[name].items()}
     write_json(f"metrics/grounded/{result}/train.json", about | numbers | found.facts)
