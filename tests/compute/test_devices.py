@@ -1,21 +1,22 @@
-"""What torch is told about repeating itself, and what several threads share."""
+"""What torch is told about repeating itself, what threads share, kept memory, and the optimisers."""
 
 from __future__ import annotations
 
 import os
-import re
+import platform
+import resource
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import first_party
 import pytest
 import torch
 from torch import nn
 
 from sightword import machine
-from sightword.compute import devices
+from sightword.compute import devices, optimisers
+from sightword.compute.devices import keep_memory
 
 ENTRANCES = ["sightword.features.compute", "sightword.encoder.sentence_encoder", "sightword.evaluation.retrieval.index"]
 """Modules through which a user's program comes to what computes; the others build on them."""
@@ -41,24 +42,6 @@ def test_mkl_vector_functions_any_entry_point_first_call_in_one_thread():
     """
     done = subprocess.run([sys.executable, "-c", code, *ENTRANCES], check=True, capture_output=True, text=True)
     assert done.stdout == "", "these compute, and import no sightword.compute.devices"
-
-
-def test_threads_that_compute_are_started_behind_that_call_only(repository):
-    """Each module of the library that starts threads and imports torch imports the one with the call."""
-    starting = []
-    for path in sorted((repository / "sightword").rglob("*.py")):
-        text, name = path.read_text(), str(path.relative_to(repository))
-        if "import torch\n" in text and re.search(r"ThreadPoolExecutor\(|threading\.Thread\(|\bpool\(", text):
-            starting.append(name)
-            assert "sightword.compute.devices" in [
-                *first_party.imports(repository, name),
-                name[:-3].replace("/", "."),
-            ], name
-    assert {
-        "sightword/features/extractor.py",
-        "sightword/compute/threads.py",
-        "sightword/evaluation/retrieval/index.py",
-    } <= {*starting}
 
 
 @pytest.mark.slow
@@ -157,3 +140,63 @@ def test_shared_settings_last_from_the_first_thread_to_the_last():
         assert value == ["within"]
         1 / 0  # noqa: B018
     assert value == ["before"]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_large_blocks_that_are_freed_are_soon_used_again_without_new_pages():
+    keep_memory()
+    for _ in range(50):
+        torch.ones(64 << 18)  # 64 MB
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        torch.ones(64 << 18)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20_000  # of 163,840 pages
+
+
+def test_steps_give_the_numbers_of_torch_also_from_a_saved_state():
+    def trained(kind):
+        torch.manual_seed(3)
+        weights = torch.nn.Parameter(torch.randn(5, 4))
+        first = kind([weights], lr=0.1, weight_decay=0.1, fused=True)
+        for turn in range(4):
+            if turn == 2:
+                second = kind([{"params": [weights]}], lr=0.2, weight_decay=0.1, fused=True)
+                second.load_state_dict(first.state_dict())
+                first = second
+            first.zero_grad()
+            (weights**3).sum().backward()
+            first.step()
+        return weights.detach()
+
+    assert torch.equal(trained(optimisers.Adam), trained(torch.optim.Adam))
+
+
+def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_learn_and_matplotlib_alone(tmp_path):
+    code = """if True:
+        import os, sys, torch
+        from PIL import Image
+        from sightword import FeaturesSettings, ResizeSettings, extract
+        from sightword.compute.devices import OwnRandom
+        from sightword.compute.optimisers import Adam
+        from sightword.evaluation.semantics import breakdown, evaluation, tables
+        from sightword.evaluation.semantics.relatedness import TfIdf
+        from sightword.features import vision
+        from sightword.features.networks import skeleton
+        from sightword.features.networks import find_backbone
+        with OwnRandom(0):
+            network = vision.models.get_model("shufflenet_v2_x0_5", weights=None).eval()
+        adam = Adam(network.parameters(), fused=True)
+        network(torch.zeros(1, 3, 64, 64)).sum().backward()
+        adam.step()
+        adam.zero_grad()
+        skeleton(find_backbone("efficientnet_lite2"))
+        TfIdf(["one dog"]).prepare(["dogs"])
+        Image.new("RGB", (64, 64)).save(sys.argv[1])
+        settings = FeaturesSettings(backbone="shufflenet_v2_x0_5", weights="random", crop=64)
+        extract([sys.argv[1]], settings, ResizeSettings(side=64))
+        assert not {"torch._dynamo", "sympy", "sklearn", "matplotlib"} & sys.modules.keys()
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"  # the operator is called, and no kernel of it compiled
+        from torchvision.ops import roi_align  # what was put off still works
+        assert roi_align(torch.ones(1, 1, 4, 4), [torch.tensor([[0.0, 0.0, 2.0, 2.0]])], 1).shape == (1, 1, 1, 1)
+    """
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "one.png")], check=True)

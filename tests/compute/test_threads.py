@@ -1,7 +1,8 @@
-"""Works side by side, or one after the other: the same bits, one thread more at most."""
+"""Works side by side, or one after the other: the same bits, one thread more at most; the map over processes."""
 
 from __future__ import annotations
 
+import operator
 import os
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import pytest
 import torch
 
 from sightword.compute import threads
-from sightword.compute.devices import thread_count
-from sightword.compute.threads import WORTH_A_THREAD, side_by_side, spread
+from sightword.compute.processes import ordered_map
+from sightword.compute.threads import side_by_side, spread
+from sightword.errors import SetupError
 from sightword.model.packing import Packing
 from sightword.model.pooling import Attention
 from sightword.model.recurrent import Recurrent
@@ -62,22 +64,6 @@ def where(_: int = 0) -> tuple[int, int, bool]:
     return threading.get_ident(), torch.get_num_threads(), torch.is_grad_enabled()
 
 
-def test_side_by_side_large_works_only_take_the_same_second_thread():
-    own = threading.get_ident()
-    (first, later), (_, again) = (side_by_side([where, where], size=WORTH_A_THREAD) for _ in range(2))
-    assert first == (own, 1, False)
-    assert later[0] != own
-    assert later[1:] == (1, False)
-    assert again == later
-    assert side_by_side([where, where], size=WORTH_A_THREAD - 1) == [(own, 1, False)] * 2
-    assert side_by_side([where], size=1 << 40) == [(own, 2, False)]
-    torch.set_num_threads(5)
-    assert [count for _, count, _ in side_by_side([where, where], size=WORTH_A_THREAD)] == [2, 3]
-    assert [count for _, count, _ in side_by_side([where, where], size=0)] == [2, 3]
-    assert torch.get_num_threads() == 5
-    assert torch.is_grad_enabled()
-
-
 def test_several_threads_and_works_within_works_do_not_wait_for_each_other():
     def nested() -> list[int]:
         torch.set_num_threads(2)
@@ -109,7 +95,8 @@ def test_what_either_work_raises_is_raised_once_both_have_ended():
 def test_a_forked_process_has_a_second_thread_of_its_own():
     code = """if True:
         import os, threading, torch
-        from sightword.compute.threads import side_by_side
+        from sightword.compute.processes import ordered_map
+from sightword.compute.threads import side_by_side
         torch.set_num_threads(2)
         def both():
             return side_by_side([threading.get_ident, threading.get_ident], size=1 << 40)
@@ -176,19 +163,21 @@ def test_a_thread_that_starts_meanwhile_has_the_threads_of_the_process():
     assert found == [2] * 6
 
 
-def test_threads_that_start_and_spread_at_the_same_time_keep_their_number():
-    torch.set_num_threads(4)
-    found: list[int] = []
+def test_without_workers_the_result_is_that_of_map() -> None:
+    assert list(ordered_map(operator.neg, range(10), workers=0)) == [-n for n in range(10)]
 
-    def work():
-        spread(lambda _: None, range(4))
-        found.append(thread_count())
 
-    for _ in range(10):
-        each = [threading.Thread(target=work) for _ in range(6)]
-        for thread in each:
-            thread.start()
-        for thread in each:
-            thread.join()
-    work()
-    assert found == [4] * 61
+@pytest.mark.slow
+def test_processes_start_after_the_time_alone() -> None:
+    first, *others = ordered_map(eval, 3 * ["__import__('os').getpid()"], workers=1, alone=1e-9)
+    assert first == os.getpid()
+    assert os.getpid() not in others
+
+
+@pytest.mark.slow
+def test_order_is_kept_and_errors_and_dead_workers_are_reported(tmp_path) -> None:
+    assert list(ordered_map(operator.neg, range(100), workers=2, chunk=3)) == [-n for n in range(100)]
+    with pytest.raises(ZeroDivisionError):
+        list(ordered_map((1).__truediv__, [1, 2, 0], workers=1))
+    with pytest.raises(SetupError, match="SIGHTWORD_WORKERS"):
+        list(ordered_map(os._exit, [3], workers=1))

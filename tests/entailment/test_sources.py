@@ -131,11 +131,6 @@ def test_a_wrong_file_is_one_message(tmp_path, fault):
             "premise\tsentence1\thypothesis\tlabel\n",
             r"line 1: has premise in 2 columns: premise and sentence1",
         ),
-        (
-            "a.jsonl",
-            '{"premise": "A", "hypothesis": "B", "label": "neutral", "sentence1": "C"}\n',
-            r"a.jsonl, line 1: has the premise under two keys: premise and sentence1",
-        ),
         ("a.txt", "x\n", r"a.txt: ends in .txt; expected .csv, .tsv or .jsonl"),
         ("absent", None, r"does not exist\. Put the table there"),
     ],

@@ -8,11 +8,13 @@ import re
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from checkout import Checkout
 from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
 from pages_read import check_text
 
+from pipeline.pipelines import Pipeline
 from sightword.errors import EncoderError
 from sightword.hypernyms.data.pairs import ConceptPairs, frequency, inferable, split
 from sightword.hypernyms.data.taxonomy import read_scenes, read_wordnet
@@ -108,19 +110,6 @@ def test_saved_concepts_are_read(exact, tmp_path):
             call()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda found: found.find(5), "the word is int; expected a text"),
-        (lambda found: found.is_a(5, "red"), r"the name is int; expected a text, such as dog\.n\.01"),
-        (lambda found: found.hypernyms("red", top="x"), "top is 'x'; expected a whole number above 0"),
-    ],
-)
-def test_wrong_arguments_are_one_message(exact, call, message):
-    with pytest.raises(EncoderError, match=message):
-        call(exact[1])
-
-
 def test_a_folder_without_concepts_says_what_makes_them(tmp_path):
     with pytest.raises(EncoderError, match=r"has no concepts \(concepts.json is missing\).* `dvc checkout"):
         Concepts.load(tmp_path)
@@ -207,3 +196,18 @@ def test_published_rows_stand_beside_their_own_protocol_only(done):
     wrong = {**counts, "protocol": "released", "test": {**counts["test"], "mislabelled": 13.0, "ceiling": 93.5}}
     text = render(metrics, wrong, embedding, [], [], HypernymsSettings())
     assert "an accuracy above 93.5 %" in text
+
+
+@pytest.mark.full
+def test_hypernyms_alone_in_a_fresh_clone(repository, tmp_path):
+    clone = Checkout(repository, tmp_path / "clone", tmp_path / "store")
+    clone.change("hypernyms/params.yaml", train__epochs=2, train__validate_every=20)
+    clone.run("sh", "-c", Pipeline(clone.folder, "hypernyms").command)
+    assert json.loads((clone.folder / "metrics/hypernyms/summary.json").read_text())["accuracy"] > 70
+    assert (clone.folder / "report/hypernyms/index.html").is_file()
+    assert "Data and pipelines are up to date" in clone.run("dvc", "repro", "hypernyms/dvc.yaml").stdout
+    assert not (clone.folder / "models/encoder").exists()  # the first pipeline has not run
+    clone.run("git", "add", "-A")
+    clone.run("git", "commit", "-qm", "hypernyms")
+    audited = json.loads(clone.run("sightword", "audit", "metrics/hypernyms/summary.json:accuracy", "--json").stdout)
+    assert {stage["record"]["verdict"] for stage in audited["stages"]} == {"run recorded"}

@@ -76,18 +76,6 @@ def of_uncommitted_code(project) -> None:
     project.do("dvc", "repro", "-q")
 
 
-def of_a_dependency_left_out(project) -> None:
-    project.edit("dvc.yaml", "[models/encoder, stages/score.py]", "[models/encoder]")
-    project.edit("stages/score.py", "0.25", "0.75")
-    project.do("dvc", "repro", "-q", "--force")
-
-
-def of_an_edited_recipe(project) -> None:
-    project.edit("recipes/plain.yaml", "hidden: 8", "hidden: 9")
-    project.set("hidden", 9)
-    project.do("dvc", "repro", "-q")
-
-
 def of_edited_metrics_saved_by_dvc(project) -> None:
     project.edit("metrics/score.json", "9.0", "99.0")
     project.do("dvc", "commit", "-q", "-f")
@@ -108,8 +96,6 @@ def of_a_project_that_was_never_pushed(project) -> None:
         (of_other_parameters, "train.hidden is 9, in dvc.lock 8"),
         (of_edited_metrics, "metrics/score.json: is not the file that its stage wrote"),
         (of_uncommitted_code, "stages/score.py: the code with which score ran is not that of the commit"),
-        (of_a_dependency_left_out, "dvc.yaml: is not that of the commit"),
-        (of_an_edited_recipe, "recipes/plain.yaml: is not that of the commit"),
         (of_edited_metrics_saved_by_dvc, "score does not agree with the records of runs"),
         (of_half_a_run, "models/encoder: was made again by train since score read it"),
         (of_a_project_that_was_never_pushed, "is on a remote. `git push`"),

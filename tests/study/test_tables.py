@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.errors import FileFormatError, ParamsError
+from sightword.errors import ParamsError
 from study.origins import EARLIER
 from study.rows import Row
-from study.tables import FILE, UNHASHED, Layout, load, markdown, pooled
+from study.tables import UNHASHED, Layout, markdown, pooled
 
 VALUES = st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=4)
 RECALL = {"title": "recall", "cell": "{recall.r1} / {recall.r10}"}
@@ -126,11 +126,3 @@ def test_name_that_does_not_exist_is_refused_with_the_table(line, columns, messa
     assert "tables.yaml: t" in str(caught.value)
     with pytest.raises(ParamsError, match="no such table"):
         markdown("other", layout(more), {})
-
-
-def test_layout_with_a_strange_key_is_refused(tmp_path):
-    (tmp_path / "study/pages").mkdir(parents=True)
-    file = tmp_path / FILE
-    file.write_text("tables:\n  t: {columns: [{titel: x, cell: '{a}'}], rows: [{label: x, result: a/b}]}\n")
-    with pytest.raises(FileFormatError, match="titel"):
-        load(tmp_path)

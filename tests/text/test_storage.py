@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_files import held_open
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.errors import CaptionsError, FileFormatError
+from sightword.errors import FileFormatError
 from sightword.io.hdf5 import seal
 from sightword.text import storage
 from sightword.text.storage import Text, write_text
@@ -104,26 +103,12 @@ def test_many_words_need_four_bytes(tmp_path):
     assert (text.tokens.dtype, text.row(0).tolist()) == (np.uint32, [70_001])
 
 
-def test_tokens_that_do_not_fit_the_lengths_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="1 tokens for lengths that add up to 2"):
-        write_text(tmp_path, WORDS, [np.array([2])], [2], np.array([0]), np.array([0]))
-
-
-def test_a_file_open_for_writing_elsewhere_is_not_called_damaged(copy: Path):
-    with held_open(copy / "text.h5", "r+"), pytest.raises(FileFormatError, match="is open for writing in another"):
-        Text.open(copy)
-    assert len(Text.open(copy).offsets) > 1
-
-
 def test_a_missing_or_changed_file_is_named(copy: Path):
     path = copy / "text.h5"
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     path.write_bytes(raw)
     with pytest.raises(FileFormatError, match=r"text\.h5: is damaged or was changed"):
-        Text.open(copy)
-    path.write_bytes(raw[:100])
-    with pytest.raises(FileFormatError, match="is damaged"):
         Text.open(copy)
     path.unlink()
     with pytest.raises(FileFormatError, match=r"does not exist. Run `make grounded`"):
@@ -133,11 +118,9 @@ def test_a_missing_or_changed_file_is_named(copy: Path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda file: file.attrs.update({"complete": False}), "complete: False"),
         (lambda file: file.attrs.update({"schema": 9}), "has the schema 9"),
         (lambda file: file.attrs.update({"sentences": 2}), r"has offsets as int64 \(4,\)"),
         (lambda file: file.pop("split"), "lacks split"),
-        (lambda file: file.attrs.pop("max_tokens"), "lacks max_tokens"),
     ],
 )
 def test_a_file_of_another_format_is_refused(copy, change, message):
@@ -151,7 +134,4 @@ def test_a_file_of_another_format_is_refused(copy, change, message):
 def test_another_vocabulary_is_refused(copy):
     Vocabulary(("a", "b"), unit="treebank").save(copy / "vocabulary.json")
     with pytest.raises(FileFormatError, match=r"belongs to another vocabulary\.json"):
-        Text.open(copy)
-    (copy / "vocabulary.json").unlink()
-    with pytest.raises((FileFormatError, CaptionsError), match="does not exist"):
         Text.open(copy)

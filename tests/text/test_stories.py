@@ -99,9 +99,3 @@ def test_stories_are_short_and_have_the_words_of_captions(world):
     things = {word for colour in world.colours.values() for word in colour.words}
     assert things <= words.keys()
     assert any(things & set(caption) for caption in seen)
-
-
-def test_a_world_of_one_place_has_stories_too(small):
-    still = small.model_copy(update={"places": only(small.places, "top")})
-    assert next(stories(still, 1, 0))[0].startswith("There ")
-    assert 0 < entropies(still).next < entropies(small).next
