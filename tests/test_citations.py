@@ -123,22 +123,6 @@ def test_cited_place_exists_and_has_the_subject_of_the_text(repository, places):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Hinge loss (Merkx & Frank 2019,\n    section 3.1.2).", [("Merkx", "section", "3.1.2")]),
-        ("Tables 1 and 3 of Bordes et al. (2019)", [("Bordes", "table", "1"), ("Bordes", "table", "3")]),
-        ("Merkx & Frank 2019, supplement, Table 1", [("Merkx", "supplement table", "1")]),
-        ("# Bordes et al. (2019)\n\n## Of Vendrov\n\nVendrov et al. 2016.\n\n- eq. 2", [("Bordes", "equation", "2")]),
-        ("Vendrov et al. 2016; Faghri et al. 2018, eq. 6", [("other", "equation", "6")]),
-        ("Bordes et al. 2019; Vendrov et al. 2016.\n\nTable 1", [("nobody", "table", "1")]),
-        ('name: figure2\n<a href="#table1">', []),
-    ],
-)
-def test_citation_is_of_the_paper_that_the_text_names(text, expected):
-    assert [found[:3] for found in citations(text, markdown=text.startswith("# "))] == expected
-
-
-@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("The choice of snapshots; as Merkx & Frank (2019), section 3.4.", "is about 'Semantic evaluation'"),

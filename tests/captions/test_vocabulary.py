@@ -145,8 +145,6 @@ PARTS = st.lists(st.sampled_from(["he", "n't", "'s", "’d", "'ve", "cannot", "'
         ("`` foo '' 1914–18", '" foo " 1914-18'),
         ("Mr. J. of the U.S. at 12:30 a.m., $1,000.50!", "Mr. J . of the U.S. at 12:30 a.m. , $ 1,000.50 !"),
         ("20th co\u00adop 50% (é) B⸺", "20th coop 50 % ( é ) B --"),
-        ("it ca n't be `` so ''", 'it ca n\'t be " so "'),
-        (" \t", ""),
     ],
 )
 def test_words_are_those_of_the_treebank(text: str, words: str) -> None:
@@ -158,10 +156,8 @@ def test_words_are_those_of_the_treebank(text: str, words: str) -> None:
     [
         ("Zwei Ma\u0308dchen, müde.", "Zwei Ma\u0308dchen , müde ."),
         ("l'été à Brno", "l ' été à Brno"),
-        ("кошка ещё-спит", "кошка ещё - спит"),
         ("كَلْبٌ يَجْري؟", "كَلْبٌ يَجْري ؟"),
         ("हिन्दी में", "हिन्दी में"),
-        ("می\u200cرود", "می\u200cرود"),
         ("一只狗。犬が", "一只狗 。 犬が"),
     ],
 )
@@ -201,9 +197,3 @@ def test_a_vocabulary_of_a_size_has_the_most_frequent_tokens(texts: list[str], s
     else:
         with pytest.raises(CaptionsError, match=f"no character occurs {least} times"):
             Vocabulary.build(texts, size=size, min_count=least)
-
-
-def test_case_is_lowered_before_words_are_split() -> None:
-    vocabulary = Vocabulary.build(["DON'T go"], normalise=Normalisation(case="lower"), unit="treebank")
-    assert vocabulary.tokens == ("do", "go", "n't")
-    assert vocabulary.decode(vocabulary.encode("Don’t run")) == "do n't \N{REPLACEMENT CHARACTER}"

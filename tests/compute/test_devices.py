@@ -122,26 +122,6 @@ def test_own_random_other_threads_drawing_gives_numbers_of_the_seed():
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
-def test_shared_settings_last_from_the_first_thread_to_the_last():
-    value = ["before"]
-
-    @devices.shared
-    def within():
-        value[0] = "within"
-        yield
-        value[0] = "before"
-
-    with within():
-        with within():
-            assert value == ["within"]
-        assert value == ["within"]
-    assert value == ["before"]
-    with pytest.raises(ZeroDivisionError), within():
-        assert value == ["within"]
-        1 / 0  # noqa: B018
-    assert value == ["before"]
-
-
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_large_blocks_that_are_freed_are_soon_used_again_without_new_pages():
     keep_memory()
@@ -178,7 +158,7 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
         from sightword import FeaturesSettings, ResizeSettings, extract
         from sightword.compute.devices import OwnRandom
         from sightword.compute.optimisers import Adam
-        from sightword.evaluation.semantics import breakdown, evaluation, tables
+        from sightword.evaluation.semantics import evaluation, tables
         from sightword.evaluation.semantics.relatedness import TfIdf
         from sightword.features import vision
         from sightword.features.networks import skeleton

@@ -183,14 +183,6 @@ def test_a_gain_over_the_hypothesis_alone_counts_beyond_chance_only(done):
         assert ("No gain from the premise is shown" in text) == wanted
 
 
-def test_the_mistakes_are_wrong_and_the_worst_first(done):
-    rows = pq.read_table(done / "data/entailment/scores/mistakes.parquet").to_pylist()
-    assert 0 < len(rows) <= 50
-    assert all(row["accepted"] != (row["label"] == "entailment") for row in rows)
-    distances = [abs(row["energy"] - 0.02) for row in rows]
-    assert distances == sorted(distances, reverse=True)
-
-
 def test_the_page_needs_nothing_else(done):
     text = (done / "report/entailment/index.html").read_text()
     check_text(text)
@@ -234,9 +226,6 @@ def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path
     encoder_of(1).save(tmp_path / "own")
     with pytest.raises(EncoderError, match=r"own: holds the files of an encoder, .* Move its files into a folder"):
         read_others(tmp_path / "own", TAKEN, CPU)
-    (tmp_path / "seeing").mkdir()
-    with pytest.raises(EncoderError, match="seeing: holds no encoder"):
-        read_others(tmp_path, TAKEN, CPU)
 
 
 ENTAIL = EntailSettings(embedding=12, hidden=16, epochs=2, batch=50, validate_every=4, rate=0.01)

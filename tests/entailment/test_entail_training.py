@@ -144,13 +144,6 @@ def test_a_step_has_the_loss_and_the_gradient_of_a_plain_loop(sample, change):
         assert (found - gradients[name]).abs().max() <= 1e-5 * gradients[name].abs().max(), name
 
 
-def test_the_gradient_is_clipped_over_all_weights(sample):
-    own = training.PairTask(SMALL.model_copy(update={"clip": 0.01}), *sample, CPU)
-    own.learn(np.arange(50))
-    gradients = [weights.grad.ravel() for weights in own.captions.parameters()]
-    assert torch.cat(gradients).norm().item() == pytest.approx(0.01, rel=1e-3)
-
-
 def test_a_run_learns_and_its_threshold_is_that_of_dev(sample):
     settings = SMALL.model_copy(update={"epochs": 12, "validate_every": 10})
     done = run(sample, settings)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from small_ground import SETTINGS, TEXTS, described, rows, saved_start, scenario, textual
+from small_ground import SETTINGS, TEXTS, described, saved_start, scenario, textual
 
 from sightword.encoder.derived import read_start
 from sightword.encoder.parts import Part
@@ -104,19 +104,6 @@ def test_each_loss_trains_the_encoder(changes, spaces):
     assert (grounded > 0) == bool(parts - {"text", "captions_as_text"})
 
 
-def test_each_loss_trains_an_encoder_with_layer_normalisation(tmp_path):
-    settings = SETTINGS.model_copy(update={"layer_norm": "frozen"})
-    found = run(**EVERYTHING, settings=settings, start="scratch", concatenate=True).encoder
-    assert [part.shape.cell for part in found.parts] == ["layer_norm_gru"] * len(found.parts)
-    before = textual(settings).part.captions.state_dict()
-    assert all((value != before[name]).any() for name, value in found.parts[-1].captions.state_dict().items())
-    found.save(tmp_path)
-    again = SentenceEncoder.load(tmp_path)
-    with torch.enable_grad():  # as in training
-        own = torch.cat([part.captions.embed(rows(TEXTS)) for part in found.parts], dim=1)
-    np.testing.assert_allclose(again.encode(TEXTS, space="sentence"), own.detach().numpy(), atol=1e-6)
-
-
 def cosines(**changes):
     """The cosines of all captions in the grounded space after a run, whether they have one picture, and one colour."""
     vectors = run(**changes).encoder.encode(TEXTS, space="grounded", normalize_embeddings=True)
@@ -177,8 +164,6 @@ def test_undefined_correlations_are_an_error_and_never_nan():
     equal_texts = [TEXTS[0]] * 16
     with pytest.raises(TrainingError, match="Pearson's correlation is undefined where"):
         run(described(equal_texts, each=2), perceptual=1)
-    with pytest.raises(TrainingError, match="the perceptual loss is not a finite number"):  # the text's is not either
-        run(described(equal_texts, each=2), perceptual=1, text=1.0)
 
 
 DRAWS = np.random.default_rng(0)

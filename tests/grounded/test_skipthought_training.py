@@ -11,10 +11,9 @@ import pytest
 import torch
 from small_text import text_of
 
-from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import TrainingError
 from sightword.grounded.skipthought import task as training
-from sightword.grounded.skipthought.network import SkipThought, build, load
+from sightword.grounded.skipthought.network import SkipThought, build
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.skipthought.task import batches
 from sightword.io.files import atomic_folder
@@ -149,16 +148,3 @@ def test_the_stage_writes_numbers_curves_and_no_checkpoint(project, tmp_path):
     table = (project / "plots/grounded/skipthought/held_out.tsv").read_text().splitlines()
     assert [line.split("\t")[0] for line in table] == ["batch", "0", "5", "10", "12"]
     assert not list((tmp_path / "scratch/skipthought").glob("*/"))
-
-
-def test_the_saved_encoder_encodes_and_can_be_trained_on(project, random_text):
-    skipthought.work(STAGED.model_copy(update={"objective": "infonce"}))()
-    found = json.loads((project / "metrics/grounded/skipthought.json").read_text())
-    assert (found["pairs"], "triples" in found) == (len(random_text.pairs(0)), False)
-    network = load(project / "models/skipthought")
-    loss = network.loss(random_text, random_text.pairs(0)[:16])
-    loss.backward()
-    assert network.captions.embedding.weight.grad.any()
-    encoder = SentenceEncoder.load(project / "models/skipthought/encoder")
-    assert encoder.encode(["w0001 w0004"]).shape == (1, 8)
-    assert encoder.spaces == ("sentence",)

@@ -103,16 +103,6 @@ def test_pages_undo_an_edited_number_and_keep_the_text(project, monkeypatch, cap
     assert (capsys.readouterr().out, page.read_text() == text) == ("study/pages/ngrams.md\n", True)
 
 
-def test_marker_without_an_end_is_refused_and_nothing_written(project):
-    page = project / "study/pages/what-pictures-add.md"
-    page.write_text(f"{page.read_text()}\n<!-- table: ngrams -->\n")
-    edit(project, lambda row: row["runs"][0]["scores"]["summary.sts"].update(value=0.9))
-    before = {path: path.read_bytes() for path in project.rglob("*.md")}
-    with pytest.raises(ParamsError, match=r"what-pictures-add\.md: a marker of a table has no end, or no name"):
-        prose.fill(project)
-    assert {path: path.read_bytes() for path in project.rglob("*.md")} == before
-
-
 def test_score_changed_in_the_text_is_a_fault(project):
     page = project / "docs/hypernyms.md"
     text = page.read_text()
