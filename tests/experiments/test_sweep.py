@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import pytest
 
 from pipeline.cli import main, sweeps
-from pipeline.experiments import baseline, queue
+from pipeline.experiments import queue
 from pipeline.experiments.grid import sections
 from sightword.io import yaml_reader
 
@@ -120,24 +119,13 @@ def test_a_name_that_other_parameters_have_is_refused(project, noting, capsys):
 def test_a_dry_run_lists_states_and_runs_nothing(project, noting, capsys):
     sweep(project, "0.1")
     calls = list(noting.started)
-    assert sweep(project, "0.1, 0.3", "--dry-run", "--md", more="seeds: 1\n") == 0
+    assert sweep(project, "0.1, 0.3", "--dry-run", "--csv", more="seeds: 1\n") == 0
     table = capsys.readouterr().out.splitlines()
-    assert table[0] == "| experiment | state | train.margin | train.seed |"
-    assert table[2] == "| g-margin0.1-seed0 | to do | 0.1 | 0 |"
+    assert table[0] == "experiment,state,train.margin,train.seed"
+    assert table[1] == "g-margin0.1-seed0,to do,0.1,0"
     assert sweep(project, "0.1, 0.3", "--dry-run") == 0
     assert "g-margin0.1  done " in capsys.readouterr().out
     assert noting.started == calls
-
-
-def test_a_dry_run_lists_before_it_tells_of_missing_data(project, noting, capsys):
-    text = (project.folder / "params.yaml").read_text().replace("data/raw/sample", "data/raw/own")
-    project.write("params.yaml", text)
-    project.commit()
-    assert sweep(project, "0.1, 0.3", "--dry-run") == 1
-    said = capsys.readouterr()
-    assert [line.split()[0] for line in said.out.splitlines()] == ["experiment", "g-margin0.1", "g-margin0.3"]
-    assert "data/raw/own: not there" in said.err
-    assert not noting.started
 
 
 def test_some_experiments_can_be_chosen(project, noting, capsys):
@@ -160,15 +148,3 @@ def test_the_parameters_in_use_are_told(project, noting, capsys, base):
     assert sweep(project, "0.1", more="base: sample\n" if base == "recipe" else "") == 0
     assert f"parameters of {'the recipe sample' if base == 'recipe' else base}" in capsys.readouterr().err
     assert noting.params["g-margin0.1"]["train"]["batch"] == (32 if base == "recipe" else 16)
-
-
-def test_a_project_in_a_folder_of_its_repository(build, monkeypatch):
-    project = build("models/sightword")
-    found = Noting(project)
-    monkeypatch.setattr(queue, "opened", lambda _: contextlib.nullcontext(found))
-    monkeypatch.setattr(sweeps, "POLL", 0.0)
-    monkeypatch.setattr(queue, "listing", lambda *_: [])
-    assert sweep(project, "0.1, 0.3") == 0
-    pipeline = baseline.Pipeline(Path.cwd())
-    runs = [type("T", (), {"name": name, "params": params}) for name, params in found.params.items()]
-    assert baseline.find_baseline(pipeline).done(runs) == (set(found.params), [])
