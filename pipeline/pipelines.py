@@ -153,13 +153,7 @@ def parameter(values: Any, name: str, *default: Any) -> Any:
 def expanded(stages: Mapping[str, Mapping[str, Any]], params: Any, where: str) -> dict[str, Mapping[str, Any]]:
     """Return stages with one entry for each item of a matrix, named as DVC names it; its texts have the item's values.
 
-    Args:
-        stages: the stages of a ``dvc.yaml``.
-        params: the values of the parameter file beside it, which has the lists of the items.
-        where: the name of the ``dvc.yaml`` for messages.
-
-    Raises:
-        FileFormatError: a matrix has no list of names or numbers.
+    ``params`` has the lists of the items; messages name the file ``where``. FileFormatError for a matrix without them.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for name, stage in stages.items():

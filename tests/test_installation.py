@@ -126,9 +126,6 @@ def test_encoder_with_the_core_packages_alone_gives_equal_embeddings(core, encod
     [
         (["params"], "pipeline"),
         (["evaluate", "encoder", "--data", "."], "pipeline"),
-        (["compare", "a", "b"], "pipeline"),
-        (["audit", "metrics/summary.json"], "pipeline"),
-        (["doctor"], "pipeline"),
         (["search", "encoder", "a dog"], "search"),
     ],
 )
@@ -156,14 +153,6 @@ def test_import_of_library_or_command_loads_no_heavy_package(repository):
     for package in ("sightword", "pipeline.cli"):
         code = f"import sys, {package}; print(sorted({EXTRAS | CORE} & sys.modules.keys()))"
         assert run(sys.executable, "-c", code, cwd=repository).stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("name", ["extract", "open_search"])
-def test_name_without_its_packages_names_the_extra(core, name):
-    code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); import sightword; sightword.{name}"
-    done = run(sys.executable, "-I", "-S", "-c", code, core)
-    hint = re.escape(install_extra("pipeline"))
-    assert re.search(rf"sightword\.{name} needs \w+, which is not installed\. {hint}", done.stderr)
 
 
 def test_extra_of_each_hint_is_an_extra_of_the_package(repository):

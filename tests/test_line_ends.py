@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,16 +38,6 @@ def test_clone_with_crlf_has_the_same_bytes(clones) -> None:
     assert [name for name in here if here[name] != there[name]] == []
 
 
-@pytest.mark.slow
-def test_clone_with_crlf_loads_the_packaged_encoder(clones) -> None:
-    code = "from sightword import SentenceEncoder as S; print(S.from_pretrained('flickr8k').encode(['A dog .']).shape)"
-    environment = {**clones[0].environment, "PYTHONPATH": str(clones[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=clones[1], env=environment, check=True, capture_output=True, text=True
-    )
-    assert done.stdout == "(1, 1280)\n"
-
-
 def reported(folder: Path, environment: dict[str, str]) -> set[tuple[str, str, str]]:
     """Return what DVC has against the lock of a clone, by stage and path, besides data that a clone does not have."""
     command = ["dvc", "status", "--json", "dvc.yaml"]
@@ -59,14 +48,6 @@ def reported(folder: Path, environment: dict[str, str]) -> set[tuple[str, str, s
             paths = {"": change} if isinstance(change, str) else next(iter(change.values()))
             found |= {(stage, path, str(state)) for path, state in paths.items()}
     return {one for one in found if one[2] not in ("deleted", "not in cache", "always changed")}
-
-
-@pytest.mark.slow
-def test_clone_with_crlf_has_the_status_of_the_original(clones) -> None:
-    own, crlf = clones
-    here, there = (reported(folder, own.environment) for folder in (own.folder, crlf))
-    assert there - here == set()  # nothing at all where the lock belongs to the code
-    assert here - there == set()
 
 
 @pytest.mark.slow

@@ -31,12 +31,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command; the list of commands has the first line of its description.
 
-    Args:
-        commands: the parser's commands.
-        name: the command.
-        description: the help of the command.
-        run: takes the arguments, returns the exit code.
-        extra: the extra of the distribution with the packages that the command imports.
+    ``run`` returns the exit code; ``extra`` is the extra of the distribution with the packages that it imports.
     """
     parser = commands.add_parser(
         name,
