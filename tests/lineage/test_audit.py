@@ -13,7 +13,7 @@ from pipeline.experiments.baseline import find_baseline
 from pipeline.lineage.audit import find_entry as find
 from pipeline.pipelines import Pipeline
 from sightword.errors import LineageError
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256
 from sightword.messages import flat
 
 KEY = "metrics/third.json:test.r10"
