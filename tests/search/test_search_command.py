@@ -220,13 +220,6 @@ def test_wrong_paths_are_told_before_torch_is_loaded():
     assert done.stdout == "[1, 1, 1, 1] False\n", done.stderr
 
 
-@pytest.mark.parametrize("asked", [["--like", "scene-99.png"], ["--max", "a star", "scene-99.png"]])
-def test_picture_that_a_folder_lacks_is_told_before_reading(asked, monkeypatch, capsys):
-    monkeypatch.setattr("sightword.search.collection.PictureFolder.read", None)
-    assert search("--collection", "files", *asked) == 1
-    assert "no picture has the id 'scene-99.png'. Did you mean" in capsys.readouterr().err
-
-
 PICTURE, OTHER = "scene-004.png", "scene-011.png"
 
 
