@@ -27,7 +27,7 @@ from dataclasses import replace
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.errors import CorpusError
-from sightword.io.mapping import mapping
+from sightword.io.files import mapping
 from sightword.io.names import COARSE, Names, composed
 from sightword.messages import plural, quote, short, warn_share
 

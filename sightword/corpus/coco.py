@@ -11,8 +11,7 @@ from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, with_names
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
-from sightword.io.json_records import member, read_lists
-from sightword.io.mapping import mapping
+from sightword.io.files import mapping, member, read_lists
 
 _TODO = "COCO ships captions_*.json in annotations_trainval2014.zip and annotations_trainval2017.zip."
 

@@ -18,9 +18,7 @@ from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
 from sightword.corpus.records import Caption, Image, split_name, split_of
 from sightword.corpus.splits import Drawn
 from sightword.errors import CorpusError
-from sightword.io.files import read_table
-from sightword.io.json_records import parse_object
-from sightword.io.mapping import mapping
+from sightword.io.files import mapping, parse_object, read_table
 from sightword.machine import is_address
 from sightword.messages import and_more, first_line, plural, quote
 from sightword.places.place import Part, Place

@@ -16,9 +16,8 @@ from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
 from sightword.features.tables.origin import joined
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.features.vectors import read_vectors, texts
-from sightword.io.files import Pathish, sha256_file
+from sightword.io.files import Pathish, mapping, sha256_file
 from sightword.io.hdf5 import is_sealed
-from sightword.io.mapping import mapping
 from sightword.io.names import Names
 from sightword.io.opening import files_in, lines
 from sightword.messages import and_more, warn_share

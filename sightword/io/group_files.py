@@ -48,14 +48,9 @@ def make_folder(folder: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a read-only file that never changes, whole or not at all; its folder is made.
+    """Write a read-only file, whole or not at all, whose path depends on the content; its folder is made.
 
-    The path depends on the content, so that two writers of the path write the same bytes. A file with other bytes is
-    damaged, and is replaced if that is permitted.
-
-    Raises:
-        OSError: of the file system, such as ``PermissionError`` for a damaged file of another user in a folder with
-            the sticky bit; nothing is left behind.
+    A file with other bytes is damaged, and is replaced if that is permitted; OSError of the file system.
     """
     if not _holds(path, data):
         _write(path, data, 0o444)

@@ -55,10 +55,7 @@ def foreign(head: bytes) -> tuple[str, str] | None:
 
 
 def is_inside(name: str) -> bool:
-    """Return whether a name that a file holds is the name of a file below a folder, before any system is asked.
-
-    The name is relative, without ``..``, empty parts and control characters, and no part is too long.
-    """
+    """Return whether a name is relative, without ``..``, empty or too long parts, and control characters."""
     parts = name.split("/")
     if re.match("[A-Za-z]:", name) or re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):
         return False
@@ -101,11 +98,6 @@ def opened(
     path: _Path, error: type[SightwordError] = FileFormatError, *, todo: str | None = None
 ) -> Iterator[BinaryIO]:
     """Open a file for reading; a file whose name ends in ``.gz`` is unpacked.
-
-    Args:
-        path: the file.
-        error: the class of the errors.
-        todo: the remedy, for messages.
 
     Raises:
         SightwordError: of the class ``error``: the file is missing, no regular file, unreadable, no whole ``.gz``, or
@@ -160,12 +152,7 @@ def raw_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number, from 1, and the bytes of each line, without its end and the file's byte order mark.
 
-    Args:
-        path: the file.
-        error: the class of the errors.
-        longest: the most bytes of a line.
-        expected: what a line holds, for the message about a line that is too long.
-        todo: the remedy, for messages.
+    A line has at most ``longest`` bytes; ``expected`` says in messages what a line holds.
 
     Raises:
         SightwordError: of the class ``error``, as :func:`opened`, and for UTF-16, and a line that is too long or
@@ -202,13 +189,9 @@ def lines(
     expected: str | None = None,
     todo: str | None = None,
 ) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line, as :func:`raw_lines`.
+    """Yield the number and the text of each line; other characters that end lines in Unicode are part of a line.
 
-    Other characters that end lines in Unicode are part of a line.
-
-    Raises:
-        SightwordError: of the class ``error``, as :func:`raw_lines`, and for a line that is not in ``encoding`` or has
-            a NUL.
+    Errors as of :func:`raw_lines`, and for a line that is not in ``encoding`` or has a NUL.
     """
     for number, line in raw_lines(path, error, longest=longest, expected=expected, todo=todo):
         try:

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from sightword.errors import CorpusError, PictureError
-from sightword.io.files import Pathish, write_text
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping, write_text
 from sightword.io.tables import Table, whole
 from sightword.machine import is_address
 from sightword.messages import first_line, quote

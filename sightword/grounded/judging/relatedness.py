@@ -28,8 +28,7 @@ from sightword.evaluation.semantics.datasets import (
 from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.evaluation.semantics.relatedness import TfIdf, cosine
 from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judge_pairs
-from sightword.io.files import Pathish
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping
 from sightword.io.tables import Table, number
 
 BENCHMARK, WHOLE = "STSBenchmark", "cosine"
