@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from sightword.compute.threads import side_by_side
+from sightword.compute.devices import side_by_side
 from sightword.model.cells import PASSES, Pass, Weights
 from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing, Places

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sightword.captions.normalise import FULL_STOPS
 from sightword.captions.units import JOINERS, NOUN, Unit, is_mark, split
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import FULL_STOPS, Vocabulary
 from sightword.errors import SearchError
 from sightword.messages import QUOTED, and_more, short
 

@@ -13,9 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import build_vocabulary, subset
 from sightword.captions.settings import CaptionsSettings
-from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
+from sightword.captions.table import (
+    CaptionTable,
+    build_vocabulary,
+    check_vocabulary,
+    read_captions,
+    read_texts,
+    subset,
+    write_captions,
+)
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.cleaning import clean
 from sightword.corpus.records import Caption, Image

@@ -10,8 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.training.energies import ENERGIES, margin_loss, pair_energies, torch_energies
 from sightword.entailment.training.task import EncodedPairs, batches

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from sightword import SentenceEncoder
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.encoder.parts import Part
 from sightword.entailment.data.pairs import read_split
 from sightword.entailment.data.settings import SentencePairsSettings, Source

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from pipeline.params import overlay, recipes
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.data.settings import SentencePairsSettings, Source
 from sightword.entailment.data.sources import read_source, split_pairs

@@ -1,10 +1,7 @@
-"""Saved things and folders: no changed byte or value is read, and each file that is written is a saved thing or is
-known not to be one.
-"""
+"""Saved things and folders: no changed byte or value is read."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import copy
 import hashlib
@@ -24,50 +21,6 @@ from sightword.messages import quote
 
 UNREAD = ("modules.json",)
 """Files for other programs."""
-WRITERS = {
-    *("write_json", "write_table", "write_groups", "write_tensors", "write_summed", "created", "seal"),
-    *("write_new", "write_open", "write_bytes", "ParquetWriter", "write_pairs", "write_captions"),
-}
-HOMES = "of the functions that write"
-NUMBERS = "numbers and curves, which git has or DVC draws"
-TABLES = "tables by write_table: test_files.py"
-ADDRESSED = "named by the sha256 of its bytes: tests/storage"
-OTHERS = "for other programs"
-KNOWN = {
-    **dict.fromkeys(("sightword/io/files.py", "sightword/io/group_files.py", "sightword/io/hdf5.py"), HOMES),
-    **dict.fromkeys(("sightword/io/saved.py", "sightword/model/saved.py"), HOMES),
-    "sightword/captions/table.py": "captions",
-    "sightword/captions/vocabulary.py": "captions",
-    "sightword/corpus/tables.py": "corpus",
-    "sightword/encoder/folder.py": "encoder: sum",
-    "sightword/entailment/data/pairs.py": "sentence pairs",
-    "sightword/evaluation/semantics/results.py": "scored pairs",
-    "sightword/features/tables/table.py": "features",
-    "sightword/grounded/skipthought/network.py": "ordered text network",
-    "sightword/hypernyms/data/pairs.py": "taxonomy",
-    "sightword/hypernyms/training/concepts.py": "concepts",
-    "sightword/images/resized.py": "resized pictures",
-    "sightword/images/shards.py": "resized pictures",
-    "sightword/text/building.py": "ordered text",
-    "sightword/text/storage.py": "ordered text",
-    "sightword/training/checkpoint.py": "checkpoint",
-    "sightword/vse/training/snapshots.py": "snapshots",
-    "stages/captions.py": "captions",
-    "stages/entailment/train.py": "entailment",
-    "stages/grounded/evaluate.py": "judged",
-    "stages/train.py": "snapshots",
-    "sightword/search/picture_files.py": "the sums of a folder's pictures: tests/search",
-    "sightword/storage/store.py": ADDRESSED,
-    "sightword/export/mteb.py": OTHERS,
-    **dict.fromkeys(("sightword/training/engine.py", "sightword/vse/training/task.py"), NUMBERS),
-    **dict.fromkeys((f"stages/{name}.py" for name in ("report", "select")), NUMBERS),
-    **dict.fromkeys((f"stages/grounded/{name}.py" for name in ("report", "skipthought", "text", "train")), NUMBERS),
-    **dict.fromkeys((f"stages/hypernyms/{name}.py" for name in ("taxonomy", "train")), NUMBERS),
-    "stages/entailment/pairs.py": NUMBERS,
-    **dict.fromkeys((f"stages/{name}.py" for name in ("entailment/evaluate", "hypernyms/evaluate")), TABLES),
-    **dict.fromkeys((f"stages/{name}.py" for name in ("retrieval", "semantics")), TABLES),
-}
-"""For each module that writes files: the thing that the tests below change, or the reason why there is none."""
 
 
 @pytest.fixture(params=THINGS, scope="module")
@@ -207,21 +160,6 @@ def test_a_damaged_half_done_run_starts_afresh_with_its_reason(tmp_path, caplog)
             raise AssertionError(read(state.parent))
         assert "is not the file that was saved: its sha256 is not its name's" in caplog.text
         caplog.clear()
-
-
-def test_each_module_that_writes_files_is_known(repository):
-    found = set()
-    for path in [*(repository / "sightword").rglob("*.py"), *(repository / "stages").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            called = node.func if isinstance(node, ast.Call) else None
-            name = getattr(called, "attr", getattr(called, "id", ""))
-            of_format = name == "write" and getattr(getattr(called, "value", None), "id", "").isupper()
-            sealing = name == "seal" and path.name in ("reading.py", "corpus.py")  # pictures that are held out
-            if (name in WRITERS and not sealing) or of_format:
-                found.add(path.relative_to(repository).as_posix())
-    assert found == KNOWN.keys()
-    reasons = {HOMES, NUMBERS, TABLES, ADDRESSED, OTHERS, KNOWN["sightword/search/picture_files.py"]}
-    assert {*KNOWN.values()} - reasons <= THINGS.keys()
 
 
 KINDS_OF_FOLDERS = ("encoder", "concepts", "ordered text network", "snapshots", "entailment")

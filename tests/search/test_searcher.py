@@ -16,8 +16,7 @@ from small_encoder import made
 from small_ground import TEXTS, encoder
 
 import sightword
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from sightword.captions.table import check_vocabulary, read_captions
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
@@ -22,9 +21,9 @@ from sightword.corpus.tables import write_tables
 from sightword.errors import CaptionsError, CorpusError, FileFormatError
 from sightword.text import building
 from sightword.text.building import blocks, held_out
+from sightword.text.reading import stories
 from sightword.text.settings import TextSettings
 from sightword.text.storage import Text
-from sightword.text.stories import stories
 from stages.grounded.text import work
 
 CAPTIONS = {"a.jpg": ("train", "A dog's frisbee ."), "b.jpg": ("dev", "a star"), "c.jpg": ("test", "Two stars !")}
@@ -136,7 +135,7 @@ def test_a_text_without_enough_is_refused(workspace, text, more, message):
     assert not list((workspace / "data").glob(".*"))
 
 
-@pytest.mark.parametrize(("by", "share"), [("passage", 50), ("book", 50), ("block", 0)])
+@pytest.mark.parametrize(("by", "share"), [("book", 50), ("block", 0)])
 def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by, share):
     (workspace / "own").mkdir()
     for name in ("a", "b"):
@@ -183,14 +182,6 @@ def test_blocks_are_cut_from_the_first_sentence_of_each_passage(sizes, length):
     assert found == [
         start + step for start, size in zip(starts.tolist(), sizes, strict=True) for step in range(0, size, length)
     ]
-
-
-def test_settings_have_the_published_values():
-    settings = TextSettings()
-    assert (settings.max_tokens, settings.vocabulary, settings.case) == (30, 20000, "lower")
-    for wrong in ({"held_out": 0.0}, {"max_tokens": 1}, {"unit": "character"}, {"stories": 3}, {"path": ""}):
-        with pytest.raises(ValidationError):
-            TextSettings(**wrong)
 
 
 def test_hard_wrapped_text_is_told_with_the_number_of_lines(workspace, caplog):

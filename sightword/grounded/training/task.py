@@ -13,8 +13,7 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from sightword.compute.devices import move
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam, move
 from sightword.grounded.skipthought.task import DECAY, DECAY_STEPS
 from sightword.grounded.training.batches import Batch, Described, batch
 from sightword.grounded.training.losses import Network, Seen
