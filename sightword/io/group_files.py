@@ -16,8 +16,6 @@ from sightword.io.files import replacing, temporary_name
 INHERITED = stat.S_ISGID | stat.S_ISVTX | stat.S_IRWXG
 """Bits that a new folder takes from a shared one: setgid, the sticky bit, and the group's permissions."""
 OWN_AND_GROUP = stat.S_IRWXU | stat.S_IRWXG
-_TRIES = 50
-"""Attempts to write a file whose folder other writers make at the same time."""
 
 
 def is_shared(folder: Path) -> bool:
@@ -70,21 +68,17 @@ def check_writable(folder: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
-    for _ in range(_TRIES):
-        with contextlib.suppress(FileNotFoundError):  # another writer's new folder replaced an empty one
-            _write_once(path, data, mode)
-            return
-    _write_once(path, data, mode)
-
-
-def _write_once(path: Path, data: bytes, mode: int) -> None:
+def _write(path: Path, data: bytes, mode: int, tries: int = 50) -> None:
     make_folder(path.parent)
     try:
         with replacing(path) as temporary:
             temporary.write_bytes(data)
             bits = OWN_AND_GROUP if is_shared(path.parent) else 0
             temporary.chmod((stat.S_IMODE(temporary.stat().st_mode) | bits) & mode)
+    except FileNotFoundError:  # another writer's new folder replaced an empty one
+        if not tries:
+            raise
+        _write(path, data, mode, tries - 1)
     except PermissionError:
         if not _holds(path, data):  # another user may have written the same bytes meanwhile
             raise

@@ -53,7 +53,7 @@ def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], 
 
 
 def is_sealed(path: Pathish) -> bool:
-    """Return whether a file begins as one of this project does."""
+    """Return whether a file begins as a file of this project does."""
     with reading(path), open(path, "rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
@@ -140,12 +140,11 @@ def checked(path: Pathish, *, expected: str, first: str, again: str) -> str:
 
 def _is_locked(file: IO[bytes]) -> bool:
     """Return whether another program has the lock that HDF5 takes for writing."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
+    with contextlib.suppress(OSError):  # a file system without locks
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 

@@ -347,30 +347,28 @@ def _received(response: requests.Response) -> Iterator[bytes]:
         raise _CutError(f"the connection was cut{why}") from None
 
 
-def unpack(archive: Path, into: Path, wanted: Mapping[str, str], *, most: int | None = None) -> int:
-    """Unpack some members of an archive, whose first bytes show the format, and return the number of files.
+def unpack(archive: Path, into: Path, wanted: Mapping[str, str]) -> int:
+    """Unpack the wanted members of an archive, whose first bytes show the format; return the number of files.
 
     Args:
         archive: the file.
         into: an empty folder.
         wanted: folders below ``into`` by the patterns of the members that go there. ``a/**`` keeps the folders
             below ``a``, any other pattern the last part of the name only.
-        most: the most unpacked bytes; default: :data:`RATIO` times the archive's size, plus :data:`ALLOWANCE`.
 
     DownloadError if the archive is damaged or unsafe; ``into`` may then hold a part.
     """
-    limit = most if most is not None else RATIO * archive.stat().st_size + ALLOWANCE
+    limit = RATIO * archive.stat().st_size + ALLOWANCE
     try:
         with open(archive, "rb") as file:
             members = _zip_members(file) if file.read(2) == b"PK" else _tar_members(file, archive, limit)
-            return unpack_members(members, into, wanted, archive, limit)
+            return _unpack_members(members, into, wanted, archive, limit)
     except _DAMAGED as error:
         what = f"is not a whole archive ({first_line(error)})"
         raise DownloadError(what, where=archive, todo="Delete it and fetch it again.") from None
 
 
-def unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, str], archive: Path, limit: int) -> int:
-    """Unpack the wanted members of an archive, at most ``limit`` bytes; arguments and errors as of :func:`unpack`."""
+def _unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, str], archive: Path, limit: int) -> int:
     taken: set[str] = set()
     left = limit
     for number, (member, open_member) in enumerate(members, start=1):
