@@ -202,7 +202,7 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
         from PIL import Image
         from sightword import FeaturesSettings, ResizeSettings, extract
         from sightword.compute.devices import Adam, OwnRandom
-        from sightword.evaluation.semantics import breakdown, evaluation, tables
+        from sightword.evaluation.semantics import evaluation, tables
         from sightword.evaluation.semantics.relatedness import TfIdf
         from sightword.features import vision
         from sightword.features.backbones import skeleton
