@@ -250,7 +250,7 @@ def _weights(networks: list[str]) -> list[Source]:
         kind = "precomputed features" if settings.source == "precomputed" else _KINDS[settings.weights]
         print(f"weights: params.yaml takes {kind}, which need no download; name a network to fetch its weights")
     elif settings.weights == HUB:
-        from sightword.features.backbones import find_backbone
+        from sightword.features.networks import find_backbone
         from sightword.features.weights import Weights
 
         Weights(find_backbone(settings.backbone, settings.feature_point), HUB)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
     from sightword.errors import SearchError
+    from sightword.search.picture_files import Thumbnails
     from sightword.search.query import Query
     from sightword.search.searcher import How, Searcher
-    from sightword.search.thumbnails import Thumbnails
 
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
@@ -69,7 +69,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--collection", metavar="FOLDER", type=Path, help=collection)
     parser.add_argument("--captions", metavar="FILE", type=Path, help=captions)
     parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
-    parser.add_argument("--language", metavar="CODE", help="captions in this language only, such as de")
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
     layout = parser.add_mutually_exclusive_group()
     layout.add_argument("--json", action="store_true", help="a line of JSON for each query")
@@ -133,12 +132,11 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     pictured = arguments.picture or arguments.like or combined or arguments.serve or arguments.collection
     given = [name for name, value in vars(arguments).items() if value is not None]
     of_page = [name for name in ("port", "host", "pictures") if name in given]
-    of_project = [name for name in ("features", "captions", "split", "language", "pictures") if name in given]
+    of_project = [name for name in ("features", "captions", "split", "pictures") if name in given]
     refuse(
         arguments,
         (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
         (arguments.serve and (asked or printed), from_page),
-        (arguments.serve and arguments.language, "--serve takes the language from the page: leave --language out"),
         (asked > 1, "one of QUERY, --picture, --like, --max and --min"),
         (len(combined) == 1, "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
@@ -157,7 +155,7 @@ def _open(arguments: argparse.Namespace) -> Searcher:
     captions = arguments.captions or (CAPTIONS if CAPTIONS.is_file() else None)
     named = [name for name in (arguments.picture, arguments.like) if name is not None]
     named += [thing for thing in arguments.max or arguments.min or [] if thing.lower().endswith(PICTURE_SUFFIXES)]
-    table = Table(arguments.features or FEATURES, captions, arguments.split, arguments.language)
+    table = Table(arguments.features or FEATURES, captions, arguments.split)
     options = {"weights": arguments.weights, "weights_folder": WEIGHTS, "named": named, "read": False}
     return open_search(arguments.encoder, arguments.collection or table, **options)
 
@@ -278,7 +276,7 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher) -> int:
     print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
-    found = searcher.captions(vector, arguments.top or _TOP, language=arguments.language)
+    found = searcher.captions(vector, arguments.top or _TOP)
     picture = catalogue.pictures[shown] if isinstance(shown, int) else None
     Printer(arguments, searcher).captions(arguments.picture, picture, found)
     return 0
@@ -288,14 +286,14 @@ def _serve(arguments: argparse.Namespace) -> int:
     import threading
 
     from sightword.search import serving
+    from sightword.search.picture_files import Thumbnails
     from sightword.search.serving import is_loopback, keep_reading
-    from sightword.search.thumbnails import open_pictures
     from sightword.search.web import Parts, create_app
 
     host = arguments.host or _HOST
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
         folder = arguments.collection or arguments.pictures or (PICTURES if PICTURES.is_dir() else None)
-        files = None if folder is None else open_pictures(folder)
+        files = None if folder is None else Thumbnails(folder)
         searcher = _open(arguments)
         thumbnails, notes = _thumbnails(folder, files, searcher)
         notes = [*searcher.notes, *notes]
@@ -335,9 +333,6 @@ def _thumbnails(
         notes.append(f"{folder} holds none of these pictures, so captions stand for them: {give}.")
     elif count < len(ids):
         notes.append(f"{folder} holds {count:,} of {len(ids):,} pictures, so captions stand for the others.")
-    others = files.others(searcher.files)
-    if others:
-        notes.append(f"{others:,} pictures in {folder} are not those that the features were made of.")
     return (files if count else None), notes
 
 

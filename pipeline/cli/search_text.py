@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import csv
 import itertools
 import json
 import shutil
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 _NARROWEST = 40
 """Letters of the narrowest line that is cut for a terminal."""
+PICTURES = ("query", "rank", "picture", "score", "split", "captions")
+"""Columns of a table of pictures."""
+CAPTIONS = ("picture", "rank", "caption", "score", "own")
+"""Columns of a table of captions; ``own`` is 1 for a caption of the picture, else 0."""
+BETWEEN = " | "
+"""Separates the captions of a picture in a cell."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Printer:
@@ -31,33 +39,39 @@ class Printer:
 
     def __init__(self, arguments: argparse.Namespace, searcher: Searcher, *, headed: bool = False) -> None:
         self._json, self._csv, self._searcher, self._headed = arguments.json, arguments.csv, searcher, headed
-        self._language = arguments.language
         self._answers = 0
 
     def pictures(
         self, query: str, hits: Sequence[PictureHit], first: dict[str, Any], *, notes: Sequence[str] = ()
     ) -> None:
         """Print pictures; ``first`` are the first values of the object in JSON, ``notes`` stand above a text."""
-        from sightword.search.query import PICTURES, picture_rows, shown
+        from sightword.search.query import shown
 
-        catalogue = self._searcher.catalogue
-        captions = {hit.picture: catalogue.texts(hit.picture, self._language) for hit in hits}
-        splits = catalogue.splits
+        captions, splits = self._searcher.catalogue.captions_of, self._searcher.catalogue.splits
         if self._json:
             found = [
                 {
                     "id": hit.picture,
                     "score": hit.score,
                     "split": splits.get(hit.picture),
-                    "captions": captions[hit.picture],
+                    "captions": captions.get(hit.picture, []),
                 }
                 for hit in hits
             ]
             self._print_json(first, {"pictures": found})
         elif self._csv:
-            self._print_csv(
-                PICTURES, picture_rows(query, [(hit.picture, hit.score) for hit in hits], catalogue, self._language)
-            )
+            rows = [
+                (
+                    query,
+                    rank,
+                    hit.picture,
+                    hit.score,
+                    splits.get(hit.picture, ""),
+                    BETWEEN.join(captions.get(hit.picture, [])),
+                )
+                for rank, hit in enumerate(hits, start=1)
+            ]
+            self._print_csv(PICTURES, rows)
         else:
             self._print_heading(query)
             print_notes(notes)
@@ -65,19 +79,23 @@ class Printer:
             widest = max(map(len, splits.values()), default=0)
             for place, hit in enumerate(hits, start=1):
                 split = f"  {splits.get(hit.picture, ''):{widest}}" if splits else ""
-                caption = shown(next(iter(captions[hit.picture]), ""))
+                caption = shown(next(iter(captions.get(hit.picture, [])), ""))
                 _print_line(f"{place:4}  {hit.score:8.4f}{split}  {_plain(hit.picture):{wide}}", caption)
         self._answers += 1
 
     def captions(self, name: str, picture: str | None, found: Sequence[tuple[Caption, float]]) -> None:
         """Print the captions that a picture found: one of the collection, or the file ``name``."""
-        from sightword.search.query import CAPTIONS, caption_rows, shown
+        from sightword.search.query import shown
 
         if self._json:
             hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
             self._print_json({"picture": picture or name}, {"captions": hits})
         elif self._csv:
-            self._print_csv(CAPTIONS, caption_rows(picture or name, found))
+            rows = [
+                (picture or name, rank, one.text, score, int(picture in one.pictures))
+                for rank, (one, score) in enumerate(found, start=1)
+            ]
+            self._print_csv(CAPTIONS, rows)
         else:
             for place, (caption, score) in enumerate(found, start=1):
                 own = "  (its own)" if picture in caption.pictures else ""
@@ -88,9 +106,12 @@ class Printer:
         print(json.dumps({**first, "similarity": similarity, **last}, ensure_ascii=False))
 
     def _print_csv(self, header: Sequence[str], rows: Sequence[Sequence[str | int | float]]) -> None:
-        from sightword.search.query import as_csv
-
-        print(as_csv([*([] if self._answers else [header]), *rows]), end="")
+        """Print rows as CSV, with an apostrophe before a text that a spreadsheet would take for a formula."""
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        for row in [*([] if self._answers else [header]), *rows]:
+            writer.writerow(
+                [f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row]
+            )
 
     def _print_heading(self, query: str) -> None:
         if self._headed:

@@ -8,7 +8,6 @@ has them in percent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -356,27 +355,6 @@ def shares(found: Space, k: int, *, numbers: int | None = None) -> Shares:
 def mnno(listed: Shares) -> float:
     """Return the mean over numbers of the mean share."""
     return float(np.mean([found.mean() for _, found in listed]))
-
-
-def mnno_curve(found: Space, ks: Sequence[int]) -> dict[int, float]:
-    """Return the mNNO by K; values of K that are not below the number of pictures are left out."""
-    ks = sorted(k for k in set(ks) if k < len(found.counts))
-    if not ks:
-        return {}
-    check_neighbours(len(found.counts), ks[0])
-    curves: dict[int, list[float]] = {k: [] for k in ks}
-    known: dict[int, Rows] = {}
-    for number in range(int(found.counts.max())):
-        rows, having = found.numbered(number)
-        most = min(ks[-1], len(having) - 1)
-        if most < ks[0]:
-            break
-        if len(having) not in known:
-            known = {len(having): nearest(found.pictures[having], most)}
-        near = nearest(found.sentences[rows], most)
-        for k in (k for k in ks if k <= most):
-            curves[k].append(float(common(near[:, :k], known[len(having)][:, :k]).mean()))
-    return {k: float(np.mean(values)) for k, values in curves.items()}
 
 
 def with_intervals(

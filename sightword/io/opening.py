@@ -41,6 +41,7 @@ _FORMATS = (
     (rb"....ftyp(hei[cmsx]|hev[cx]|mif1|msf1)", "HEIC", "Convert it to JPEG."),
     (rb"\xff\x0a|....JXL \r\n", "JPEG XL", "Convert it to JPEG."),
     (rb"8BPS", "a document of Photoshop", "Convert it to JPEG."),
+    (rb"II\*\0|MM\0\*", "TIFF", "Convert it to PNG."),
     (rb"\s*(<\?xml|<!--).{0,400}?<svg|\s*<svg", "SVG, a drawing without pixels", "Convert it to PNG."),
 )
 """Kinds of files that no reader takes, by their first bytes, with the remedy."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from sightword.captions.table import CaptionTable
 from sightword.errors import SearchError
@@ -23,8 +22,6 @@ class Caption:
 
     text: str
     pictures: tuple[str, ...]
-    languages: tuple[str, ...] = ()
-    """The codes of the languages that the text is in; empty in a corpus of one language."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,6 @@ class Catalogue:
     """The captions of each picture."""
     splits: dict[str, str] = field(default_factory=dict)
     """The split of each picture."""
-    languages_of: dict[str, list[str]] = field(default_factory=dict)
-    """The code of the language of each of the captions of each picture; empty in a corpus of one language."""
-
     rows: dict[str, int] = field(init=False, default_factory=dict)
     """The row of each picture."""
 
@@ -54,61 +48,6 @@ class Catalogue:
         """Add pictures without captions behind the others."""
         self.rows.update(zip(pictures, range(len(self.pictures), len(self.pictures) + len(pictures)), strict=True))
         self.pictures.extend(pictures)
-
-    def rows_of(self, split: str | None = None) -> Collection[int]:
-        """Return the rows of all pictures, or of one split; SearchError where it has none."""
-        if split is None:
-            return range(len(self.pictures))
-        if split not in self._by_split:
-            raise SearchError(
-                f"no picture is of the split {quote(split)}", expected=" or ".join(self._by_split) or None
-            )
-        return self._by_split[split]
-
-    @cached_property
-    def _by_split(self) -> dict[str, frozenset[int]]:
-        """The rows of each split that has pictures."""
-        found: dict[str, set[int]] = {split: set() for split in SPLITS}
-        for picture, split in self.splits.items():
-            found[split].add(self.rows[picture])
-        return {split: frozenset(rows) for split, rows in found.items() if rows}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of pictures of each split that has some."""
-        return {split: len(rows) for split, rows in self._by_split.items()}
-
-    @cached_property
-    def languages(self) -> dict[str, frozenset[int]]:
-        """The captions in each language, by their places; empty in a corpus of one language."""
-        found: dict[str, set[int]] = {}
-        for place, caption in enumerate(self.captions):
-            for language in caption.languages:
-                found.setdefault(language, set()).add(place)
-        return {language: frozenset(places) for language, places in sorted(found.items())}
-
-    def captions_in(self, language: str | None = None) -> Collection[int]:
-        """Return the places of all captions, or of those in one language; SearchError where none is."""
-        if language is None:
-            return range(len(self.captions))
-        if language not in self.languages:
-            expected = " or ".join(self.languages) or None
-            todo = None if expected else "The captions have no column `language`: all are taken for one language."
-            raise SearchError(f"no caption is in the language {quote(language)}", expected=expected, todo=todo)
-        return self.languages[language]
-
-    def texts(self, picture: str, language: str | None = None) -> list[str]:
-        """Return the captions of a picture, all or those in one language."""
-        texts = self.captions_of.get(picture, [])
-        if language is None:
-            return texts
-        return [text for text, own in zip(texts, self.languages_of.get(picture, []), strict=False) if own == language]
-
-    def spread(self, count: int, split: str | None = None) -> list[int]:
-        """Return the rows of some pictures, spread evenly over all, or over one split; SearchError as for its rows."""
-        rows = sorted(self.rows_of(split))
-        step = max(1.0, len(rows) / count)
-        return [rows[int(step * place)] for place in range(min(count, len(rows)))]
 
     def find(self, picture: str) -> int:
         """Return the row of a picture; a SearchError names ids like an unknown one."""
@@ -135,28 +74,21 @@ def build(pictures: Sequence[str], captions: CaptionTable | None, split: str | N
     if captions is None:
         return Catalogue(list(pictures))
     here = set(pictures)
-    languages = captions.languages or [""] * len(captions)
-    rows = [
-        row
-        for row in zip(captions.image_ids, captions.splits, captions.texts, languages, strict=True)
-        if row[0] in here and split in (None, row[1])
-    ]
-    splits = {picture: name for picture, name, _, _ in rows}
+    every = zip(captions.image_ids, captions.splits, captions.texts, strict=True)
+    rows = [row for row in every if row[0] in here and split in (None, row[1])]
+    splits = {picture: name for picture, name, _ in rows}
     if split is not None and not splits:
         expected = " or ".join(name for name in SPLITS if name in set(captions.splits))
         raise SearchError(f"no picture of the split {quote(split)} has features", expected=expected)
-    own, spoken = dict[str, list[str]](), dict[str, list[str]]()
-    texts: dict[str, tuple[str, dict[str, None], dict[str, None]]] = {}
-    for picture, _, text, language in rows:
-        own.setdefault(picture, []).append(text)
-        spoken.setdefault(picture, []).append(language)
-    for picture, _, text, language in sorted(rows, key=lambda row: -SPLITS.index(row[1])):
-        _, owners, tongues = texts.setdefault(unicodedata.normalize("NFC", text), (text, {}, {}))
-        owners[picture] = tongues[language] = None
+    captions_of: dict[str, list[str]] = {}
+    for picture, _, text in rows:
+        captions_of.setdefault(picture, []).append(text)
+    texts: dict[str, tuple[str, dict[str, None]]] = {}
+    for picture, _, text in sorted(rows, key=lambda row: -SPLITS.index(row[1])):
+        texts.setdefault(unicodedata.normalize("NFC", text), (text, {}))[1][picture] = None
     return Catalogue(
         [picture for picture in pictures if split is None or picture in splits],
-        [Caption(text, tuple(owners), tuple(filter(None, tongues))) for text, owners, tongues in texts.values()],
-        own,
+        [Caption(text, tuple(owners)) for text, owners in texts.values()],
+        captions_of,
         splits,
-        spoken if captions.languages else {},
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -19,7 +18,7 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from sightword.compute.processes import ordered_map
-from sightword.errors import SearchError, WeightsError
+from sightword.errors import SearchError
 from sightword.features.extraction import Extraction
 from sightword.features.settings import RANDOM, FeaturesSettings
 from sightword.features.tables.origin import side_by_side
@@ -27,9 +26,8 @@ from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, resize_file
 from sightword.images.settings import ResizeSettings
-from sightword.io.files import Pathish, canonical_json
 from sightword.search.networks import Floats, NamedNetwork
-from sightword.search.picture_files import Digests, FileDigests, Stamp, list_pictures, stamp
+from sightword.search.picture_files import Digests, FileDigests, Stamp, stamp
 from sightword.settings import explain
 from sightword.storage.store import Store
 
@@ -58,6 +56,16 @@ class Piece(NamedTuple):
     """(n, D)"""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """Where the pictures of a folder are read and computed."""
+
+    device: torch.device
+    store: Store
+    workers: int = 0
+    """The most processes that decode pictures; 0 decodes in this process."""
+
+
 class PictureFolder:
     """The pictures of a folder, and of the folders in it, whose features are read or computed piece by piece.
 
@@ -65,56 +73,38 @@ class PictureFolder:
     are rotated by their EXIF orientation, as viewers show them.
 
     Args:
-        folder: the folder.
-        network: the network that computes the features.
-        device: where to compute.
-        store: the store of features.
-        workers: the most processes that decode pictures; 0 decodes in this process.
-        sources: the pictures, as :func:`list_pictures` finds them; None finds them here.
+        sources: the pictures, as :func:`sightword.search.picture_files.list_pictures` finds them in ``folder``.
 
     Raises:
-        SearchError: there is no picture, or the network's features cannot be computed.
+        SearchError: the network's features cannot be computed.
         WeightsError: there are new files, and the network's weights are missing or have another sha256.
         StoreError: there are new files, and the store cannot be written.
     """
 
-    def __init__(
-        self,
-        folder: Pathish,
-        network: NamedNetwork,
-        *,
-        device: torch.device,
-        store: Store,
-        workers: int = 0,
-        sources: list[Source] | None = None,
-    ) -> None:
-        self.folder, self._store, self._workers = folder, store, workers
-        self.sources = sources or list_pictures(folder)
+    def __init__(self, folder: str, sources: list[Source], network: NamedNetwork, reading: Reading) -> None:
+        self.folder, self.sources, self._reading = folder, sources, reading
         if network.obstacle:
             what = "the encoder was trained on precomputed features, and these pictures have none"
             known = network.attributes.get("backbone")
             raise SearchError(network.obstacle if known else what, where=folder, todo="Take another encoder.")
-        transform = replace(network.transform, exif=True)
-        self._resizing = ResizeSettings.of_transform(transform.resize, transform.interpolation, exif=transform.exif)
+        made = network.transform
+        self._resizing = ResizeSettings.of_transform(made.resize, made.interpolation, exif=True)
         self._resizing = self._resizing.model_copy(update={"encoding": "raw"})
-        self._extraction = Extraction(_settings(network), self._resizing.transform, device=device, store=store)
+        settings, transform = _settings(network), self._resizing.transform
+        self._extraction = Extraction(settings, transform, device=reading.device, store=reading.store)
         network.check(self._extraction.origin.weights_sha256)
         self.dimension = self._extraction.dimension
-        self.attributes = {**network.attributes, "transform": transform.as_json(), "origin": "extracted"}
+        self.attributes = {**network.attributes, "origin": "extracted"}
         """The root attributes that ``features.h5`` would have."""
         self.rejected: dict[str, str] = {}
         """The files that cannot be used, by id, with the reason."""
-        self._digests, self._done = FileDigests(folder, store, self._resizing), set[str]()
+        self._digests, self._done = FileDigests(folder, reading.store, self._resizing), set[str]()
         if any(self._digests.known(source) is None for source in self.sources):
-            with store.writer(self._extraction.identity), _told():  # before anything is computed
+            with reading.store.writer(self._extraction.identity):  # faults are told before anything is computed
                 self._extraction.load()
 
     def read(
-        self,
-        add: Callable[[Piece], object],
-        *,
-        progress: bool = False,
-        stop: threading.Event | None = None,
+        self, add: Callable[[Piece], object], *, progress: bool = False, stop: threading.Event | None = None
     ) -> None:
         """Read or compute the pictures that were not read yet, until ``stop`` is set, and give each piece to ``add``.
 
@@ -124,13 +114,16 @@ class PictureFolder:
             StoreError: the store cannot be used; what was read before is in the store.
         """
         try:
-            self._read(add, progress=progress, stop=stop or threading.Event())
+            self._read(add, progress, stop or threading.Event())
         finally:
-            self._report()
+            for image_id, why in sorted(self.rejected.items())[:_NAMED]:
+                log.warning("picture %s left out: %s", image_id, why)
+            if len(self.rejected) > _NAMED:
+                log.warning("%d more pictures left out", len(self.rejected) - _NAMED)
         if not self._done and len(self.rejected) == len(self.sources):
             raise SearchError("none of its pictures can be used", where=self.folder)
 
-    def _read(self, add: Callable[[Piece], object], *, progress: bool, stop: threading.Event) -> None:
+    def _read(self, add: Callable[[Piece], object], progress: bool, stop: threading.Event) -> None:
         """Read as :meth:`read`, without a report of files that cannot be used."""
         left = [source for source in self.sources if source.image_id not in self._done | self.rejected.keys()]
         known = [(source, found) for source in left if (found := self._digests.known(source)) and found.pixels_sha256]
@@ -171,7 +164,7 @@ class PictureFolder:
                 yield source
 
         reader = functools.partial(resize_file, settings=self._resizing)
-        workers = min(self._workers, len(new) // PICTURES_A_WORKER)
+        workers = min(self._reading.workers, len(new) // PICTURES_A_WORKER)
         for source, found in zip(new, ordered_map(reader, sources(), workers=workers, chunk=4), strict=True):
             if stop.is_set():  # dozens may be decoded, and each takes a second to compute
                 return
@@ -188,7 +181,7 @@ class PictureFolder:
         by_key: dict[bytes, Files] = {}
         for source, found in files:
             by_key.setdefault(self._extraction.identity.key(found.pixels_sha256), []).append((source, found))
-        for keys, values in self._store.read(self._extraction.identity, self.dimension, by_key):
+        for keys, values in self._reading.store.read(self._extraction.identity, self.dimension, by_key):
             owners = [(row, one) for row, key in enumerate(keys) for one in by_key[key]]
             self._add([one for _, one in owners], values[[row for row, _ in owners]], add)
 
@@ -198,13 +191,6 @@ class PictureFolder:
 
     def _save(self) -> None:
         self._digests.save({source.image_id for source in self.sources})
-
-    def _report(self) -> None:
-        """Name the files that cannot be used in the log."""
-        for image_id, why in sorted(self.rejected.items())[:_NAMED]:
-            log.warning("picture %s left out: %s", image_id, why)
-        if len(self.rejected) > _NAMED:
-            log.warning("%d more pictures left out", len(self.rejected) - _NAMED)
 
 
 class JoinedFolder(PictureFolder):
@@ -216,32 +202,24 @@ class JoinedFolder(PictureFolder):
 
     def __init__(
         self,
-        folder: Pathish,
+        folder: str,
+        sources: list[Source],
         networks: Sequence[NamedNetwork],
+        reading: Reading,
         trained: Mapping[str, Any],
-        *,
-        device: torch.device,
-        store: Store,
-        workers: int = 0,
-        sources: list[Source] | None = None,
     ) -> None:
-        self.parts: list[PictureFolder] = []
-        for network in networks:
-            part = PictureFolder(folder, network, device=device, store=store, workers=workers, sources=sources)
-            self.parts.append(part)
-            sources = part.sources
-        self.folder, self.sources = folder, self.parts[0].sources
+        self.parts = [PictureFolder(folder, sources, network, reading) for network in networks]
+        self.folder, self.sources = folder, sources
         self.dimension = sum(part.dimension for part in self.parts)
-        transforms = [json.loads(part.attributes["transform"]) for part in self.parts]
-        self.attributes = {**trained, "transform": canonical_json(transforms), "origin": "extracted"}
+        self.attributes = {**trained, "origin": "extracted"}
         self.rejected: dict[str, str] = {}
         self._done = set[str]()
         self._waiting: dict[str, dict[int, tuple[str, Floats]]] = {}
 
-    def _read(self, add: Callable[[Piece], object], *, progress: bool, stop: threading.Event) -> None:
+    def _read(self, add: Callable[[Piece], object], progress: bool, stop: threading.Event) -> None:
         for place, part in enumerate(self.parts):
             try:
-                part._read(functools.partial(self._take, place, add), progress=progress, stop=stop)
+                part._read(functools.partial(self._take, place, add), progress, stop)
             finally:
                 self.rejected.update(part.rejected)
 
@@ -262,41 +240,24 @@ class JoinedFolder(PictureFolder):
             add(Piece(whole, [row[0][0] for row in rows], side_by_side(vectors)))
 
 
-@contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Name the argument in the error of missing weights."""
-    try:
-        yield
-    except WeightsError as error:
-        todo = f"{error.todo or ''} Or give the file as weights.".lstrip()
-        raise WeightsError(error.what, where=error.where, expected=error.expected, todo=todo) from None
-
-
 def _settings(network: NamedNetwork) -> FeaturesSettings:
     """Return the section ``features`` that gives a network's features."""
     made = network.transform
+    values: dict[str, Any] = {name: getattr(made, name) for name in ("crops", "crop", "relu", "l2")}
+    values["precision"] = network.attributes.get("precision")
     try:
         settings = FeaturesSettings(
+            **values,
             backbone=network.backbone.name,
             feature_point=network.backbone.feature_point,
             weights=RANDOM,  # a path outside features.inputs would be refused
             weights_seed=network.seed,
-            crops=made.crops,
-            crop=made.crop,
-            mean=_any(list(made.mean)),
-            std=_any(list(made.std)),
-            relu=made.relu,
-            l2=made.l2,
-            precision=_any(network.attributes.get("precision")),
+            mean=list(made.mean),
+            std=list(made.std),
         )
     except ValidationError as error:
         first = explain(FeaturesSettings, error.errors()[0])
         what = f"the encoder's notes on its features are damaged ({first})"
         raise SearchError(what, todo="Take the folder of the encoder whole.") from None
-    sha256 = "" if network.weights_name == RANDOM else network.sha256
+    sha256 = "" if network.weights_name == RANDOM else network.attributes["weights_sha256"]
     return settings.model_copy(update={"weights": network.weights_name, "weights_sha256": sha256, "inputs": "."})
-
-
-def _any(value: object) -> Any:
-    """Return a value that a section of the parameters checks."""
-    return value

@@ -17,15 +17,15 @@ import torch
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.identity import Transform
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256
 from sightword.features.settings import RANDOM, is_weights_file
-from sightword.features.tables.origin import DEMONSTRATION, parts_of, random_weights, side_by_side
+from sightword.features.tables.origin import DEMONSTRATION, other_kind, parts_of, random_weights, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resized import resize
 
 if TYPE_CHECKING:
     from sightword.features.extractor import Extractor
-    from sightword.features.networks.network import Backbone
+    from sightword.features.networks import Backbone
     from sightword.features.weights import Weights
 
 MAX_PIXELS = 50_000_000
@@ -65,7 +65,7 @@ class NamedNetwork:
     @property
     def backbone(self) -> Backbone:
         """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features."""
-        from sightword.features.backbones import find_backbone  # loads torchvision
+        from sightword.features.networks import find_backbone  # loads torchvision
 
         name = str(self.attributes["backbone"])
         if (wanted := self.attributes.get("network_sha256")) and (found := network_sha256(name)) != wanted:
@@ -87,26 +87,22 @@ class NamedNetwork:
         """The seed of random weights; 0 for others."""
         return int(str(self.attributes["weights"]).partition(":")[2] or 0) if random_weights(self.attributes) else 0
 
-    @property
-    def sha256(self) -> str:
-        """The sha256 of the weights, in hex."""
-        return str(self.attributes["weights_sha256"])
-
     def weights(self) -> Weights:
         """Return the weights; SearchError, WeightsError or FeaturesError if they or the network are not here."""
         from sightword.features.weights import Weights
 
-        wanted = "" if self.weights_name == RANDOM else self.sha256
+        wanted = "" if self.weights_name == RANDOM else str(self.attributes["weights_sha256"])
         found = Weights(self.backbone, self.weights_name, sha256=wanted, seed=self.seed)
         self.check(found.sha256)
         return found
 
     def check(self, sha256: str) -> None:
         """Check that weights have the sha256 of those that made the features; SearchError otherwise."""
-        if self.sha256 and sha256 != self.sha256:  # of features made elsewhere it may not be stated
+        wanted = str(self.attributes["weights_sha256"])
+        if wanted and sha256 != wanted:  # of features made elsewhere it may not be stated
             what = "random weights are not the same here as where the features were computed"
             todo = "Run the stage features again with this version of torch."
-            raise SearchError(what, expected=f"the sha256 {self.sha256}", todo=todo)
+            raise SearchError(what, expected=f"the sha256 {wanted}", todo=todo)
 
 
 class UploadedPictures:
@@ -140,11 +136,6 @@ class UploadedPictures:
         """The reason why features like the collection's cannot be computed; empty where they can."""
         return next((one.obstacle for one in self._networks if one.obstacle), "")
 
-    @property
-    def copies_only(self) -> bool:
-        """Whether only copies of pictures of the collection can be used, since there is an :attr:`obstacle`."""
-        return bool(self.obstacle and self._known)
-
     def read(self, path: Path) -> bytes:
         """Read a picture file; SearchError if it does not exist, or is too large."""
         try:
@@ -172,7 +163,7 @@ class UploadedPictures:
         made = extractor.transform
         kind: Any = made.interpolation  # a name of Pillow's
         try:
-            picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
+            picture = decode(data, exif=True, max_pixels=MAX_PIXELS)  # upright, as viewers show it
             small = resize(picture, size=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
         except RejectError as error:
             raise SearchError(f"the picture cannot be used: {error.detail}") from None
@@ -212,37 +203,9 @@ def _network(attributes: Mapping[str, Any]) -> str:
 
 def difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """Describe the features of the training where they may be of another kind than these; empty otherwise."""
-    parts = [
-        key
-        for key in ("backbone", "feature_point", "weights_sha256", "network_sha256")
-        if trained.get(key) != here.get(key)
-    ]
-    if not trained.get("backbone") and not here.get("backbone"):
-        parts = ["origin"] if trained.get("origin") != here.get("origin") else []
-    elif _transform(trained) != _transform(here):
-        parts.append("transform")
-    if not parts:
+    other = other_kind(here, 0, trained, 0)
+    if other is None:
         return ""
-    names = _network(trained), _network(here)
-    if here.get("backbone") and not trained.get("backbone"):
-        return f"an unknown network ({names[0]}): scores mean nothing if these ({names[1]}) are of another one"
-    if names[0] != names[1]:
-        return f"another kind ({names[0]}) than these ({names[1]}): scores may mean nothing"
-    words = {
-        "feature_point": "points of the network",
-        "transform": "crops or normalisation",
-        "network_sha256": "files of the network",
-        "origin": "contents",
-    }
-    others = ", ".join(words.get(part, "weights") for part in parts)
-    return f"another kind ({names[0]}, but other {others}): scores may mean nothing"
-
-
-def _transform(attributes: Mapping[str, Any]) -> object:
-    """Return the transform without ``exif``, which changes rotated photographs only."""
-    try:
-        values = json.loads(str(attributes.get("transform") or "{}"))
-    except ValueError:
-        return attributes.get("transform")
-    parts = values if isinstance(values, list) else [values]  # of several networks
-    return [{**one, "exif": None} if isinstance(one, dict) else one for one in parts]
+    return (
+        f"another kind ({_network(trained)}) than these ({_network(here)}; other {other[0]}): scores may mean nothing"
+    )

@@ -28,8 +28,6 @@ class Table:
     captions: Pathish | None = None
     split: str | None = None
     """Only the pictures of this split."""
-    language: str | None = None
-    """A language that some of the captions must have."""
 
 
 def open_search(
@@ -64,6 +62,8 @@ def open_search(
     """
     from sightword.encoder.by_name import folder_and_space
     from sightword.encoder.pretrained import find_encoder, require_encoder
+    from sightword.search.catalogue import build
+    from sightword.search.picture_files import list_pictures
     from sightword.storage.store import Store
 
     settings = machine.current()
@@ -77,41 +77,43 @@ def open_search(
     if own_weights and not own_weights.is_file():
         raise SearchError("there is no such file of weights", where=own_weights)
     if isinstance(collection, Table):
-        found = _read(collection)
-        _check_named(named, found[0].image_ids, found[1], collection)
+        place = Path(collection.features)
+        features, captions = _read(collection)
+        ids = features.image_ids
     else:
-        from sightword.search.picture_files import list_pictures
-
-        place = Path(collection).expanduser()
+        place, captions = Path(collection).expanduser(), None
         sources = list_pictures(place)
-        _check_named(named, [source.image_id for source in sources], None, None)
+        ids = [source.image_id for source in sources]
+    if missing := [name for name in named if not is_file(name)]:
+        catalogue = build(ids, captions, collection.split if isinstance(collection, Table) else None)
+        for name in missing:
+            catalogue.find(name)
 
     from sightword.compute import devices
     from sightword.encoder.by_name import open_with_pictures
     from sightword.features.tables.origin import parts_of
-    from sightword.search.embeddings import KeptEmbeddings, kind_of
-    from sightword.search.networks import NamedNetwork
-    from sightword.search.searcher import Searcher
+    from sightword.search.searcher import KeptCaptions, Searcher
 
     device, store = devices.use(settings, deterministic=False), Store(settings.store)
     model = open_with_pictures(folder if space is None else encoder, device=device)
-    trained = found[0].attributes if isinstance(collection, Table) else model.notes.get("features") or {}
+    trained = features.attributes if isinstance(collection, Table) else model.notes.get("features") or {}
     parts = parts_of(trained)
     files = _weights_files(parts, own_weights, weights_folder)
+    options: dict[str, Any] = {"where": place, "threads": settings.threads, "weights": files}
     if isinstance(collection, Table):
-        kept, where = KeptEmbeddings(store, kind_of(folder, device.type)), Path(collection.features)
-        options: dict[str, Any] = {"where": where, "split": collection.split, "kept": kept, "weights": files}
-        return Searcher(model, *found, threads=settings.threads, **options)
+        kept = KeptCaptions(store, folder, device.type)
+        return Searcher(model, features, captions, split=collection.split, kept=kept, **options)
 
-    from sightword.search.collection import JoinedFolder, PictureFolder
+    from sightword.search.collection import JoinedFolder, PictureFolder, Reading  # loads torchvision
+    from sightword.search.networks import NamedNetwork
 
     networks = [NamedNetwork(*pair) for pair in zip(parts, files, strict=True)]
-    of: dict[str, Any] = {"device": device, "store": store, "workers": settings.workers, "sources": sources}
+    reading = Reading(device, store, settings.workers)
     if len(networks) > 1:
-        pictures: PictureFolder = JoinedFolder(place, networks, trained, **of)
+        pictures: PictureFolder = JoinedFolder(str(place), sources, networks, reading, trained)
     else:
-        pictures = PictureFolder(place, networks[0], **of)
-    searcher = Searcher(model, pictures, where=place, threads=settings.threads, weights=files)
+        pictures = PictureFolder(str(place), sources, networks[0], reading)
+    searcher = Searcher(model, pictures, **options)
     if read:
         searcher.read_pictures(progress=True)
     return searcher
@@ -139,9 +141,9 @@ def _read(of: Table) -> tuple[FeatureTable, CaptionTable | None]:
     from sightword.features.tables.table import read_features, without
 
     features = Path(of.features)
-    if of.captions is None and (of.split or of.language):
-        what, todo = "splits" if of.split else "languages", "Give the captions, such as data/captions/captions.parquet."
-        raise SearchError(f"without captions the {what} are not known", todo=todo)
+    if of.captions is None and of.split:
+        todo = "Give the captions, such as data/captions/captions.parquet."
+        raise SearchError("without captions the splits are not known", todo=todo)
     if not features.exists():
         todo = "Name a folder of pictures as the collection, or run `dvc repro` in a project."
         raise SearchError("there are no features of pictures to search", where=features, todo=todo)
@@ -150,20 +152,6 @@ def _read(of: Table) -> tuple[FeatureTable, CaptionTable | None]:
         return table, None
     texts = read_texts(of.captions)
     return without(table, sealed_pictures(of.captions)), texts
-
-
-def _check_named(
-    names: Sequence[str], pictures: Sequence[str], captions: CaptionTable | None, of: Table | None
-) -> None:
-    """Report a picture that is neither an id of the collection nor a file, and a language that no caption is in."""
-    from sightword.search.catalogue import build
-
-    ids = [name for name in names if not is_file(name)]
-    if ids or (of and of.language):
-        catalogue = build(pictures, captions, of.split if of else None)
-        catalogue.captions_in(of.language if of else None)
-        for name in ids:
-            catalogue.find(name)
 
 
 def is_file(name: str) -> bool:

@@ -1,28 +1,41 @@
-"""The picture files of a folder, and their hashes, remembered by size and time of change: a file is read once."""
+"""The picture files of a folder, their hashes, remembered by size and time of change, and thumbnails for the page."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import logging
 import os
+import threading
 from collections.abc import Collection
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+
+from PIL import Image
 
 from sightword.corpus.listing import PICTURE_SUFFIXES
 from sightword.errors import FileFormatError, SearchError
+from sightword.images import shards
+from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resized import Source, decoder
 from sightword.images.settings import ResizeSettings
 from sightword.io import group_files
-from sightword.io.files import Pathish, canonical_json, read_text
+from sightword.io.files import Pathish, canonical_json
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 Stamp = list[int]
 """Size and time of the last change, in nanoseconds."""
+SIDE = 448
+"""The longest side of a thumbnail, in pixels."""
+_QUALITY = 82
+_KEPT = 1000
+"""Thumbnails in memory, of about 20 kB each."""
+_MAX_PIXELS = ResizeSettings().max_pixels
 
 
 def existing_folder(folder: Pathish, expected: str) -> Path:
@@ -78,14 +91,18 @@ class FileDigests:
     """The hashes of the picture files of a folder; a file whose size and time did not change is not read again.
 
     The list is in the folder of the store, one for each way to resize. It is of one version of the code and libraries
-    that decode, since another may give other pixels. A damaged list is made again, with a warning.
+    that decode, since another may give other pixels.
     """
 
     def __init__(self, folder: Pathish, store: Store, resizing: ResizeSettings) -> None:
         made = [os.fsdecode(Path(folder).absolute()), resizing.model_dump()]
         name = hashlib.sha256(os.fsencode(canonical_json(made))).hexdigest()[:32]
         self._place = store.place.folder / "folders" / f"{name}.json"
-        self._saved = _read(self._place)
+        self._saved: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError, TypeError):  # a damaged list is made again
+            sha256, _, text = self._place.read_text(encoding="utf-8").partition("\n")
+            version, record = json.loads(text) if hashlib.sha256(text.encode()).hexdigest() == sha256 else ("", {})
+            self._saved = dict(record) if version == decoder() else {}
         self._record = {**self._saved}
 
     def known(self, source: Source) -> Digests | None:
@@ -120,14 +137,58 @@ def stamp(source: Source) -> Stamp | None:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _read(place: Path) -> dict[str, Any]:
-    """Return stamp and hashes of each file of the last call; nothing without the list as it was saved."""
-    if not place.is_file():
-        return {}
-    with contextlib.suppress(FileFormatError, ValueError):
-        sha256, _, text = read_text(place).partition("\n")
-        if hashlib.sha256(text.encode()).hexdigest() == sha256:
-            version, record = json.loads(text)
-            return dict(record) if version == decoder() else {}
-    log.warning("%s: is not the list of files that was saved; the files are read again", place)
-    return {}
+class Thumbnails:
+    """Thumbnails by the id of a picture, from shards of the stage resize or from picture files named by their ids.
+
+    No file outside of the folder is read, whatever an id says; links in the folder are followed.
+
+    Raises:
+        SearchError: the folder does not exist, or is a file.
+        FileFormatError: a shard is damaged.
+    """
+
+    def __init__(self, folder: Pathish) -> None:
+        expected = "the shards of the stage resize, or a folder of picture files named by their ids"
+        self._folder = existing_folder(folder, expected)
+        self._groups: dict[str, shards.Group] | None = None
+        if any(self._folder.glob("shard-*.parquet")):
+            self._groups = {listed.image_id: listed.group for listed in shards.list_pictures(folder)}
+        self._turn = threading.Lock()  # one picture at a time is decoded and held
+        self._kept = lru_cache(_KEPT)(self._small)
+
+    def get(self, picture: str) -> bytes | None:
+        """Return a WebP file, its longest side at most :data:`SIDE` pixels; None without a usable picture."""
+        with self._turn:
+            return self._kept(picture)
+
+    def _small(self, picture: str) -> bytes | None:
+        try:
+            found = self._open(picture) if picture in self else None
+        except (RejectError, FileFormatError):  # a shard may have been replaced by another run of the stage
+            return None
+        if found is None:
+            return None
+        found.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+        buffer = io.BytesIO()
+        found.save(buffer, "WEBP", quality=_QUALITY, method=4)
+        return buffer.getvalue()
+
+    def _open(self, picture: str) -> Image.Image | None:
+        """Open a picture in its stored size."""
+        if self._groups is None:
+            data = read_file(self._folder / picture, max_pixels=_MAX_PIXELS)
+            return decode(data, exif=True, max_pixels=_MAX_PIXELS)
+        found = shards.read_arrays(shards.Selection(self._groups[picture], frozenset([picture])))
+        return Image.fromarray(found[0][1]) if found else None
+
+    def __contains__(self, picture: str) -> bool:
+        """Return whether there is a file of the picture."""
+        if self._groups is not None:
+            return picture in self._groups
+        inside = PurePosixPath(picture)
+        if inside.is_absolute() or ".." in inside.parts or not inside.name or "\0" in picture:
+            return False
+        try:
+            return (self._folder / picture).is_file()
+        except OSError:  # a name that is too long for the file system
+            return False

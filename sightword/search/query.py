@@ -1,36 +1,20 @@
-"""The texts of a search: sentences, checked before they are encoded, and answers as tables."""
+"""The texts of a search: sentences, checked before they are encoded."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sightword.captions.units import JOINERS, NOUN, Unit, is_mark, split
 from sightword.captions.vocabulary import FULL_STOPS, Vocabulary
 from sightword.errors import SearchError
 from sightword.messages import QUOTED, and_more, short
 
-if TYPE_CHECKING:
-    from sightword.search.catalogue import Caption, Catalogue
-
 LONGEST = 1000
 """Characters of a query. Captions have about 50; a recurrent network reads one after another."""
-PICTURES = ("query", "rank", "picture", "score", "split", "captions")
-"""Columns of a table of pictures."""
-CAPTIONS = ("picture", "rank", "caption", "score", "own")
-"""Columns of a table of captions; ``own`` is 1 for a caption of the picture, else 0."""
-BETWEEN = " | "
-"""Separates the captions of a picture in a cell."""
 _BEFORE = re.compile(r"[ \t]+(?=[.,;:!?](?:\s|$)|n't\b|'(?:s|m|d|re|ve|ll)\b)")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _SUM = "This encoder was not trained for an order: the sum of the embeddings, at length 1, stands for the maximum."
-
-Cell = str | int | float
 _INVISIBLE = ("Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp")
 """The categories of characters that show nothing by themselves."""
 
@@ -81,11 +65,7 @@ def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Q
 
 
 def check_text(text: str, name: str = "the query") -> str:
-    """Return a typed text without white space at its ends; messages call the text ``name``.
-
-    Raises:
-        SearchError: the text is empty, too long, or not UTF-8.
-    """
+    """Return a typed text without white space at its ends; SearchError if it is empty, too long, or not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:  # Python keeps undecodable bytes as lone surrogates
@@ -100,17 +80,11 @@ def check_text(text: str, name: str = "the query") -> str:
 
 
 def _tokens(text: str, vocabulary: Vocabulary) -> dict[str, None]:
-    """Return the tokens of a text without white space and joiners, each once, in order."""
-    tokens = split(_normalised(text, vocabulary), vocabulary.unit)
-    return dict.fromkeys(token for token in tokens if token.strip() and token not in JOINERS)
-
-
-def _normalised(text: str, vocabulary: Vocabulary) -> str:
-    """Normalise as the vocabulary does, without a full stop that the user did not type."""
-    found = vocabulary.normalise(text)
+    """Return the tokens of a text without white space, joiners and an added full stop, each once, in order."""
+    normal = vocabulary.normalise(text)
     if vocabulary.normalise.full_stop == "add" and not text.endswith(FULL_STOPS):
-        return found.removesuffix(" .")
-    return found
+        normal = normal.removesuffix(" .")
+    return dict.fromkeys(token for token in split(normal, vocabulary.unit) if token.strip() and token not in JOINERS)
 
 
 def _listed(tokens: tuple[str, ...]) -> str:
@@ -125,50 +99,8 @@ def shown(text: str) -> str:
     return _BEFORE.sub("", text)
 
 
-def picture_rows(
-    query: str, hits: Iterable[tuple[str, float]], catalogue: Catalogue, language: str | None = None
-) -> list[tuple[Cell, ...]]:
-    """Return the rows of pictures, given by id and score, best first, that a query found; captions in one language,
-    unless None.
-    """
-    return [
-        (
-            query,
-            rank,
-            picture,
-            score,
-            catalogue.splits.get(picture, ""),
-            BETWEEN.join(catalogue.texts(picture, language)),
-        )
-        for rank, (picture, score) in enumerate(hits, start=1)
-    ]
-
-
-def caption_rows(picture: str, found: Iterable[tuple[Caption, float]]) -> list[tuple[Cell, ...]]:
-    """Return the rows of captions, best first, that a picture found."""
-    return [
-        (picture, rank, caption.text, score, int(picture in caption.pictures))
-        for rank, (caption, score) in enumerate(found, start=1)
-    ]
-
-
-def as_csv(rows: Iterable[Sequence[Cell]]) -> str:
-    """Return rows as CSV, with quotes where they are needed.
-
-    An apostrophe is put before a text that a spreadsheet would take for a formula.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for row in rows:
-        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row])
-    return out.getvalue()
-
-
 def operation(similarity: str, how: str) -> tuple[str, str]:
-    """Return the operation by which ``max`` and ``min`` combine embeddings, and a note where it is not the named one.
-
-    See :mod:`sightword.encoder.composition`.
-    """
+    """Return the operation by which ``max`` or ``min`` combines embeddings, and a note where it is another one."""
     if similarity == "order":
         return ("maximum" if how == "max" else "minimum"), ""
     if similarity == "reversed_order":

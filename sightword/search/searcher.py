@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,24 +18,26 @@ import numpy.typing as npt
 
 from sightword.captions.table import CaptionTable
 from sightword.captions.units import split as split_units
-from sightword.captions.vocabulary import Vocabulary
 from sightword.compute import devices
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import FeaturesError, SearchError
+from sightword.errors import FeaturesError, SearchError, StoreError
 from sightword.evaluation.retrieval.index import Found, Index
 from sightword.features.tables.origin import DEMONSTRATION, random_weights
 from sightword.features.tables.table import FeatureTable
-from sightword.io.files import read_text
+from sightword.io.files import Pathish, read_text, sha256_file
+from sightword.io.saved import SUMS
 from sightword.model.shape import ComparisonName
 from sightword.search.catalogue import Caption, Catalogue, build
-from sightword.search.embeddings import KeptEmbeddings, Save, caption_key, picture_key
 from sightword.search.networks import UploadedPictures, check_width, difference
 from sightword.search.query import Query, check_query
+from sightword.storage.store import KindIdentity, Store, Writer
 
 if TYPE_CHECKING:
     from sightword.search.collection import PictureFolder, Piece  # loads torchvision
+
+log = logging.getLogger(__name__)
 
 MOST = 1000
 """Largest number of answers to a query."""
@@ -40,6 +45,8 @@ WEAK = "Weak matches: perhaps no picture fits this sentence."
 QUANTILE = 0.9
 """A match is weak unless it is better than this part of the best matches of sentences about what no photograph shows;
 chosen on dev, see ``docs/searching.md``."""
+VERSION = 2
+"""The version of the embeddings. A change that moves more than the last bits of an embedding increases the number."""
 _AT_ONCE = 64
 """Captions that are embedded between two checks whether to stop."""
 _LOOKED_UP = 4096
@@ -47,8 +54,72 @@ _LOOKED_UP = 4096
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+Save = Callable[[Sequence[str], Floats], None]
+"""Keeps the embeddings (n, width) of texts."""
 How = Literal["max", "min"]
 """The elementwise operation of an order: ``max`` composes, ``min`` abstracts."""
+
+
+@dataclass(frozen=True)
+class EmbeddingKind(KindIdentity):
+    """All that determines an embedding besides the text."""
+
+    encoder: str
+    """The sha256 of the encoder's ``SHA256SUMS``."""
+    device: str
+    """The kind of device: devices differ in the last bits."""
+    embeddings: int = VERSION
+
+
+class KeptCaptions:
+    """The embeddings of captions by the encoder in ``folder``, in the store of features, so that each is computed once.
+
+    A store that cannot be read or written causes one warning.
+    """
+
+    def __init__(self, store: Store, folder: Pathish, device: str) -> None:
+        self._store, self._kind = store, EmbeddingKind(sha256_file(Path(folder) / SUMS), device)
+        self._useless = False
+
+    def read(self, texts: Sequence[str], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return embeddings, float32 (n, width), and which of them were kept, bool (n,); the others are not filled."""
+        values, known = np.empty((len(texts), width), np.float32), np.zeros(len(texts), bool)
+        rows = {_key(text): row for row, text in enumerate(texts)}
+        with self._tolerant():
+            for keys, vectors in self._store.read(self._kind, width, rows.keys()):
+                places = [rows[key] for key in keys]
+                values[places], known[places] = vectors, True
+        return values, known
+
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[Save]:
+        """Yield a function that keeps embeddings; what it was given is kept also if the block raises an error."""
+        with self._tolerant(), contextlib.ExitStack() as stack:
+            writer: Writer | None = None
+
+            def save(texts: Sequence[str], vectors: Floats) -> None:
+                nonlocal writer
+                with self._tolerant():
+                    if not self._useless:
+                        writer = writer or stack.enter_context(self._store.writer(self._kind))
+                        for text, vector in zip(texts, vectors, strict=True):
+                            writer.put(_key(text), vector)
+
+            yield save
+
+    @contextlib.contextmanager
+    def _tolerant(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            if not self._useless:
+                what = "%s: %s. Embeddings are not kept: the next start computes them again."
+                log.warning(what, error.where, error.what)
+            self._useless = True
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(b"caption\0" + text.encode()).digest()
 
 
 class PictureHit(NamedTuple):
@@ -86,7 +157,7 @@ class Searcher:
         where: the file of the features, for messages.
         split: search only pictures and captions of this split.
         threads: the number of threads for one query.
-        kept: embeddings of earlier searches with this encoder; None computes all.
+        kept: embeddings of captions of earlier searches with this encoder; None computes all.
         weights: the files of the image networks' weights for new pictures, as :class:`UploadedPictures` takes them.
 
     Raises:
@@ -104,7 +175,7 @@ class Searcher:
         where: Path | None = None,
         split: str | None = None,
         threads: int = 1,
-        kept: KeptEmbeddings | None = None,
+        kept: KeptCaptions | None = None,
         weights: Sequence[Path | None] | None = None,
     ) -> None:
         self.encoder, self._kept, self._threads = encoder, kept, threads
@@ -113,8 +184,6 @@ class Searcher:
         """The folder of the pictures; None for a table."""
         ids = pictures.image_ids if isinstance(pictures, FeatureTable) else []
         self.catalogue: Catalogue = build(ids, captions, split)
-        self.files: dict[str, str] = {}
-        """The sha256 of the pictures' files, by id; empty where they are not known."""
         self.rows_of_files: dict[str, int] = {}
         """The rows of the pictures by the sha256 of their files."""
         self.uploads = UploadedPictures(self.attributes, self.rows_of_files, weights=weights, device=encoder.device)
@@ -123,10 +192,10 @@ class Searcher:
         room = len(self.catalogue.pictures) if self.folder is None else len(self.folder.sources)
         self._pictures = Index(room, *shape, "pictures", threads=threads)
         self._captions = Index(texts, *shape, "captions", threads=threads)
-        self._bounds: dict[str | None, tuple[int, float]] = {}  # by the split: of so many pictures
+        self._bound = 0, -np.inf  # the score of a weak match among so many pictures
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
         self.problem = ""
-        """The error that :func:`sightword.search.serving.keep_reading` met last, until something is read again."""
+        """The error that ended :func:`sightword.search.serving.keep_reading`."""
         if not isinstance(pictures, FeatureTable):
             check_width(encoder, pictures.dimension, self.attributes, where)
             return
@@ -135,7 +204,7 @@ class Searcher:
         check_width(encoder, pictures.features.shape[1], self.attributes, where)
         self._know(zip(ids, pictures.sha256, strict=True))
         rows = slice(None) if split is None else pictures.rows(self.catalogue.pictures)
-        self._pictures.add(self._embedded(pictures.features[rows]))
+        self._pictures.add(encoder.encode_images(pictures.features[rows]))
 
     @property
     def notes(self) -> list[str]:
@@ -150,7 +219,6 @@ class Searcher:
     def _know(self, files: Iterable[tuple[str, str]]) -> None:
         """Take in the sha256 of pictures' files."""
         for picture, sha256 in files:
-            self.files[picture] = sha256
             if sha256 and picture in self.catalogue.rows:
                 self.rows_of_files[sha256] = self.catalogue.rows[picture]
 
@@ -182,7 +250,6 @@ class Searcher:
         self.catalogue.add(piece.ids)
         self._know(zip(piece.ids, piece.sha256, strict=True))
         self._pictures.add(vectors)
-        self.problem = ""
 
     @property
     def captions_read(self) -> int:
@@ -195,92 +262,60 @@ class Searcher:
         ``tick`` is called with the number of captions that were just embedded.
         """
         texts = [caption.text for caption in self.catalogue.captions]
-        with contextlib.ExitStack() as stack:
-            save = stack.enter_context(self._kept.saving()) if self._kept else None
+        with self._kept.saving() if self._kept else contextlib.nullcontext() as save:
             for start in range(self.captions_read, len(texts), _LOOKED_UP):
-                if not self._read_some(texts[start : start + _LOOKED_UP], save, tick, stop):
-                    return
+                block = texts[start : start + _LOOKED_UP]
+                vectors, known = np.empty((len(block), self.encoder.width), np.float32), np.zeros(len(block), bool)
+                if self._kept:
+                    vectors, known = self._kept.read(block, self.encoder.width)
+                for part in (slice(at, at + _AT_ONCE) for at in range(0, len(block), _AT_ONCE)):
+                    if stop is not None and stop.is_set():
+                        return
+                    if not known[part].all():
+                        with devices.threads(self._threads):
+                            vectors[part] = self.encoder.encode(block[part], max_length=LONGEST)
+                        if save:
+                            save(block[part], vectors[part])
+                    self._captions.add(vectors[part])
+                    tick(len(block[part]))
 
-    def _read_some(
-        self, texts: list[str], save: Save | None, tick: Callable[[int], object], stop: threading.Event | None
-    ) -> bool:
-        """Embed the next captions as :meth:`read_captions` does; return False when ``stop`` is set."""
-        keys = [caption_key(text) for text in texts]
-        vectors, known = np.empty((len(texts), self.encoder.width), np.float32), np.zeros(len(texts), bool)
-        if self._kept:
-            vectors, known = self._kept.read(keys, self.encoder.width)
-        for start in range(0, len(texts), _AT_ONCE):
-            if stop is not None and stop.is_set():
-                return False
-            part = slice(start, start + _AT_ONCE)
-            if not known[part].all():
-                with devices.threads(self._threads):
-                    vectors[part] = self.encoder.encode(texts[part], max_length=LONGEST)
-                if save:
-                    save(keys[part], vectors[part])
-            self._captions.add(vectors[part])
-            self.problem = ""
-            tick(len(texts[part]))
-        return True
-
-    def _embedded(self, features: Floats) -> Floats:
-        """Return the embeddings of features (N, D); only those that are not kept are computed."""
-        # The space of pictures takes features as they are: nothing is worth keeping.
-        if self._kept is None or self.encoder.spaces:
-            return self.encoder.encode_images(features)
-        keys = [picture_key(row) for row in features]
-        vectors, known = self._kept.read(keys, self.encoder.width)
-        missing = np.flatnonzero(~known)
-        if len(missing):
-            vectors[missing] = self.encoder.encode_images(features[missing])
-            with self._kept.saving() as save:
-                save([keys[row] for row in missing], vectors[missing])
-        return vectors
-
-    def pictures(self, text: str, top: int = 10, *, split: str | None = None) -> PictureAnswer:
-        """Find the ``top`` pictures most similar to a sentence, of all splits or of one.
+    def pictures(self, text: str, top: int = 10) -> PictureAnswer:
+        """Find the ``top`` pictures most similar to a sentence.
 
         Raises:
-            SearchError: the sentence cannot be asked (:func:`check_query`), or no picture is of the split.
+            SearchError: the sentence cannot be asked (:func:`check_query`).
         """
-        return self.answers([check_query(text, self.encoder.vocabulary)], top, split=split)[0]
+        return self.answers([check_query(text, self.encoder.vocabulary)], top)[0]
 
-    def answers(self, queries: Sequence[Query], top: int, *, split: str | None = None) -> list[PictureAnswer]:
+    def answers(self, queries: Sequence[Query], top: int) -> list[PictureAnswer]:
         """Find the pictures of each of several checked queries, as :meth:`pictures` does."""
-        among = None if split is None else self.catalogue.rows_of(split)
         with self._turn, devices.threads(self._threads):
             begun = time.perf_counter()
             # one by one: the last bits of a sentence's embedding would depend on the others
             vectors = np.stack([self.encoder.encode(query.text) for query in queries])
-            if among is None:
-                found = [*map(Found, *self._pictures.search(vectors, top))]
-            else:
-                found = [_best(self._pictures, vector, top, among) for vector in vectors]
+            found = [*map(Found, *self._pictures.search(vectors, top))]
             seconds = (time.perf_counter() - begun) / len(queries)
-            weak = self._weak_bound(split, among)
+            weak = self._weak_bound()
         return [
             PictureAnswer(query, self._hits(own, vector), seconds, bool((own.scores[:1] <= weak).any()))
             for query, own, vector in zip(queries, found, vectors, strict=True)
         ]
 
-    def _weak_bound(self, split: str | None, among: Collection[int] | None) -> float:
+    def _weak_bound(self) -> float:
         """Return the score that a match must exceed, by the best matches of :func:`unrelated` on the same pictures."""
-        count, bound = self._bounds.get(split, (0, -np.inf))
-        if count == len(self._pictures) or not readable(self.encoder.vocabulary):
-            return bound
-        texts = unrelated()
-        keys, known = [caption_key(text) for text in texts], np.zeros(len(texts), bool)
-        if self._kept:
-            vectors, known = self._kept.read(keys, self.encoder.width)
-        if not known.all():
-            vectors = self.encoder.encode(texts)
-            if self._kept:
-                with self._kept.saving() as save:
-                    save(keys, vectors)
-        best = [_best(self._pictures, vector, 1, among).scores for vector in vectors]
-        bound = float(np.quantile(np.concatenate(best), QUANTILE))
-        self._bounds[split] = len(self._pictures), bound
-        return bound
+        count = len(self._pictures)
+        if self._bound[0] < count and len(self._unrelated):
+            best = self._pictures.search(self._unrelated, 1).scores
+            self._bound = count, float(np.quantile(best, QUANTILE))
+        return self._bound[1]
+
+    @functools.cached_property
+    def _unrelated(self) -> Floats:
+        """The embeddings of :func:`unrelated`; none for an encoder of another script, to which all are alike."""
+        vocabulary, texts = self.encoder.vocabulary, unrelated()
+        tokens = [token for text in texts for token in split_units(vocabulary.normalise(text), vocabulary.unit)]
+        readable = sum(map(set(vocabulary.tokens).__contains__, tokens)) > len(tokens) / 2
+        return self.encoder.encode(texts) if readable else np.empty((0, self.encoder.width), np.float32)
 
     def combined(self, operands: Sequence[Query | int | Floats], top: int, *, how: How) -> list[PictureHit]:
         """Find the ``top`` pictures most similar to a combination of operands, without those that are operands.
@@ -314,21 +349,16 @@ class Searcher:
         found: Floats = self.encoder.encode_images(picture[None])[0]
         return found
 
-    def captions(self, vector: Floats, top: int, *, language: str | None = None) -> list[tuple[Caption, float]]:
+    def captions(self, vector: Floats, top: int) -> list[tuple[Caption, float]]:
         """Find the captions most similar to a picture, given its :meth:`embedding`, and their scores as those of
-        :class:`PictureHit`; in all languages or in one.
-
-        Raises:
-            SearchError: there are no captions, or none in the language.
+        :class:`PictureHit`; SearchError if there are no captions.
         """
         texts = self.catalogue.captions
         if not texts:
-            raise SearchError(
-                "there are no captions to find", todo="Give the captions, such as data/captions/captions.parquet."
-            )
-        among = None if language is None else self.catalogue.captions_in(language)
+            todo = "Give the captions, such as data/captions/captions.parquet."
+            raise SearchError("there are no captions to find", todo=todo)
         with self._turn, devices.threads(self._threads):
-            found = _best(self._captions, vector, top, among)
+            found = self._captions.best(vector, top)
             rows = [self._captions.row(row) for row in found.rows.tolist()]
         if not rows:
             return []
@@ -340,26 +370,6 @@ class Searcher:
 def unrelated() -> list[str]:
     """Return sentences about what no photograph shows: economy, law, science, computers, language, history, letters."""
     return read_text(Path(__file__).with_name("unrelated.txt")).splitlines()
-
-
-def readable(vocabulary: Vocabulary) -> bool:
-    """Return whether an encoder knows most tokens of :func:`unrelated`; to one of another script all are alike."""
-    tokens = [token for text in unrelated() for token in split_units(vocabulary.normalise(text), vocabulary.unit)]
-    return sum(map(set(vocabulary.tokens).__contains__, tokens)) > len(tokens) / 2
-
-
-def _best(index: Index, vector: Floats, top: int, among: Collection[int] | None) -> Found:
-    """Find the best of some rows: the index ranks all, so more are asked for until enough are among them."""
-    if among is None:
-        return index.best(vector, top)
-    count, wanted = len(index), min(top, len(among))
-    asked = top * count // len(among) + top
-    while True:
-        found = index.best(vector, asked)
-        chosen = np.array([row in among for row in found.rows.tolist()], bool)
-        if chosen.sum() >= wanted or asked >= count:
-            return Found(found.rows[chosen][:wanted], found.scores[chosen][:wanted])
-        asked = min(4 * asked, count)
 
 
 def _shown(scores: Doubles, query: Floats, rows: Floats, similarity: ComparisonName) -> tuple[Doubles, Doubles]:

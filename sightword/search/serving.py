@@ -41,8 +41,6 @@ HEADERS = {
 """Headers of every answer: the page loads nothing from elsewhere, runs its own scripts only, and cannot be framed."""
 MAX_BYTES = 32 << 20
 """Largest file of an uploaded picture."""
-LONGEST_PAUSE = 3600.0
-"""Seconds between two tries of reading."""
 _THREADS = 8
 _HEADERS = 1 << 20
 """Bytes: even a far too long query arrives, and gets an answer that says so."""
@@ -158,31 +156,20 @@ class AccessPolicy:
         return origin is not None and urlsplit(origin).netloc != headers.get("Host")
 
 
-def keep_reading(searcher: Searcher, stop: threading.Event, *, pause: float = 5.0, progress: bool = False) -> None:
+def keep_reading(searcher: Searcher, stop: threading.Event, *, progress: bool = False) -> None:
     """Read the pictures of the folder and embed the captions, in a thread with a lower priority, until ``stop`` is set.
 
-    After an error the log has a warning, ``searcher.problem`` is set, and after ``pause`` seconds the same is tried
-    again, since the page needs it; the pause doubles after each error, up to :data:`LONGEST_PAUSE`. A SearchError ends
-    the reading.
+    An error ends the reading; the log has a warning, and ``searcher.problem`` is set.
     """
     if sys.platform == "linux":
         thread = threading.get_native_id()  # on Linux a priority is a thread's own
         os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
-    while not stop.is_set():
-        try:
-            searcher.read_pictures(progress=progress, stop=stop)
-            return searcher.read_captions(stop=stop)
-        except SearchError as error:  # the pictures or the encoder cannot be used: another try would not help
-            searcher.problem = str(error)
-            log.warning("%s", error)
-            return None
-        except Exception as error:  # noqa: BLE001 - the next try may succeed, and queries go on meanwhile
-            searcher.problem = f"{type(error).__name__}: {error}"
-            what, read, of = "pictures", searcher.pictures_read, searcher.pictures_read + searcher.pictures_left
-            if not searcher.pictures_left:
-                what, read, of = "captions", searcher.captions_read, len(searcher.catalogue.captions)
-            say = "reading the %s failed at %d of %d (%s); trying again in %.0f s"
-            log.warning(say, what, read, of, searcher.problem, pause)
-            stop.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-    return None
+    try:
+        searcher.read_pictures(progress=progress, stop=stop)
+        searcher.read_captions(stop=stop)
+    except SearchError as error:  # the pictures or the encoder cannot be used
+        searcher.problem = str(error)
+        log.warning("%s", error)
+    except Exception as error:  # noqa: BLE001 - queries go on
+        searcher.problem = f"{type(error).__name__}: {error}"
+        log.warning("reading failed (%s); the command, started again, goes on", searcher.problem)

@@ -10,11 +10,10 @@ from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from sightword.errors import SightwordError
-from sightword.search.catalogue import Catalogue
-from sightword.search.query import CAPTIONS, PICTURES, as_csv, caption_rows, picture_rows, shown
+from sightword.search.picture_files import Thumbnails
+from sightword.search.query import shown
 from sightword.search.searcher import MOST, WEAK, Floats, PictureHit, Searcher
 from sightword.search.serving import HEADERS, MAX_BYTES, AccessPolicy
-from sightword.search.thumbnails import Thumbnails
 
 UPLOAD = "application/octet-stream"
 """The type of an uploaded picture, its bare bytes: a form on another site cannot send this type."""
@@ -84,10 +83,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             captions=len(catalogue.captions),
             notes=parts.notes,
             examples=[(text, _typed(searcher, text)) for text in _examples(searcher)],
-            splits=catalogue.counts,
-            languages={language: len(places) for language, places in catalogue.languages.items()},
             obstacle=searcher.uploads.obstacle,
-            copies_only=searcher.uploads.copies_only,
             version=version,
             largest=MAX_BYTES,
             most=MOST,
@@ -95,29 +91,21 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/pictures")
     def pictures() -> Response:
-        split, language = _split(), _language(catalogue)
-        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=split)
+        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top))
         return jsonify(
             query=answer.query.text,
             note=" ".join(filter(None, [answer.query.note, WEAK * answer.weak])),
             weak=answer.weak,
-            of=len(catalogue.rows_of(split)),
+            of=searcher.pictures_read,
             seconds=round(answer.seconds, 4),
-            pictures=[_found(parts, hit, language) for hit in answer.hits],
+            pictures=[_found(parts, hit) for hit in answer.hits],
         )
 
-    @app.get("/api/pictures.csv")
-    def pictures_as_csv() -> Response:
-        answer = searcher.pictures(request.args.get("q", ""), _top(parts.top), split=_split())
-        hits = [(hit.picture, hit.score) for hit in answer.hits]
-        rows = picture_rows(answer.query.text, hits, catalogue, _language(catalogue))
-        return _csv("pictures.csv", [PICTURES, *rows])
-
     @app.get("/api/some")
-    def some_pictures() -> Response:
-        split, language = _split(), _language(catalogue)
-        rows = catalogue.spread(_top(parts.top), split)
-        return jsonify(of=len(catalogue.rows_of(split)), pictures=[about(parts, row, language) for row in rows])
+    def some_pictures() -> Response:  # spread evenly over all
+        count = searcher.pictures_read
+        rows = dict.fromkeys(place * count // _top(parts.top) for place in range(_top(parts.top))) if count else ()
+        return jsonify(of=count, pictures=[about(parts, row) for row in rows])
 
     @app.get("/api/picture")
     def one_picture() -> Response:
@@ -132,12 +120,6 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
         row = searcher.uploads.row(data)
         features = searcher.uploads.features(data) if row is None else row
         return _answer(parts, row, searcher.embedding(features), features)
-
-    @app.get("/api/captions.csv")
-    def captions_as_csv() -> Response:
-        row = catalogue.find(request.args.get("picture", ""))
-        found = searcher.captions(searcher.embedding(row), _top(_CAPTIONS), language=_language(catalogue))
-        return _csv("captions.csv", [CAPTIONS, *caption_rows(catalogue.pictures[row], found)])
 
     @app.get("/api/progress")
     def progress() -> Response:
@@ -170,32 +152,14 @@ def _top(default: int) -> int:
     return max(1, min(request.args.get("top", default, type=int), MOST))
 
 
-def _split() -> str | None:
-    """Return the split that the request names; None for all."""
-    return request.args.get("split") or None
-
-
-def _language(catalogue: Catalogue) -> str | None:
-    """Return the language that the request names, if a caption is in it; None for all."""
-    language = request.args.get("language") or None
-    catalogue.captions_in(language)
-    return language
-
-
-def _csv(name: str, rows: Sequence[Sequence[str | int | float]]) -> Response:
-    """Return a file that the browser saves."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(as_csv(rows), mimetype="text/csv", headers=headers)
-
-
 def _answer(parts: Parts, row: int | None, vector: Floats, picture: int | Floats) -> Response:
     """Return the captions and the pictures that a picture finds; ``row`` is None for a picture from elsewhere."""
     searcher = parts.searcher
-    catalogue, language = searcher.catalogue, _language(searcher.catalogue)
-    hits = searcher.captions(vector, _top(_CAPTIONS), language=language) if catalogue.captions else []
+    catalogue = searcher.catalogue
+    hits = searcher.captions(vector, _top(_CAPTIONS)) if catalogue.captions else []
     own = None if row is None else catalogue.pictures[row]
     return jsonify(
-        picture=None if row is None else about(parts, row, language),
+        picture=None if row is None else about(parts, row),
         read=searcher.captions_read,  # fewer than "of" while captions are still being embedded
         of=len(catalogue.captions),
         problem=searcher.problem,
@@ -208,7 +172,7 @@ def _answer(parts: Parts, row: int | None, vector: Floats, picture: int | Floats
             }
             for caption, score in hits
         ],
-        pictures=[_found(parts, hit, language) for hit in searcher.combined([picture], _ALIKE, how="max")],
+        pictures=[_found(parts, hit) for hit in searcher.combined([picture], _ALIKE, how="max")],
     )
 
 
@@ -218,13 +182,13 @@ def _typed(searcher: Searcher, text: str) -> str:
     return text.removesuffix(" .") if adds else text
 
 
-def _found(parts: Parts, hit: PictureHit, language: str | None) -> dict[str, Any]:
+def _found(parts: Parts, hit: PictureHit) -> dict[str, Any]:
     """Describe a picture that was found."""
-    return {**about(parts, hit.row, language), "score": hit.score, "share": round(hit.share, 4)}
+    return {**about(parts, hit.row), "score": hit.score, "share": round(hit.share, 4)}
 
 
-def about(parts: Parts, row: int, language: str | None = None) -> dict[str, Any]:
-    """Describe the picture in a row, with its captions in one language, unless None."""
+def about(parts: Parts, row: int) -> dict[str, Any]:
+    """Describe the picture in a row."""
     catalogue = parts.searcher.catalogue
     picture = catalogue.pictures[row]
     return {
@@ -232,7 +196,7 @@ def about(parts: Parts, row: int, language: str | None = None) -> dict[str, Any]
         "id": picture,
         "shown": parts.thumbnails is not None and picture in parts.thumbnails,
         "split": catalogue.splits.get(picture, ""),
-        "captions": [shown(text) for text in catalogue.texts(picture, language)],
+        "captions": [shown(text) for text in catalogue.captions_of.get(picture, [])],
     }
 
 

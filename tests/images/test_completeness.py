@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from sightword.images.completeness import PADDING
-from sightword.images.decode import RejectError, decode
+from sightword.images.decode import PADDING, RejectError, decode
 
 KINDS = {
     "baseline": {},

@@ -16,13 +16,13 @@ import pytest
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.encoder.word_vectors import BagOfWords
-from sightword.entailment.data.settings import Source
 from sightword.entailment.data.sources import read_source
+from sightword.entailment.settings import Source
 from sightword.errors import SightwordError
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
-from sightword.grounded.judging.relatedness import read_ratings
+from sightword.grounded.judging.measuring import read_ratings
 from sightword.hypernyms.data.pairs import read_pairs
 from sightword.hypernyms.data.taxonomy import closure, read_edges, read_wordnet
 from sightword.report.inputs import numbers, read_tsv

@@ -6,8 +6,8 @@ import pytest
 import search_world
 from search_world import World
 
+from sightword.search.picture_files import Thumbnails
 from sightword.search.searcher import Searcher
-from sightword.search.thumbnails import open_pictures
 from sightword.search.web import Parts, create_app
 
 
@@ -25,7 +25,7 @@ def searcher(world) -> Searcher:
 
 @pytest.fixture
 def client(world, searcher):
-    parts = Parts(searcher, open_pictures(world.folder / "data/resized"), ["a <b>note</b>"], top=5)
+    parts = Parts(searcher, Thumbnails(world.folder / "data/resized"), ["a <b>note</b>"], top=5)
     return create_app(parts).test_client()
 
 

@@ -13,7 +13,7 @@ from sightword.errors import SearchError, WeightsError
 from sightword.search.networks import UploadedPictures
 
 
-def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, searcher):
+def test_uploaded_file_has_its_features_and_copy_is_known(world, searcher):
     table = world.table()
     picture = table.image_ids[4]
     data = (world.files / picture).read_bytes()
@@ -26,18 +26,16 @@ def test_features_are_those_of_the_file_and_a_copy_is_recognised(world, searcher
     ("data", "what"),
     [
         (b"", "0 bytes"),
-        (b"<svg onload='alert(1)'/>", "it is SVG"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "no known format"),
         (bomb(30_000), "900000000|pixels"),
         (bomb(8000), "64000000|8000 x 8000"),
     ],
 )
-def test_a_file_that_is_not_a_picture_or_is_a_bomb_is_refused(searcher, data, what):
+def test_upload_of_no_picture_or_a_bomb_is_refused(searcher, data, what):
     with pytest.raises(SearchError, match=what):
         searcher.uploads.features(data)
 
 
-def test_a_picture_that_would_grow_too_large_is_refused(searcher):
+def test_upload_that_would_grow_too_large_is_refused(searcher):
     buffer = io.BytesIO()
     Image.new("L", (1, 1_000_000)).save(buffer, "PNG")
     with pytest.raises(SearchError, match="would become 64 x"):
@@ -49,7 +47,6 @@ def test_a_picture_that_would_grow_too_large_is_refused(searcher):
     [
         ({"backbone": "", "origin": "precomputed: mine.npy"}, r"uses precomputed features \(precomputed: mine.npy\)"),
         ({"transform": "{}"}, "do not say how"),
-        ({"transform": "no JSON"}, "do not say how"),
         ({"weights": "mine.pth"}, r"a file of their own \(mine.pth\): give it as weights"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from unicodedata import category, east_asian_width, normalize
 
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.cli.search_text import cut
 from sightword.captions.vocabulary import UNKNOWN, Normalisation, Vocabulary
 from sightword.errors import SearchError
-from sightword.search.query import LONGEST, Query, as_csv, check_query, shown
+from sightword.search.query import LONGEST, Query, check_query, shown
 
 CHARACTERS = Vocabulary.build(["a dog runs ."], normalise=Normalisation(case="lower", full_stop="add"))
 WORDS = Vocabulary.build(["a dog runs ."], unit="word")
@@ -23,9 +21,7 @@ WORDS = Vocabulary.build(["a dog runs ."], unit="word")
     ("text", "what"),
     [
         ("", "empty"),
-        (" \t\n", "empty"),
         ("\N{ZERO WIDTH JOINER}\N{SOFT HYPHEN}", "empty"),
-        ("a" * 100_000, "100,000 characters"),
         ("a" * (LONGEST + 1), "1,001 characters"),
         ("a \udcff", r"UTF-8 \(character 3\)"),
         ("дом", "“д”, “о”, “м”"),
@@ -33,12 +29,12 @@ WORDS = Vocabulary.build(["a dog runs ."], unit="word")
         (" ".join("ÄÖÜÉÈÂÊÎÔÛ"), "“ü”, .* and 2 more"),
     ],
 )
-def test_what_cannot_be_asked_says_why(text, what):
+def test_query_that_cannot_be_asked_says_why(text, what):
     with pytest.raises(SearchError, match=what):
         check_query(text, CHARACTERS)
 
 
-def test_a_full_stop_that_is_added_makes_no_sentence_known():
+def test_added_full_stop_makes_no_sentence_known():
     with pytest.raises(SearchError, match="no character of the query is known"):
         check_query("дом", CHARACTERS)
     assert check_query("дом .", CHARACTERS).unknown == ("д", "о", "м")
@@ -56,21 +52,21 @@ def test_unknown_words_and_letters_are_told_once():
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_a_query_in_another_unicode_form_than_the_captions_is_read_in_theirs(form):
+def test_query_takes_the_unicode_form_of_the_captions(form):
     vocabulary = Vocabulary.build([normalize(form, "über Żółć tiếng हिन्दी 한국어 .")])
     text = "über tiếng 한국"
     for typed in ("NFC", "NFD"):
         assert check_query(normalize(typed, text), vocabulary) == Query(normalize(form, text))
 
 
-def test_an_unknown_mark_is_told_with_a_letter_to_stand_on():
+def test_unknown_mark_is_shown_on_a_circle():
     assert (
         check_query("a dog\N{COMBINING DIAERESIS}", CHARACTERS).note == "The character “◌̈” is unknown to this encoder."
     )
 
 
 @given(st.text(max_size=60), st.sampled_from([CHARACTERS, WORDS]))
-def test_what_is_let_through_has_something_that_is_known(text, vocabulary):
+def test_accepted_query_has_a_known_token(text, vocabulary):
     try:
         query = check_query(text, vocabulary)
     except SearchError:
@@ -87,13 +83,11 @@ def test_what_is_let_through_has_something_that_is_known(text, vocabulary):
         ("a dog , a cat ; and : more !", "a dog, a cat; and: more!"),
         ("A dog 's ball does n't roll", "A dog's ball doesn't roll"),
         ("a .5 mile road ... and 3 .", "a .5 mile road ... and 3."),
-        ("untouched, as typed.", "untouched, as typed."),
         ("an 'apple' on a table", "an 'apple' on a table"),
-        ("", ""),
         ("Un chien !\nIl court\N{NO-BREAK SPACE}!", "Un chien!\nIl court\N{NO-BREAK SPACE}!"),
     ],
 )
-def test_a_caption_is_shown_without_the_spaces_of_a_tokeniser(caption, read):
+def test_caption_is_shown_without_spaces_of_a_tokeniser(caption, read):
     assert shown(caption) == read
 
 
@@ -103,28 +97,25 @@ JOINED = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}"
 @pytest.mark.parametrize(
     ("text", "room", "read"),
     [
-        ("a dog runs", 10, "a dog runs"),
         ("a dog runs", 9, "a dog ru…"),
         ("两只狗在雪地里奔跑", 18, "两只狗在雪地里奔跑"),
         ("两只狗在雪地里奔跑", 17, "两只狗在雪地里奔…"),
         (normalize("NFD", "éééé"), 3, normalize("NFD", "éé") + "…"),
         (f"a{JOINED}b", 5, "a…"),
-        (f"a{JOINED}b", 6, f"a{JOINED}b"),
         ("दौड़ रहे", 3, "दौ…"),
     ],
 )
-def test_a_line_is_cut_at_its_columns_between_letters(text, room, read):
+def test_line_is_cut_at_columns_between_letters(text, room, read):
     assert cut(text, room) == read
 
 
 @given(st.text(), st.integers(1, 30))
-def test_a_cut_line_fits_and_is_the_begin_of_the_text(text, room):
+def test_cut_line_fits_and_begins_the_text(text, room):
     found = cut(text, room)
     assert text.startswith(found.removesuffix("…") if found != text else text)
     assert sum(1 + (east_asian_width(one) in "WF") for one in found if category(one) not in ("Mn", "Me", "Cf")) <= room
 
 
-def test_cells_come_back_as_they_were_but_for_formulas():
-    rows = [["a", 'b "c", d', "two\nlines"], ["é", "", " x "], ["=1+1", "@x", "-y"]]
-    found = list(csv.reader(io.StringIO(as_csv([*rows, [1, -0.5, 2.25]]))))
-    assert found == [*rows[:2], ["'=1+1", "'@x", "'-y"], ["1", "-0.5", "2.25"]]
+def test_unknown_treebank_token_is_called_a_word():
+    vocabulary = Vocabulary(("dog",), unit="treebank")
+    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."

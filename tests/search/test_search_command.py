@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from safetensors.torch import save_file
-from search_world import BACKBONE, EVIL, SEED
+from search_world import BACKBONE, EVIL, SEED, cosines
 from sums import renew
 
 from pipeline.cli import main
-from sightword.captions.table import write_captions
-from sightword.errors import SearchError
-from sightword.features.backbones import find_backbone
+from sightword.encoder.parts import parts_of
+from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.features.networks import find_backbone
 from sightword.features.tables.table import Origin, write_features
 from sightword.features.weights import Weights
 from sightword.io.files import read_json, sha256_file, write_json
-from sightword.search.opening import Table, open_search
+from sightword.model.encoders import Encoders
+from sightword.model.settings import ModelSettings
 from sightword.search.query import shown
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -34,7 +36,7 @@ def search(*arguments: str) -> int:
     return main(["search", "models/encoder", *arguments])
 
 
-def test_a_sentence_prints_the_best_ten_with_scores_and_where_the_query_stands_is_free(searcher, capsys):
+def test_sentence_prints_the_best_ten_with_scores(searcher, capsys):
     assert search("--top", "10", "a red circle") == 0
     lines = capsys.readouterr().out.splitlines()
     expected = searcher.pictures("a red circle", 10).hits
@@ -59,7 +61,7 @@ def test_json_is_a_line_with_scores_in_full(searcher, capsys):
     assert "random weights: for demonstration" in captured.err
 
 
-def test_a_picture_prints_captions_its_own_marked(world, searcher, tmp_path, capsys):
+def test_picture_prints_captions_its_own_marked(world, searcher, tmp_path, capsys):
     assert search("--picture", "scene-004.png", "--top", "60") == 0
     by_id = capsys.readouterr().out
     own = searcher.catalogue.captions_of["scene-004.png"]
@@ -113,42 +115,19 @@ def test_weights_of_a_file_are_found_in_the_project(world, tmp_path, monkeypatch
         assert "(net.safetensors): give it as weights" in capsys.readouterr().err
 
 
-def test_a_split_alone(searcher, capsys):
+def test_split_alone_is_searched(searcher, capsys):
     assert search("a", "--split", "test", "--json", "--top", "99") == 0
     found = {picture["id"] for picture in json.loads(capsys.readouterr().out)["pictures"]}
     assert found == {picture for picture, split in searcher.catalogue.splits.items() if split == "test"}
 
 
-def test_a_language_alone(world, tmp_path, capsys):
-    table = world.captions()
-    spoken = replace(table, languages=["en" if number == 0 else "de" for number in table.captions])
-    spoken.ids.extend(np.ones(1, np.int32) for _ in table.texts)
-    write_captions(tmp_path / "spoken.parquet", spoken)
-    options = ["--captions", str(tmp_path / "spoken.parquet"), "--json", "--language"]
-    assert search("a", *options, "de") == 0
-    assert {len(picture["captions"]) for picture in json.loads(capsys.readouterr().out)["pictures"]} == {1}
-    assert search("--picture", "scene-005.png", "--top", "99", *options, "de") == 0
-    found = [caption["text"] for caption in json.loads(capsys.readouterr().out)["captions"]]
-    assert sorted(found) == sorted(
-        {text for text, code in zip(spoken.texts, spoken.languages, strict=True) if code == "de"}
-    )
-    assert search("a", *options, "fr") == 1
-    assert "no caption is in the language 'fr'; expected de or en" in capsys.readouterr().err
-    assert search("a", "--language", "de") == 1
-    assert "no caption is in the language 'de'. The captions have no column `language`" in capsys.readouterr().err
-    with pytest.raises(SearchError, match="without captions the languages are not known"):
-        open_search("models/encoder", Table(world.features, language="de"))
-
-
-def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
+def test_fault_is_one_message(world, tmp_path, capsys):
     shutil.copytree("models/encoder", tmp_path / "newer")
     write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 6})
     renew(tmp_path / "newer")
     (tmp_path / "text.txt").write_text("no picture")
     for arguments, message in (
         (["models/encoder", ""], "the query is empty"),
-        (["models/encoder", "a" * 100_000], "the query has 100,000 characters; expected a sentence of at most 1,000"),
-        (["models/encoder", "дом"], "no character of the query is known to this encoder: “д”, “о”, “м”"),
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 6"),
         (["./none", "a"], "none: does not exist. `dvc repro` makes models/encoder"),
         (["models/other", "a"], "models/other: does not exist yet. `dvc repro` makes models/encoder"),
@@ -156,23 +135,13 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         (["data", "a"], "data: holds no encoder"),
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--collection", "none", "a"], "none: there is no such folder"),
-        (
-            ["models/encoder", "--collection", "models/encoder/SHA256SUMS", "a"],
-            "models/encoder/SHA256SUMS: is not a folder",
-        ),
-        (
-            ["models/encoder", "--serve", "--pictures", str(tmp_path / "text.txt"), "--port", "0"],
-            f"{tmp_path}/text.txt: is n",
-        ),
+        (["models/encoder", "--serve", "--pictures", "models/encoder/SHA256SUMS"], "models/encoder/SHA256SUMS: is n"),
         (["models/encoder", "--collection", "models", "a"], "models: holds no picture files"),
         (["models/encoder", "--like", "scene-004.png", "--weights", "no"], "no: there is no such file of weights"),
         (["models/encoder", "a", "--features", "none.h5"], "none.h5: there are no features of pictures to search"),
         (["models/encoder", "a", "--captions", "none.parquet"], "none.parquet: does not exist"),
-        (["models/encoder", "--picture", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--picture", str(tmp_path / "text.txt")], "the picture cannot be used: it begins like no"),
-        (["models/encoder", "--serve", "--pictures", "none", "--port", "0"], "none: there is no such folder"),
         (["models/encoder", "--serve", "--host", "none.invalid"], "none.invalid:8377: cannot listen there"),
-        (["models/encoder", "--serve", "--host", "192.0.2.1"], "192.0.2.1:8377: cannot listen there"),
     ):
         assert main(["search", *arguments]) == 1, arguments
         error = capsys.readouterr().err.replace("\n", " ")
@@ -180,20 +149,7 @@ def test_what_is_wrong_is_one_message(world, tmp_path, capsys):
         assert "Traceback" not in error
 
 
-def test_an_encoder_before_the_first_run_names_the_run_and_the_packages_encoder(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["search", "models/encoder", "x"]) == 1
-    assert capsys.readouterr().err == (
-        "sightword: models/encoder: does not exist yet. `dvc repro` makes models/encoder; "
-        "the name flickr8k stands for an encoder that comes with Sightword.\n"
-    )
-
-
 def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
-    import numpy as np
-
-    from sightword.features.tables.table import Origin, write_features
-
     origin = Origin("", "", "", "", "{}", "fp32", "precomputed: mine.npy")
     write_features(tmp_path / "f.h5", ["a"], [""], 3, [(np.arange(1), np.ones((1, 3), np.float32))], origin)
     assert search("a", "--features", str(tmp_path / "f.h5")) == 1
@@ -211,8 +167,8 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
     [
         *("--top 0 a", "--top 1001 a", "--serve a", "--serve --json", "--serve --port 65536", "--port 80 a"),
         *("--host 0.0.0.0 a", "--picture x a", "--weights x a", "a b", "--max a", "--max a b --min a b"),
-        *("--min a b --picture x", "--max a b --serve", "--like x a", "--serve --csv", "--serve --language de"),
-        *("--json --csv a", "--collection files --language de a", "--collection files --split test a"),
+        *("--min a b --picture x", "--max a b --serve", "--like x a", "--serve --csv"),
+        *("--json --csv a", "--collection files --split test a"),
         *("--collection files --features f.h5 a", "--collection files --picture x"),
     ],
 )
@@ -222,7 +178,7 @@ def test_options_that_make_no_sense_end_with_2(options):
     assert stopped.value.code == 2
 
 
-def test_a_folder_of_pictures_is_searched_and_pictures_like_a_picture_are_found(searcher, capsys):
+def test_folder_and_pictures_like_a_picture_are_searched(searcher, capsys):
     assert search("--collection", "files", "a red circle", "--json", "--top", "30") == 0
     found = json.loads(capsys.readouterr().out)["pictures"]
     expected = searcher.pictures("a red circle", 30).hits
@@ -238,7 +194,7 @@ def test_a_folder_of_pictures_is_searched_and_pictures_like_a_picture_are_found(
     )
 
 
-def test_several_queries_are_told_apart_and_nothing_is_cut_in_a_pipe(searcher, capsys, monkeypatch):
+def test_queries_of_a_pipe_are_told_apart_and_not_cut(searcher, capsys, monkeypatch):
     lines = io.TextIOWrapper(io.BytesIO(b"a red circle\n\xff\na blue square\n"))
     monkeypatch.setattr("sys.stdin", lines)
     assert search("--top", "30") == 1
@@ -253,7 +209,7 @@ def test_several_queries_are_told_apart_and_nothing_is_cut_in_a_pipe(searcher, c
         assert re.search(rf"{split} +{re.escape(hit.picture)} +{re.escape(caption)}$", first, re.MULTILINE)
 
 
-def test_what_is_wrong_with_paths_is_told_before_torch_is_loaded():
+def test_wrong_paths_are_told_before_torch_is_loaded():
     wrong = [
         ["search", "none", "a"],
         ["search", "models/encoder", "a", "--features", "none.h5"],
@@ -266,7 +222,114 @@ def test_what_is_wrong_with_paths_is_told_before_torch_is_loaded():
 
 
 @pytest.mark.parametrize("asked", [["--like", "scene-99.png"], ["--max", "a star", "scene-99.png"]])
-def test_a_picture_that_a_folder_lacks_is_told_before_any_is_read(asked, monkeypatch, capsys):
+def test_picture_that_a_folder_lacks_is_told_before_reading(asked, monkeypatch, capsys):
     monkeypatch.setattr("sightword.search.collection.PictureFolder.read", None)
     assert search("--collection", "files", *asked) == 1
     assert "no picture has the id 'scene-99.png'. Did you mean" in capsys.readouterr().err
+
+
+def test_csv_is_a_table_with_scores_in_full(searcher, capsys):
+    assert search('a "red", circle', "--csv", "--top", "30") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    hits = searcher.pictures('a "red", circle', 30).hits
+    assert [(row["picture"], float(row["score"])) for row in rows] == [(hit.picture, hit.score) for hit in hits]
+    assert {row["query"] for row in rows} == {'a "red", circle'}
+    assert [int(row["rank"]) for row in rows] == list(range(1, 31))
+    evil = next(row for row in rows if row["picture"] == EVIL)
+    assert evil["captions"].split(" | ") == searcher.catalogue.captions_of[EVIL]
+    assert search("--picture", "scene-005.png", "--csv", "--top", "60") == 0
+    captions, own = (
+        csv.DictReader(io.StringIO(capsys.readouterr().out)),
+        searcher.catalogue.captions_of["scene-005.png"],
+    )
+    assert all((row["caption"] in own) == (row["own"] == "1") for row in captions)
+    assert search("=a red circle", "--csv", "--top", "1") == 0
+    assert "\n'=a red circle,1," in capsys.readouterr().out  # no formula of a spreadsheet
+
+
+PICTURE, OTHER = "scene-004.png", "scene-011.png"
+
+
+@pytest.fixture
+def order(world, tmp_path, request) -> str:
+    """A folder with an encoder for an order that was never trained."""
+    like = world.encoder()
+    torch.manual_seed(0)
+    model = ModelSettings(
+        embedding=5, hidden=8, bidirectional=False, pooling="last", similarity=getattr(request, "param", "order")
+    )
+    member = Encoders(len(like.vocabulary), like.features_width, model.shape).eval()
+    SentenceEncoder(parts_of([member], like.vocabulary, model.shape), notes=like.notes).save(tmp_path / "order")
+    return str(tmp_path / "order")
+
+
+def answers(capsys, *arguments):
+    assert main(["search", *arguments, "--json"]) == 0
+    captured = capsys.readouterr()
+    return json.loads(captured.out), captured.err
+
+
+@pytest.mark.parametrize("order", ["order", "reversed_order"], indirect=True)
+@pytest.mark.parametrize("how", ["max", "min"])
+def test_pictures_are_found_by_a_combination(world, order, how, capsys, tmp_path):
+    encoder, table = SentenceEncoder.load(order), world.table()
+    images = encoder.encode_images(table.features).astype(float)
+    shutil.copy(world.files / OTHER, tmp_path / "copy.png")
+    operands = [
+        images[table.image_ids.index(PICTURE)],
+        encoder.encode("a red circle"),
+        images[table.image_ids.index(OTHER)],
+    ]
+    sign, largest = (1, how == "max") if encoder.similarity_name == "order" else (-1, how == "min")
+    query = np.max(operands, axis=0) if largest else np.min(operands, axis=0)
+    scores = -(np.maximum(sign * (query - images), 0) ** 2).sum(1)
+    expected = [row for row in np.argsort(-scores, kind="stable") if table.image_ids[row] not in (PICTURE, OTHER)][:4]
+
+    found, _ = answers(capsys, order, f"--{how}", PICTURE, "a red circle", str(tmp_path / "copy.png"), "--top", "4")
+    assert found[how] == [PICTURE, "a red circle", str(tmp_path / "copy.png")]
+    assert found["operation"] == ("maximum" if (how == "max") == (sign > 0) else "minimum")
+    assert [hit["id"] for hit in found["pictures"]] == [table.image_ids[row] for row in expected]
+    assert [hit["score"] for hit in found["pictures"]] == pytest.approx(scores[expected].tolist(), rel=1e-5)
+    assert main(["search", order, f"--{how}", PICTURE, "a red circle", OTHER, "--top", "4"]) == 0
+    captured = capsys.readouterr()
+    for line, row in zip(captured.out.splitlines(), expected, strict=True):
+        assert f"  {table.image_ids[row]}  " in line
+    assert ("The order of this encoder is reversed" in captured.err) == (sign < 0)
+
+
+def test_products_compose_by_sums_and_have_no_abstraction(world, searcher, capsys):
+    found, error = answers(capsys, "models/encoder", "--max", "a red circle", "a blue çquare")
+    assert "the sum of the embeddings, at length 1, stands for the maximum" in error
+    assert (found["unknown"], found["operation"]) == (["ç"], "sum")
+    vectors = searcher.encoder.encode(["a red circle", "a blue çquare"])
+    query = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).sum(0)
+    images = searcher.encoder.encode_images(world.table().features)
+    best = np.argsort(-images @ query)[:10]  # this encoder compares by the dot product
+    assert [hit["id"] for hit in found["pictures"]] == [world.table().image_ids[row] for row in best]
+    assert [hit["score"] for hit in found["pictures"]] == pytest.approx(cosines(images[best], query), abs=1e-5)
+    assert main(["search", "models/encoder", "--min", "a red circle", "a blue square"]) == 1
+    error = capsys.readouterr().err.replace("\n", " ")
+    assert "compared by the dot product have no abstraction; expected order-embeddings. Take an encoder" in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("things", "message"),
+    [
+        (["a red circle", ""], "THING 2 ('') is empty"),
+        (["a red circle", "дом"], "no character of THING 2 ('дом') is known to this encoder"),
+        (["a " * 600, "a"], f"THING 1 ('{'a ' * 29}a…') has 1,199 characters"),
+    ],
+)
+def test_fault_of_a_thing_is_one_message(order, things, message, capsys):
+    assert main(["search", order, "--max", *things]) == 1
+    assert f"sightword: {message}" in capsys.readouterr().err
+
+
+def test_long_sentence_is_no_path_and_missing_picture_no_sentence(order, capsys):
+    found, _ = answers(capsys, order, "--max", "a red circle " * 30, "a blue square", "--top", "2")
+    assert len(found["pictures"]) == 2
+    assert main(["search", order, "--max", "a red circle", "no/folder/scene.PNG"]) == 1
+    captured = capsys.readouterr()
+    assert "no picture has the id 'no/folder/scene.PNG'" in captured.err
+    assert not captured.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,13 +12,18 @@ import select
 import signal
 import socket
 import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import fork_server
 import pytest
+from werkzeug.datastructures import Headers
 
 from pipeline.cli import main
-from sightword.search.serving import MAX_BYTES
+from sightword.search.serving import MAX_BYTES, AccessPolicy, is_loopback
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -26,14 +32,14 @@ def command() -> list[str]:
     return [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder"]
 
 
-def test_bytes_that_are_no_text_are_told_at_once_on_the_command_line():
+def test_query_that_is_not_utf8_is_told_at_once():
     done = subprocess.run([*(word.encode() for word in command()), b"a dog \xff"], capture_output=True, check=False)
     assert done.returncode == 1
     assert done.stderr.decode() == "sightword: the query is not valid UTF-8 (character 7); expected text in UTF-8\n"
 
 
 @pytest.mark.slow
-def test_lines_of_standard_input_are_answered_as_each_is_whole(searcher):
+def test_lines_of_standard_input_are_answered_when_whole(searcher):
     pipe = subprocess.PIPE
     with subprocess.Popen([*command(), "--json", "--top", "2"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
         process.stdin.write(b"a red circle\n\n\xff\xfe\n\xd0")
@@ -51,7 +57,7 @@ def test_lines_of_standard_input_are_answered_as_each_is_whole(searcher):
 
 
 @pytest.mark.slow
-def test_on_a_terminal_it_asks_until_an_empty_line():
+def test_terminal_asks_until_an_empty_line():
     terminal, end = pty.openpty()
     process = subprocess.Popen([*command(), "--top", "1"], stdin=end, stdout=end, stderr=end)
     os.close(end)
@@ -106,7 +112,7 @@ def ask(port: int, method: str, path: str, **options) -> tuple[int, bytes]:
 
 
 @pytest.mark.slow
-def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
+def test_page_is_served_to_this_machine_until_ctrl_c(page, capsys):
     process, port = page
     assert ask(port, "GET", "/")[0] == 200
     status, body = ask(port, "GET", "/api/pictures?q=a+red+circle&top=3")
@@ -125,3 +131,96 @@ def test_the_page_is_served_to_this_machine_and_ends_by_ctrl_c(page, capsys):
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in error
+
+
+SERVER = """
+from flask import Flask, request
+from sightword.search import serving
+
+serving._WAITING, serving._LOOK = 3, 1
+app = Flask("test")
+app.add_url_rule("/", "page", lambda: "here")
+app.add_url_rule("/upload", "upload", lambda: str(len(request.get_data())), methods=["POST"])
+with serving.listen("127.0.0.1", 0) as listening:
+    serving.serve(app, listening, lambda: print(serving.address(listening), flush=True))
+"""
+UPLOAD = b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nabc"
+
+
+def test_silent_connections_and_slow_uploads_are_closed():
+    with contextlib.ExitStack() as stack:
+        server = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            cwd=Path(__file__).resolve().parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        stack.callback(server.communicate)
+        stack.callback(server.kill)
+        address = re.search(r"http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
+        place = ("127.0.0.1", int(address[1]))
+        silent = [stack.enter_context(socket.create_connection(place, timeout=20)) for _ in range(120)]
+        for connection in silent[::2]:
+            connection.sendall(UPLOAD)
+        began = time.monotonic()
+        with urllib.request.urlopen(address[0], timeout=20) as answer:
+            assert answer.read() == b"here"
+        assert time.monotonic() - began < 10
+        for connection in silent:
+            assert connection.recv(1) == b""  # closed by now
+        assert time.monotonic() - began < 40
+        server.kill()
+        assert server.communicate()[1] == ""
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8377", "127.0.0.1:1", "127.9.9.9", "[::1]:8377", "[::1]"])
+def test_names_of_the_loopback_are_accepted(host):
+    assert AccessPolicy("127.0.0.1").names_this_machine(host)
+    assert AccessPolicy("0.0.0.0").names_this_machine(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        None, "evil.example:8377", "127.0.0.1.evil.example", "localhost@evil.example", "evil.example#localhost",
+        "localhost/", "[::1", "127.0.0.1:port", "2130706433", "0x7f.1", "127.0.0.1:99999999", "\x00localhost",
+    ],
+)  # fmt: skip
+def test_foreign_names_are_refused(host):
+    assert not AccessPolicy("127.0.0.1").names_this_machine(host)
+    assert not AccessPolicy("0.0.0.0").names_this_machine(host)
+
+
+def test_addresses_are_accepted_beyond_loopback_only():
+    for host in ("192.0.2.7:8377", "[2001:db8::1]:8377", "0.0.0.0:8377"):
+        assert not AccessPolicy("127.0.0.1").names_this_machine(host)
+        assert AccessPolicy("0.0.0.0").names_this_machine(host)
+    assert AccessPolicy("lab.example").names_this_machine("lab.example:8377")
+    assert not AccessPolicy("lab.example").names_this_machine("evil.example:8377")
+
+
+def test_loopback_is_told():
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "lab", "192.0.2.1")] == [
+        True, True, True, False, False, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("headers", "top_page", "elsewhere"),
+    [
+        ({}, False, False),  # no browser
+        ({"Sec-Fetch-Site": "none"}, False, False),
+        ({"Sec-Fetch-Site": "same-origin"}, False, False),
+        ({"Sec-Fetch-Site": "cross-site"}, False, True),
+        ({"Sec-Fetch-Site": "same-site"}, False, True),  # another port of this machine
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, True, False),  # a link to the page
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, False, True),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, True, True),
+        ({"Origin": "http://localhost:1", "Host": "localhost:1"}, False, False),
+        ({"Origin": "http://evil.example", "Host": "localhost:1"}, False, True),
+        ({"Origin": "null", "Host": "localhost:1"}, False, True),
+    ],
+)
+def test_other_site_may_only_link_to_the_page(headers, top_page, elsewhere):
+    assert AccessPolicy("127.0.0.1").is_cross_site(Headers(headers), top_page=top_page) is elsewhere

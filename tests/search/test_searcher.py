@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,20 +17,23 @@ from small_encoder import made
 from small_ground import TEXTS, encoder
 
 import sightword
-from sightword.captions.vocabulary import Normalisation, Vocabulary
+from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, SearchError
+from sightword.errors import EncoderError
 from sightword.features.tables.table import FeatureTable
 from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
+from sightword.search.catalogue import Caption
 from sightword.search.opening import Table, open_search
-from sightword.search.query import check_query
-from sightword.search.searcher import QUANTILE, Searcher, readable, unrelated
+from sightword.search.searcher import QUANTILE, KeptCaptions, PictureHit, Searcher, unrelated
+from sightword.storage.store import Store
+from tools import search_strip
 
 HASH = "0123456789abcdef" * 4
+NAMES = [f"{number:02d}" for number in range(20)]
 
 
 def notes(world, trained: dict[str, object], here: dict[str, object]) -> list[str]:
@@ -39,29 +43,18 @@ def notes(world, trained: dict[str, object], here: dict[str, object]) -> list[st
     return [note for note in found if "trained on features of" in note]
 
 
-def test_features_of_other_networks_are_named_without_their_sha256(world):
+def test_features_of_other_networks_are_named(world):
     attributes = world.table().attributes
     resnet = {"backbone": "resnet152", "weights": "IMAGENET1K_V1", "weights_sha256": HASH}
     precomputed = {"backbone": "", "weights_sha256": "", "transform": "{}"}
     numbers = [{**precomputed, "origin": f"precomputed: {name}.npy (sha256 {HASH})"} for name in "ab"]
-    turned = json.dumps({**json.loads(attributes["transform"]), "exif": True})
     other = json.dumps({**json.loads(attributes["transform"]), "crop": 40})
-    assert notes(world, {}, {}) == notes(world, {}, {"transform": turned}) == notes(world, numbers[0], numbers[0]) == []
+    assert notes(world, {}, {}) == notes(world, numbers[0], numbers[0]) == []
     for trained, here, said in (
-        (
-            resnet,
-            {},
-            "(resnet152, weights IMAGENET1K_V1) than these (squeezenet1_1, random weights: for demonstration)",
-        ),
-        (numbers[0], numbers[1], "(precomputed: a.npy) than these (precomputed: b.npy)"),
-        (
-            numbers[0],
-            {},
-            "an unknown network (precomputed: a.npy): scores mean nothing if these (squeezenet1_1, random weights: for",
-        ),
-        ({}, numbers[0], "another kind (squeezenet1_1, random weights: for demonstration) than these (precomputed"),
-        ({"weights_sha256": HASH}, {}, "(squeezenet1_1, random weights: for demonstration, but other weights)"),
-        ({}, {"transform": other}, "(squeezenet1_1, random weights: for demonstration, but other crops or normal"),
+        (resnet, {}, "(resnet152, weights IMAGENET1K_V1) than these (squeezenet1_1, random weights: for demonstration"),
+        (numbers[0], numbers[1], "(precomputed: a.npy) than these (precomputed: b.npy; other origin)"),
+        ({"weights_sha256": HASH}, {}, "squeezenet1_1, random weights: for demonstration; other weights_sha256)"),
+        ({}, {"transform": other}, "squeezenet1_1, random weights: for demonstration; other transform)"),
     ):
         [note] = notes(world, trained, here)
         assert said in note
@@ -69,7 +62,7 @@ def test_features_of_other_networks_are_named_without_their_sha256(world):
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "order", "reversed_order"])
-def test_the_scale_of_scores_ends_at_a_perfect_answer_and_follows_the_score(similarity):
+def test_shares_follow_scores_up_to_a_perfect_answer(similarity):
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4, similarity=similarity)
     vocabulary = Vocabulary.build(["a red circle"])
@@ -102,16 +95,22 @@ def test_ensemble_ranks_by_the_product_and_shows_cosines(world, searcher):
 def test_weak_match_of_an_ensemble_is_told_by_the_product():
     torch.manual_seed(0)
     model = ModelSettings(embedding=5, hidden=8, attention=4)
-    vocabulary = Vocabulary.build(unrelated())
-    members = [Encoders(len(vocabulary), 6, model.shape).eval() for _ in range(2)]
-    encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape))
-    features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
-    searcher = Searcher(encoder, FeatureTable(features, [f"{number:02d}" for number in range(40)], [""] * 40, {}))
-    bound = np.quantile(encoder.similarity(encoder.encode(unrelated()), searcher.vectors).max(axis=1), QUANTILE)
-    best = [encoder.similarity(encoder.encode([text]), searcher.vectors).max() for text in unrelated()]
-    found = [searcher.pictures(text).weak for text in unrelated()]
+
+    def search(texts: list[str]) -> Searcher:
+        vocabulary = Vocabulary.build(texts)
+        members = [Encoders(len(vocabulary), 6, model.shape).eval() for _ in range(2)]
+        encoder = SentenceEncoder(parts_of(members, vocabulary, model.shape))
+        features = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+        return Searcher(encoder, FeatureTable(features, NAMES, [""] * 20, {}))
+
+    searcher, texts = search(unrelated()), unrelated()
+    best = searcher.encoder.similarity(searcher.encoder.encode(texts), searcher.vectors).max(axis=1)
+    bound = np.quantile(best, QUANTILE)
+    best = [searcher.encoder.similarity(searcher.encoder.encode([text]), searcher.vectors).max() for text in texts]
+    found = [searcher.pictures(text).weak for text in texts]
     assert found == [score <= bound for score in best]
     assert set(found) == {False, True}
+    assert not search(["两只狗在雪地里玩耍"]).pictures("两只狗").weak  # sentences of another script are no bound
 
 
 def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
@@ -127,7 +126,7 @@ def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
     assert not hidden.intersection(picture for caption in found.catalogue.captions for picture in caption.pictures)
 
 
-def test_a_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, monkeypatch):
+def test_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SIGHTWORD_STORE", str(tmp_path / "store"))
     (tmp_path / "photos").mkdir()
@@ -148,23 +147,7 @@ def test_a_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, mo
     assert photos.pictures("a red circle").hits == hits
 
 
-@pytest.mark.parametrize(
-    ("captions", "known"),
-    [
-        (["Zwei große Hunde spielen mit einem Ball im Schnee, und ein Kind fragt warum."], True),
-        (["两只狗在雪地里玩耍."], False),
-        (["Две собаки бегут по снегу ."], False),
-        (["كَلْبانِ يَلْعَبانِ في الثَّلْجِ ."], False),
-    ],
-)
-def test_sentences_of_another_script_are_no_bound(captions, known):
-    assert readable(Vocabulary.build(captions, normalise=Normalisation())) is known
-
-
-NAMES = [f"{number:02d}" for number in range(20)]
-
-
-def test_a_sentence_finds_the_pictures_with_the_largest_cosine():
+def test_sentence_finds_pictures_with_the_largest_cosine():
     features = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
     table = FeatureTable(features, NAMES, [""] * 20, {"backbone": "made_up"})
     found = Searcher(encoder().in_space("visual"), table).pictures(TEXTS[3], top=20)
@@ -174,7 +157,7 @@ def test_a_sentence_finds_the_pictures_with_the_largest_cosine():
     np.testing.assert_allclose([hit.score for hit in found.hits], np.sort(cosines)[::-1], atol=1e-5)
 
 
-def test_folders_with_and_without_pictures(tmp_path):
+def test_encoders_with_and_without_pictures_are_told_apart(tmp_path):
     encoder().save(tmp_path / "visual")
     assert open_with_pictures(tmp_path / "visual").default == "visual"
     assert open_with_pictures(f"{tmp_path}/visual:visual").width == 7
@@ -191,8 +174,117 @@ def test_folders_with_and_without_pictures(tmp_path):
         open_with_pictures(tmp_path / "one")
 
 
-def test_an_unknown_token_of_the_treebank_is_called_a_word():
-    vocabulary = Vocabulary(("dog",), unit="treebank")
-    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."
-    with pytest.raises(SearchError, match=r"no word of the query is known .* some of the 1 words"):
-        check_query("cat", vocabulary)
+PHOTOGRAPHS = Path(__file__).parents[2] / "docs/images/photographs"
+RIGHT = {
+    "flickr8k": {
+        "a cup of coffee on a table": "coffee.jpg",
+        "a photgrapher wiht a tripod": "photographer.jpg",
+        "a bridge at night": "bridge.jpg",
+    },
+    "multi30k": {
+        "a cup of coffee on a table": "coffee.jpg",
+        "eine Tasse Kaffee auf einem Tisch": "coffee.jpg",
+        "eine Brücke bei Nacht": "bridge.jpg",
+    },
+}
+
+
+@pytest.fixture(scope="module", params=RIGHT)
+def photographs(request) -> tuple[str, Searcher]:
+    return request.param, sightword.open_search(request.param, PHOTOGRAPHS)
+
+
+def test_sentences_find_their_photograph_first(photographs):
+    name, searcher = photographs
+    for query, picture in RIGHT[name].items():
+        answer = searcher.pictures(query, 3)
+        assert (answer.hits[0].picture, answer.weak) == (picture, False), query
+
+
+def test_sentence_that_no_photograph_shows_is_a_weak_match(photographs):
+    name, searcher = photographs
+    queries = ["The stock market fell on Monday .", "Your password must have eight letters ."]
+    for query in [*queries, *["Der Aktienmarkt fiel am Montag."] * (name == "multi30k")]:
+        assert searcher.pictures(query, 1).weak, query
+
+
+def test_strips_ask_queries_that_find_their_photograph():
+    assert {name: tuple(queries) for name, queries in RIGHT.items()} == search_strip.QUERIES
+
+
+@pytest.fixture
+def encoded(monkeypatch) -> list[int]:
+    """The numbers of captions that were embedded together."""
+    counts: list[int] = []
+    encode = SentenceEncoder.encode
+
+    def counting(self, sentences, **options):
+        counts.append(len(sentences))
+        return encode(self, sentences, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", counting)
+    return counts
+
+
+def kept_in(folder, world) -> KeptCaptions:
+    return KeptCaptions(Store(folder), world.folder / "models/encoder", "cpu")
+
+
+def begun(world, folder, split: str | None = None) -> Searcher:
+    found = Searcher(world.encoder(), world.table(), world.captions(), split=split, kept=kept_in(folder, world))
+    found.read_captions()
+    return found
+
+
+def answers(searcher: Searcher) -> tuple[list[PictureHit], list[tuple[Caption, float]]]:
+    row = searcher.catalogue.find("scene-004.png")
+    return searcher.pictures("a red circle", 9).hits, searcher.captions(searcher.embedding(row), 9)
+
+
+def test_second_start_embeds_no_caption_and_answers_the_same(world, searcher, tmp_path, encoded):
+    first = answers(begun(world, tmp_path))
+    assert sum(encoded) == 25 + len("a red circle") + len(unrelated())
+    encoded.clear()
+    again = begun(world, tmp_path)
+    assert encoded == []
+    assert answers(again) == first == answers(searcher)
+    encoded.clear()
+    begun(world, tmp_path, "test")  # other captions in another order, of the same encoder
+    assert encoded == []
+
+
+def test_captions_embedded_before_an_error_are_kept(world, tmp_path, encoded, monkeypatch):
+    monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
+    searcher = Searcher(world.encoder(), world.table(), world.captions(), kept=kept_in(tmp_path, world))
+    encode = SentenceEncoder.encode
+
+    def failing(self, sentences, **options):
+        if len(encoded) == 2:
+            raise RuntimeError("no luck")
+        return encode(self, sentences, **options)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", failing)
+    with pytest.raises(RuntimeError):
+        searcher.read_captions()
+    assert encoded == [10, 10]
+    monkeypatch.setattr(SentenceEncoder, "encode", encode)
+    encoded.clear()
+    begun(world, tmp_path)
+    assert encoded == [5]
+
+
+def test_another_encoder_or_device_has_other_embeddings(world, tmp_path):
+    texts = [one.text for one in begun(world, tmp_path / "store").catalogue.captions]
+    shutil.copytree(world.folder / "models/encoder", tmp_path / "encoder")
+    sums = tmp_path / "encoder/SHA256SUMS"
+    sums.write_text(sums.read_text().replace("a", "b"))
+    width, store = world.encoder().width, Store(tmp_path / "store")
+    assert kept_in(tmp_path / "store", world).read(texts, width)[1].all()
+    assert not KeptCaptions(store, tmp_path / "encoder", "cpu").read(texts, width)[1].any()
+    assert not KeptCaptions(store, world.folder / "models/encoder", "cuda").read(texts, width)[1].any()
+
+
+def test_unwritable_store_costs_time_only(world, searcher, tmp_path, caplog):
+    (tmp_path / "store").write_text("a file where the folder should be")
+    assert answers(begun(world, tmp_path / "store")) == answers(searcher)
+    assert caplog.text.count("Embeddings are not kept") == 1

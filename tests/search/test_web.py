@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 import torch
@@ -16,12 +14,12 @@ from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.search.collection import PictureFolder
+from sightword.search.collection import PictureFolder, Reading
 from sightword.search.networks import NamedNetwork
+from sightword.search.picture_files import Thumbnails, list_pictures
 from sightword.search.query import shown
 from sightword.search.searcher import WEAK, Searcher
 from sightword.search.serving import MAX_BYTES, keep_reading
-from sightword.search.thumbnails import open_pictures
 from sightword.search.web import Parts, create_app
 from sightword.storage.store import Store
 
@@ -37,7 +35,7 @@ def post(client, data: bytes, kind: str = UPLOAD, **headers: str):
     return client.post("/api/picture", data=data, content_type=kind, headers={**HOST, **headers})
 
 
-def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
+def test_sentence_finds_what_the_searcher_finds(client, searcher):
     found = get(client, "/api/pictures?q=a+red+circle").get_json()
     expected = searcher.pictures("a red circle", 5)
     assert [picture["id"] for picture in found["pictures"]] == [hit.picture for hit in expected.hits]
@@ -58,19 +56,17 @@ def test_a_sentence_finds_what_the_searcher_finds(client, searcher):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("", "The query is empty"),
         ("a" * 100_000, "The query has 100,000 characters"),
-        ("%D0%B4%D0%BE%D0%BC", "“д”"),
         ("%FF%FE", "No character of the query is known"),
     ],
 )
-def test_a_query_that_cannot_be_answered_is_told(client, query, said):
+def test_query_that_cannot_be_answered_is_told(client, query, said):
     answer = get(client, f"/api/pictures?q={query}")
     assert answer.status_code == 422
-    assert answer.get_json()["error"].startswith(said) or said in answer.get_json()["error"]
+    assert answer.get_json()["error"].startswith(said)
 
 
-def test_a_picture_of_the_collection_finds_captions(client, searcher):
+def test_picture_of_the_collection_finds_captions(client, searcher):
     row = searcher.catalogue.find("scene-005.png")
     found = get(client, "/api/picture?picture=scene-005.png").get_json()
     expected = searcher.captions(searcher.embedding(row), 10)
@@ -88,30 +84,7 @@ def test_a_picture_of_the_collection_finds_captions(client, searcher):
     assert "scene-005.png" in answer.get_json()["todo"]
 
 
-def test_captions_are_shown_and_found_in_one_language(world):
-    captions = world.captions()
-    spoken = replace(captions, languages=["en" if number == 0 else "de" for number in captions.captions])
-    searcher = Searcher(world.encoder(), world.table(), spoken)
-    searcher.read_captions()
-    client = create_app(Parts(searcher, None)).test_client()
-    page = get(client, "/").get_data(as_text=True)
-    assert all(f'<option value="{code}">{code} (' in page for code in ("de", "en"))
-    for path in ("pictures?q=a+red+circle&", "some?"):
-        found = get(client, f"/api/{path}language=de").get_json()["pictures"]
-        assert all([text.startswith("there is") for text in picture["captions"]] == [True] for picture in found)
-    row = searcher.catalogue.find("scene-005.png")
-    ranked = [one for one, _ in searcher.captions(searcher.embedding(row), 1000) if "de" in one.languages]
-    found = get(client, "/api/picture?picture=scene-005.png&language=de").get_json()
-    assert [caption["query"] for caption in found["captions"]] == [one.text for one in ranked[:10]]
-    table = get(client, "/api/captions.csv?picture=scene-005.png&language=de").get_data(as_text=True)
-    assert [row["caption"] for row in csv.DictReader(io.StringIO(table))] == [one.text for one in ranked[:10]]
-    refused = get(client, "/api/some?language=fr")
-    assert (refused.status_code, refused.get_json()["error"]) == (
-        422, "No caption is in the language 'fr'; expected de or en."
-    )  # fmt: skip
-
-
-def test_an_uploaded_picture_finds_what_its_features_find(client, world, searcher):
+def test_uploaded_picture_finds_what_its_features_find(client, world, searcher):
     data = (world.files / "scene-007.png").read_bytes()
     known = post(client, data).get_json()
     assert known["picture"]["id"] == "scene-007.png"
@@ -127,7 +100,7 @@ def test_an_uploaded_picture_finds_what_its_features_find(client, world, searche
     assert len(others) >= 7
 
 
-def test_uploads_that_are_too_large_no_picture_or_a_bomb_are_refused(client):
+def test_uploads_too_large_or_no_picture_are_refused(client):
     assert post(client, b"0" * (MAX_BYTES + 1)).status_code == 413
     for data in (b"", b"GIF89a", bomb(30_000), b"<script>alert(1)</script>"):
         answer = post(client, data)
@@ -140,10 +113,9 @@ def test_uploads_that_are_too_large_no_picture_or_a_bomb_are_refused(client):
 @pytest.mark.parametrize(
     "path",
     [
-        "/pictures/../../etc/passwd", "/pictures/..%2f..%2fetc%2fpasswd", "/pictures/%2e%2e/1", "/pictures/-1",
-        "/pictures/999999", "/pictures/99999999999999999999999999", "/pictures/1.0", "/pictures/",
-        "/pictures/scene-001.png", "/static/../web.py", "/static/..%2fweb.py", "/static/%2e%2e/web.py",
-        "/static//etc/passwd", "/static/", "/templates/search.html", "/etc/passwd", "//etc/passwd", "/api/", "/..",
+        "/pictures/../../etc/passwd", "/pictures/..%2f..%2fetc%2fpasswd", "/pictures/-1", "/pictures/999999",
+        "/pictures/scene-001.png", "/static/../web.py", "/static/..%2fweb.py", "/static//etc/passwd",
+        "/templates/search.html", "//etc/passwd",
     ],
 )  # fmt: skip
 def test_no_path_leads_to_another_file(client, path):
@@ -153,7 +125,7 @@ def test_no_path_leads_to_another_file(client, path):
     assert b"import" not in answer.data
 
 
-@pytest.mark.parametrize("path", ["/", "/api/pictures?q=a", "/pictures/1", "/static/search.js", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/api/pictures?q=a", "/static/search.js"])
 @pytest.mark.parametrize(
     "headers",
     [
@@ -169,14 +141,14 @@ def test_strangers_get_nothing(client, path, headers):
     assert "error" in answer.get_json()
 
 
-def test_a_stranger_cannot_upload(client, world):
+def test_stranger_cannot_upload(client, world):
     data = (world.files / "scene-007.png").read_bytes()
     assert post(client, data, Origin="http://evil.example").status_code == 403
     assert post(client, data, Origin="http://localhost:8377").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/api/pictures?q=a", "/pictures/1", "/static/search.js", "/nowhere"])
-def test_every_answer_keeps_the_browser_on_a_short_lead(client, path):
+@pytest.mark.parametrize("path", ["/", "/pictures/1", "/static/search.js", "/nowhere"])
+def test_every_answer_has_the_headers_of_the_policy(client, path):
     answer = get(client, path)
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
@@ -188,7 +160,7 @@ def test_every_answer_keeps_the_browser_on_a_short_lead(client, path):
     answer.close()
 
 
-def test_captions_notes_and_ids_stand_in_the_page_as_text(client, searcher):
+def test_captions_notes_and_ids_are_text_in_the_page(client, searcher):
     page = get(client, "/").get_data(as_text=True)
     assert "a &lt;b&gt;note&lt;/b&gt;" in page
     assert "<script>document" not in page
@@ -205,7 +177,7 @@ def test_pictures_are_shown_by_their_row(client, searcher):
         assert (image.format, min(image.size)) == ("WEBP", 64)
 
 
-def test_without_captions_or_pictures_it_still_searches(world):
+def test_page_searches_without_captions_or_pictures(world):
     bare = Searcher(world.encoder(), world.table())
     client = create_app(Parts(bare, None)).test_client()
     found = get(client, "/api/pictures?q=a").get_json()
@@ -214,12 +186,10 @@ def test_without_captions_or_pictures_it_still_searches(world):
     assert get(client, "/pictures/1").status_code == 404
     found = get(client, "/api/picture?picture=scene-001.png").get_json()
     assert (found["captions"], len(found["pictures"])) == ([], 8)
-    assert "no captions to find" in get(client, "/api/captions.csv?picture=scene-001.png").get_json()["error"].lower()
-    assert "<select" not in get(client, "/").get_data(as_text=True)
     assert get(client, "/").status_code == 200
 
 
-def test_the_answer_says_while_captions_are_still_being_read(world):
+def test_answer_says_how_many_captions_are_read(world):
     fresh = Searcher(world.encoder(), world.table(), world.captions())
     client = create_app(Parts(fresh, None)).test_client()
     found = get(client, "/api/picture?picture=scene-001.png").get_json()
@@ -233,7 +203,7 @@ def test_the_answer_says_while_captions_are_still_being_read(world):
     }
 
 
-def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_of_them(world, searcher):
+def test_first_upload_changes_no_query_of_other_threads(world, searcher):
     """The network of a first upload is built and traced while other threads run theirs."""
     expected = [[hit.score for hit in searcher.pictures(text, 5).hits] for text in ("a red circle", "a dog")]
     buffer = io.BytesIO()
@@ -256,28 +226,25 @@ def test_a_first_upload_beside_queries_and_the_reading_of_captions_changes_none_
         assert fresh.captions_read == len(fresh.catalogue.captions)
 
 
-def test_an_error_while_captions_are_read_is_reported_and_the_reading_goes_on(world, monkeypatch, caplog):
-    fresh = Searcher(world.encoder(), world.table(), world.captions())
-    encode, calls = SentenceEncoder.encode, []
+def test_error_ends_the_reading_and_is_told(world, monkeypatch, caplog):
+    fresh, calls = Searcher(world.encoder(), world.table(), world.captions()), []
+    encode = SentenceEncoder.encode
 
     def failing(self, *arguments, **options):
         calls.append(True)
-        if len(calls) in (2, 3):
+        if len(calls) == 2:
             raise RuntimeError("no luck")
         return encode(self, *arguments, **options)
 
     monkeypatch.setattr(SentenceEncoder, "encode", failing)
     monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
-    reader = threading.Thread(target=keep_reading, args=[fresh, threading.Event()], kwargs={"pause": 0.01})
-    reader.start()
-    reader.join(30)
-    assert get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()["captions"]["read"] == 25
-    assert "failed at 10 of 25 (RuntimeError: no luck); trying again" in caplog.text
-    assert fresh.problem == ""  # captions are read again
-    assert len(calls) == 5
+    keep_reading(fresh, threading.Event())
+    progress = get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()
+    assert (progress["captions"]["read"], progress["problem"]) == (10, "RuntimeError: no luck")
+    assert "reading failed (RuntimeError: no luck)" in caplog.text
 
 
-def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, monkeypatch):
+def test_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, monkeypatch):
     monkeypatch.setattr(Searcher, "pictures", lambda *_: 1 / 0)
     app = create_app(Parts(searcher, None))
     answer = get(app.test_client(), "/api/pictures?q=a")
@@ -285,55 +252,21 @@ def test_an_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, monkey
     assert "ZeroDivision" not in json.dumps(answer.get_json())
 
 
-@pytest.mark.parametrize("top", [1, 4, 30])
-def test_a_split_has_the_best_of_its_own_pictures(client, searcher, top):
-    every = searcher.pictures("a red circle", 30).hits
-    for split in ("train", "dev", "test"):
-        found = get(client, f"/api/pictures?q=a+red+circle&split={split}&top={top}").get_json()
-        expected = [hit for hit in every if searcher.catalogue.splits[hit.picture] == split][:top]
-        assert [picture["id"] for picture in found["pictures"]] == [hit.picture for hit in expected]
-        assert [picture["score"] for picture in found["pictures"]] == [hit.score for hit in expected]
-        assert found["of"] == 10
-        some = get(client, f"/api/some?split={split}&top=3").get_json()
-        assert {picture["split"] for picture in some["pictures"]} == {split}
-    answer = get(client, "/api/pictures?q=a&split=val")
-    assert answer.status_code == 422
-    assert "expected train or dev or test" in answer.get_json()["error"]
+def folder_of(world, folder) -> PictureFolder:
+    network, reading = (
+        NamedNetwork(world.encoder().notes["features"]),
+        Reading(torch.device("cpu"), Store(folder / ".s")),
+    )
+    return PictureFolder(str(folder), list_pictures(folder), network, reading)
 
 
-def test_tables_are_csv_that_quotes_what_needs_it(client, searcher):
-    answer = get(client, "/api/pictures.csv?q=a+%22red%22%2C+circle&top=30")
-    assert answer.mimetype == "text/csv"
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="pictures.csv"'
-    rows = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
-    hits = searcher.pictures('a "red", circle', 30).hits
-    assert [(row["picture"], float(row["score"])) for row in rows] == [(hit.picture, hit.score) for hit in hits]
-    assert {row["query"] for row in rows} == {'a "red", circle'}
-    assert [int(row["rank"]) for row in rows] == list(range(1, 31))
-    evil = next(row for row in rows if row["picture"] == EVIL)
-    assert evil["captions"].split(" | ") == searcher.catalogue.captions_of[EVIL]
-    answer = get(client, "/api/captions.csv?picture=scene-005.png&top=60")
-    captions = list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
-    found = searcher.captions(searcher.embedding(searcher.catalogue.find("scene-005.png")), 60)
-    assert [row["caption"] for row in captions] == [caption.text for caption, _ in found]
-    own = searcher.catalogue.captions_of["scene-005.png"]
-    assert [row["caption"] in own for row in captions] == [row["own"] == "1" for row in captions]
-    assert get(client, "/api/pictures.csv?q=").status_code == 422
-
-
-def test_a_folder_is_searched_while_its_pictures_are_read(world, tmp_path):
+def test_folder_is_searched_while_it_is_read(world, tmp_path):
     files = ["scene-003.png", "scene-004.png", "scene-005.png"]
     for name in files:
         shutil.copy(world.files / name, tmp_path)
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    place = PictureFolder(
-        tmp_path,
-        NamedNetwork(world.encoder().notes["features"]),
-        device=torch.device("cpu"),
-        store=Store(tmp_path / ".store"),
-    )
-    fresh = Searcher(world.encoder(), place)
-    client = create_app(Parts(fresh, open_pictures(tmp_path))).test_client()
+    fresh = Searcher(world.encoder(), folder_of(world, tmp_path))
+    client = create_app(Parts(fresh, Thumbnails(tmp_path))).test_client()
     assert "4 pictures" in get(client, "/").get_data(as_text=True)
     assert get(client, "/api/pictures?q=a").get_json()["pictures"] == []
     assert get(client, "/api/some").get_json() == {"of": 0, "pictures": []}
@@ -346,11 +279,10 @@ def test_a_folder_is_searched_while_its_pictures_are_read(world, tmp_path):
     assert get(client, "/api/picture?picture=scene-004.png").get_json()["picture"]["id"] == "scene-004.png"
 
 
-def test_a_folder_whose_pictures_are_all_damaged_is_told_once(world, tmp_path, caplog):
+def test_folder_of_damaged_pictures_is_told_once(world, tmp_path, caplog):
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    network, store = NamedNetwork(world.encoder().notes["features"]), Store(tmp_path / ".store")
-    fresh = Searcher(world.encoder(), PictureFolder(tmp_path, network, device=torch.device("cpu"), store=store))
-    keep_reading(fresh, threading.Event(), pause=3600)
+    fresh = Searcher(world.encoder(), folder_of(world, tmp_path))
+    keep_reading(fresh, threading.Event())
     progress = get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()
     assert (progress["pictures"], progress["unusable"]) == ({"read": 0, "left": 0}, 1)
     assert "none of its pictures can be used" in progress["problem"]

@@ -25,7 +25,7 @@ from sightword.errors import TrainingError
 from sightword.evaluation.retrieval.protocols import corpus_order, drawn_splits
 from sightword.evaluation.semantics.results import SCHEMA, read_pairs
 from sightword.features.tables.table import Origin, read_features, write_features
-from sightword.grounded.judging import results
+from sightword.grounded import comparing as results
 from sightword.grounded.judging.measuring import FORMAT as JUDGED
 from sightword.grounded.skipthought import network as skipthought
 from sightword.grounded.skipthought.network import build

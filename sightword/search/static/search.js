@@ -4,13 +4,12 @@
 
 const byId = (id) => document.getElementById(id);
 const [query, status, results, intro, sheet, file] = ["query", "status", "results", "intro", "sheet", "file"].map(byId);
-const [more, split, language, table] = ["more", "split", "language", "csv"].map(byId);
+const more = byId("more");
 const { version, largest, most } = document.body.dataset;
 const NAME = document.title;
 const DEBOUNCE = 120; // milliseconds without a key before the server is asked
 const AGAIN = 2500; // milliseconds between two looks at captions that are still being read
 const AT_ONCE = 24; // pictures that load before anybody scrolls to them
-const filters = () => ({ split: split?.value, language: language?.value });
 const number = (count) => count.toLocaleString("en");
 let asking = null; // the request whose answer is waited for
 let showing = null; // the request of the sheet
@@ -117,8 +116,7 @@ async function search(top) {
   asking?.abort();
   document.title = text ? `${text} – ${NAME}` : NAME;
   intro.hidden = text !== "";
-  table.hidden = true;
-  const asked = { q: text, ...filters(), top };
+  const asked = { q: text, top };
   const mine = (asking = new AbortController());
   results.classList.add("old");
   try {
@@ -129,8 +127,6 @@ async function search(top) {
     if (!same || !shown.length) results.replaceChildren(...shown.map(tile));
     more.hidden = !text || shown.length >= Math.min(answer.of, most);
     if (text) {
-      table.hidden = false;
-      table.href = address("/api/pictures.csv", { ...asked, top: shown.length });
       const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
       const found = `The best ${shown.length} of ${number(answer.of)} pictures, in ${milliseconds} ms.`;
       say(status, [answer.note, found].filter(Boolean).join(" "));
@@ -156,7 +152,7 @@ function searchTyped() {
 // The address says what is asked, so that it can be kept and sent to somebody. As a new one it is left by Back.
 function remember(parts, asNew = false) {
   const next = new URL(location.pathname, location.href);
-  for (const [name, value] of Object.entries({ ...filters(), ...parts })) if (value) next.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(parts)) if (value) next.searchParams.set(name, value);
   if (next.href === location.href) return;
   if (asNew) history.pushState({ sheet: "picture" in parts }, "", next);
   else history.replaceState(history.state, "", next);
@@ -172,7 +168,6 @@ function openSheet(title, picture, own) {
   byId("found")?.replaceChildren();
   byId("alike-list").replaceChildren();
   byId("alike").hidden = true;
-  if (byId("captions-csv")) byId("captions-csv").hidden = true;
   say(byId("sheet-status"), "Looking…");
   if (!sheet.open) sheet.showModal();
   sheet.scrollTop = 0;
@@ -184,7 +179,7 @@ function fillSheet(answer) {
   const found = byId("found");
   if (found) fillCaptions(found, answer);
   const share = Math.floor((100 * answer.read) / answer.of);
-  const late = answer.problem ? "Preparing the captions failed, and is tried again" : "The captions are being prepared";
+  const late = answer.problem ? "Preparing the captions failed" : "The captions are being prepared";
   say(byId("sheet-status"), answer.read < answer.of ? `${late} (${share} %): the best so far.` : "");
 }
 
@@ -208,9 +203,6 @@ function fillAlike(pictures) {
 }
 
 function fillCaptions(found, answer) {
-  const link = byId("captions-csv");
-  link.hidden = !answer.picture || answer.read < answer.of;
-  if (answer.picture) link.href = address("/api/captions.csv", { picture: answer.picture.id, language: language?.value });
   const lines = answer.captions.map((caption) => {
     const item = make("li");
     const button = make("button");
@@ -240,10 +232,9 @@ async function openPicture(picture) {
   mine.picture = picture;
   try {
     while (!mine.signal.aborted) {
-      const asked = { picture: picture.id, language: language?.value };
-      const answer = await ask(address("/api/picture", asked), { signal: mine.signal });
+      const answer = await ask(address("/api/picture", { picture: picture.id }), { signal: mine.signal });
       fillSheet(answer);
-      if (answer.read >= answer.of) return;
+      if (answer.read >= answer.of || answer.problem) return;
       await pause(AGAIN);
     }
   } catch (error) {
@@ -263,7 +254,7 @@ async function openUpload(upload) {
   try {
     if (upload.size > Number(largest)) throw new Error(`The picture's file is larger than ${Math.floor(largest / 2 ** 20)} MB.`);
     const headers = { "Content-Type": "application/octet-stream" };
-    const answer = await ask(address("/api/picture", { language: language?.value }), { method: "POST", body: upload, headers, signal: mine.signal });
+    const answer = await ask("/api/picture", { method: "POST", body: upload, headers, signal: mine.signal });
     fillSheet(answer);
     if (!answer.picture) return;
     byId("own-list").replaceChildren(...answer.picture.captions.map((caption) => make("li", "", caption)));
@@ -277,7 +268,6 @@ query.addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(searchTyped, DEBOUNCE);
 });
-for (const choice of [split, language]) choice?.addEventListener("change", searchTyped);
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   searchTyped();
@@ -369,8 +359,6 @@ addEventListener("drop", (event) => {
 async function fromAddress() {
   const asked = new URLSearchParams(location.search);
   query.value = asked.get("q") ?? "";
-  if (split) split.value = asked.get("split") ?? "";
-  if (language) language.value = asked.get("language") ?? "";
   const id = asked.get("picture");
   await search();
   if (!id) return;
@@ -386,8 +374,7 @@ addEventListener("popstate", () => {
     sheet.close();
   }
   const asked = new URLSearchParams(location.search);
-  const here = Object.entries({ q: query.value.trim(), ...filters() });
-  const other = here.some(([name, value]) => (asked.get(name) ?? "") !== (value ?? ""));
+  const other = (asked.get("q") ?? "") !== query.value.trim();
   if (asked.has("picture") || other) fromAddress();
 });
 
@@ -414,7 +401,7 @@ async function watchReading() {
         await search(shown.length > AT_ONCE ? shown.length : undefined);
       }
       if (seen < 0 || !busy) seen = read;
-      if (!left && captions.read >= captions.of && !problem && seen === read) return;
+      if ((!left || problem) && (captions.read >= captions.of || problem) && seen === read) return;
       await pause(AGAIN);
     }
   } catch {
