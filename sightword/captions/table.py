@@ -47,11 +47,7 @@ class CaptionTable:
         return len(self.image_ids)
 
     def split(self, name: str) -> CaptionTable:
-        """Return the captions of one split, in the same order.
-
-        Raises:
-            CaptionsError: the split is unknown or empty.
-        """
+        """Return the captions of one split, in the same order. CaptionsError: the split is unknown or empty."""
         if name not in (*SPLITS, *WITHHELD):
             raise CaptionsError(f"no split is called {name!r}", expected=", ".join((*SPLITS, *WITHHELD)))
         rows = [row for row, split in enumerate(self.splits) if split == name]
@@ -81,9 +77,8 @@ def write_captions(path: Pathish, table: CaptionTable) -> None:
 def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
     """Read a table written by the stage captions, of the splits of :data:`WITHHELD` those in ``withheld``.
 
-    Raises:
-        CaptionsError: a column has another type, or a caption has no ids.
-        FileFormatError: the file is missing, not Parquet, or lacks a column.
+    CaptionsError: a column has another type, or a caption has no ids. FileFormatError: the file is missing, not
+    Parquet, or lacks a column.
     """
     table = _read(path, _SCHEMA, withheld)
     ids = table.column("ids").combine_chunks()
@@ -99,9 +94,8 @@ def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTa
 def read_texts(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
     """Read the corpus's own ``captions.parquet``, which has no ids yet, as :func:`read_captions` does.
 
-    Raises:
-        CaptionsError: a column has another type, or the table is empty.
-        FileFormatError: the file is missing, not Parquet, or lacks a column.
+    CaptionsError: a column has another type, or the table is empty. FileFormatError: the file is missing, not
+    Parquet, or lacks a column.
     """
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), withheld), [])
 
@@ -117,8 +111,7 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
 
     All ids must be in its range, and a thousand captions, evenly spread, must encode to their stored ids.
 
-    Raises:
-        CaptionsError: a caption does not fit; the message names the caption and ``where``.
+    CaptionsError: a caption does not fit; the message names the caption and ``where``.
     """
     largest = max((int(ids.max()) for ids in table.ids), default=0)
     wrong, what, expected = None, "has ids that differ from the vocabulary's", None
@@ -166,8 +159,7 @@ SALT = "sightword training pictures 1\n"
 def subset(table: CaptionTable, settings: CaptionsSettings) -> CaptionTable:
     """Keep the training captions of ``train_pictures`` and ``train_captions``, in the corpus's order, and other splits.
 
-    Raises:
-        CaptionsError: the corpus has fewer training pictures than ``train_pictures``.
+    CaptionsError: the corpus has fewer training pictures than ``train_pictures``.
     """
     wanted, most = settings.train_pictures, settings.train_captions
     if not wanted and not most:

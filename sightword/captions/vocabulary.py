@@ -143,8 +143,7 @@ class Vocabulary:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of ids, without padding and with U+FFFD for unknown tokens.
 
-        Raises:
-            CaptionsError: an id is not in this vocabulary.
+        CaptionsError: an id is not in this vocabulary.
         """
         names = ["", "\N{REPLACEMENT CHARACTER}", *self.tokens]
         numbers = [int(number) for number in ids]
@@ -167,8 +166,7 @@ class Vocabulary:
     def from_json(cls, value: Any, *, where: object = "vocabulary") -> Vocabulary:
         """Check and read the result of :meth:`to_json`; the message names ``where``.
 
-        Raises:
-            CaptionsError: the value is not a vocabulary, or comes from a later version.
+        CaptionsError: the value is not a vocabulary, or comes from a later version.
         """
         if not isinstance(value, dict):
             raise CaptionsError("is not a JSON object", where=where, todo=_TODO)
@@ -190,11 +188,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Pathish) -> Vocabulary:
-        """Read ``vocabulary.json``.
-
-        Raises:
-            CaptionsError: the file is missing, not JSON, or not a vocabulary.
-        """
+        """Read ``vocabulary.json``. CaptionsError: the file is missing, not JSON, or not a vocabulary."""
         try:
             return cls.from_json(read_json(path, todo=_TODO), where=path)
         except FileFormatError as error:

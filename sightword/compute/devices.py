@@ -86,8 +86,7 @@ def fill_new_tensors(fill: bool) -> bool:
 def choose(name: str) -> torch.device:
     """Return the device of a name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; nothing is set.
 
-    Raises:
-        SetupError: the device does not exist.
+    SetupError: the device does not exist.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

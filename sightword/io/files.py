@@ -179,9 +179,8 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
 def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     """Read a JSON file.
 
-    Raises:
-        FileFormatError: missing, not JSON, with two values for a key, half a character (a surrogate without its other)
-            or a number of too many digits, or nested too deeply to be read.
+    FileFormatError: missing, not JSON, with two values for a key, half a character (a surrogate without its other)
+    or a number of too many digits, or nested too deeply to be read.
     """
     text = read_text(path, todo=todo)
     try:
@@ -386,9 +385,8 @@ def read_table(
 
     A ``foreign`` file, of another program, has no seal.
 
-    Raises:
-        FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
-            its name, or with text that is not UTF-8.
+    FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
+    its name, or with text that is not UTF-8.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -100,9 +100,8 @@ def opened(
 ) -> Iterator[BinaryIO]:
     """Open a file for reading; a file whose name ends in ``.gz`` is unpacked.
 
-    Raises:
-        SightwordError: of the class ``error``: the file is missing, no regular file, unreadable, no whole ``.gz``, or
-            unpacks to more than :data:`SMALL` bytes and :data:`RATIO` times its size.
+    SightwordError: of the class ``error``: the file is missing, no regular file, unreadable, no whole ``.gz``, or
+    unpacks to more than :data:`SMALL` bytes and :data:`RATIO` times its size.
     """
     with reading(path, error, todo=todo):
         require_regular(path)
@@ -155,9 +154,8 @@ def raw_lines(
 
     A line has at most ``longest`` bytes; ``expected`` says in messages what a line holds.
 
-    Raises:
-        SightwordError: of the class ``error``, as :func:`opened`, and for UTF-16, and a line that is too long or
-            ends in CR.
+    SightwordError: of the class ``error``, as :func:`opened`, and for UTF-16, and a line that is too long or ends
+    in CR.
     """
     with opened(path, error, todo=todo) as file:
         number, packed = 0, os.fspath(path).lower().endswith(".gz")

@@ -57,9 +57,8 @@ class Format:
     def read(self, place: Path) -> tuple[dict[str, Any], frozenset[str]]:
         """Return the entries of the description of a folder all of whose listed files were checked, and their names.
 
-        Raises:
-            SightwordError: of the class :attr:`error`: the folder is not whole, was changed, has another version, or a
-                number in the description is not finite.
+        SightwordError: of the class :attr:`error`: the folder is not whole, was changed, has another version,
+        or a number in the description is not finite.
         """
         where = place / self.description
         with self.checked(place / SUMS):

@@ -49,10 +49,9 @@ class Table:
     def rows(self, path: Path) -> Iterator[tuple[str, list[str]]]:
         """Yield the place of each row, for messages, and its cells in the order of :attr:`columns`.
 
-        Raises:
-            SightwordError: of the class :attr:`error`: the file cannot be read (:func:`sightword.io.opening.lines`),
-                has no row, or is not valid CSV; a column is missing or stands twice; a row has too few or too many
-                cells; a cell is empty.
+        SightwordError: of the class :attr:`error`: the file cannot be read
+        (:func:`sightword.io.opening.lines`), has no row, or is not valid CSV; a column is missing or stands
+        twice; a row has too few or too many cells; a cell is empty.
         """
         found = cells(path, self.error, separator=self.separator, quotes=self.quotes, todo=self.todo)
         names = [one if isinstance(one, str) else one[0] for one in self.columns]

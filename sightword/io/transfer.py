@@ -280,8 +280,7 @@ def _reason(error: Exception) -> str:
 def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) -> None:
     """Download a file to its place, where other processes see only the whole file.
 
-    Raises:
-        DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
+    DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
     """
     part = path.with_name(path.name + ".part")
     with writing(path):

@@ -78,9 +78,8 @@ class Sentences:
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """Yield each sentence, and :data:`SAME`, :data:`PASSAGE` or :data:`BOOK`.
 
-        Raises:
-            CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; lines
-                end in CR; or many lines have markup.
+        CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; lines
+        end in CR; or many lines have markup.
         """
         if self._settings.format == "sample":
             for number, story in enumerate(

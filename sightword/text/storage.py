@@ -61,9 +61,8 @@ class Text:
     def open(cls, folder: Pathish) -> Text:
         """Open the folder that the stage text wrote, and check its checksum.
 
-        Raises:
-            FileFormatError: the file is missing, not complete, damaged, changed, or of another vocabulary.
-            CaptionsError: the vocabulary is missing or not a vocabulary.
+        FileFormatError: the file is missing, not complete, damaged, changed, or of another vocabulary.
+        CaptionsError: the vocabulary is missing or not a vocabulary.
         """
         place = Path(folder) / FILE
         sha256 = checked(place, expected="a text.h5 of this Sightword", first=TODO, again=TODO)

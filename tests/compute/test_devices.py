@@ -284,19 +284,6 @@ def test_side_by_side_large_works_only_take_the_same_second_thread():
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_several_threads_and_works_within_works_do_not_wait_for_each_other():
-    def nested() -> list[int]:
-        torch.set_num_threads(2)
-        return [number for number, _, _ in side_by_side([where, where], size=1 << 40)]
-
-    before = threading.active_count()
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: side_by_side([nested, nested], size=1 << 40), range(20)))
-    assert len(found) == 20
-    assert threading.active_count() <= before + 1
-
-
-@pytest.mark.usefixtures("two_threads")
 def test_what_either_work_raises_is_raised_once_both_have_ended():
     ended = []
 

@@ -52,14 +52,6 @@ def test_whichever_write_fails_the_earlier_file_stays(tmp_path) -> None:
     assert path.read_bytes() == whole
 
 
-def test_a_write_may_take_a_part_of_what_it_is_given(tmp_path) -> None:
-    write(tmp_path / "whole.h5")
-    with FaultyDisk(tmp_path, short=True) as disk:
-        write(tmp_path / "f.h5")
-    assert disk.kinds["write"] > 10
-    assert (tmp_path / "f.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
-
-
 def test_a_file_system_that_reserves_nothing_gives_the_same_bytes(tmp_path, monkeypatch) -> None:
     write(tmp_path / "one.h5")
     monkeypatch.setattr(os, "posix_fallocate", without_reservation)

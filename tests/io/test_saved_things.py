@@ -226,8 +226,6 @@ def test_sums_that_lack_a_file_or_are_no_text_are_refused(folder):
         assert f"SHA256SUMS: does not list '{name}'" in folder.refusal()
     sums.write_text(f"{whole}{'0' * 64}  ../../other\n")
     assert "SHA256SUMS: lists '../../other'; expected files of the folder" in folder.refusal()
-    sums.write_text(whole.replace(whole[:64], "x" * 2000))
-    assert "is not the file that was saved" in folder.refusal()
     sums.write_bytes(b"\xff")
     assert "SHA256SUMS: is not UTF-8 text (byte 0)" in folder.refusal()
     sums.unlink()
@@ -280,10 +278,9 @@ def damaged(folder, draw):
     renew(folder.place)
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(300, marks=pytest.mark.full)])
-def test_any_other_entry_loads_or_is_one_short_message(folder, count):
+def test_any_other_entry_loads_or_is_one_short_message(folder):
     whole, draw = (folder.place / folder.description).read_bytes(), random.Random(1)
-    for _ in range(count):
+    for _ in range(40):
         (folder.place / folder.description).write_bytes(whole)
         damaged(folder, draw)
         try:

@@ -8,7 +8,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import boto3
 import fork_server
 import numpy as np
 import pytest
-import servers
 import torch
 from kept_features import KIND, as_bytes, read, some, write
 from PIL import Image
@@ -213,26 +211,6 @@ def test_cut_upload_is_never_read(s3_store, address, front, caplog) -> None:
     assert "cannot be used and are ignored" in caplog.text
     write(s3_store, features)
     assert read(Store(address), features) == as_bytes(features)
-
-
-@pytest.mark.full
-def test_server_that_comes_back_soon_is_waited_for(s3_server, client, address, monkeypatch) -> None:
-    monkeypatch.setattr(requests, "TRIES", 10)
-    relay = servers.Relay(int(s3_server.endpoint.rpartition(":")[2]))
-    relay.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{relay.port}")
-    features = some(range(8))
-    items = list(features.items())
-    with Store(address).writer(KIND) as writer:
-        writer.put(*items[0])
-        relay.stop()
-        back = threading.Timer(1.0, relay.start)
-        back.start()
-        for item in items[1:]:
-            writer.put(*item)
-    back.join()
-    assert read(Store(address), features) == as_bytes(features)
-    relay.stop()
 
 
 @pytest.mark.full

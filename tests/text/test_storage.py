@@ -78,12 +78,6 @@ def test_what_was_written_is_read_back(written):
     assert not text.tokens.flags.writeable
 
 
-def test_the_same_text_has_the_same_bytes_whatever_its_parts(written, tmp_path):
-    parts = [np.array([number], np.uint32) for number in (2, 3, 4, 2, 2)]
-    write_text(tmp_path, WORDS, parts, [1, 0, 4], np.array([0, 0, 7]), np.array([0, 0, 1]), max_tokens=5)
-    assert (tmp_path / "text.h5").read_bytes() == (written / "text.h5").read_bytes()
-
-
 def test_h5py_and_the_checksum_of_another_program_agree(written):
     sha256 = Text.open(written).sha256
     raw = (written / "text.h5").read_bytes()

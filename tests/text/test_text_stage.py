@@ -18,7 +18,7 @@ from sightword.corpus.cleaning import clean
 from sightword.corpus.records import Caption, Image
 from sightword.corpus.sample.world import load_world
 from sightword.corpus.tables import write_tables
-from sightword.errors import CaptionsError, CorpusError, FileFormatError
+from sightword.errors import CorpusError
 from sightword.text import building
 from sightword.text.building import blocks, held_out
 from sightword.text.reading import stories
@@ -146,18 +146,6 @@ def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by
     found = f"text: {share}.0 % of the sentences are held out, more than text.held_out: the smallest {by} has so many"
     assert (found in caplog.text) == (share > 0)
     assert ("are held out" in caplog.text) == (share > 0)
-
-
-def test_missing_and_empty_captions_are_refused(workspace, repository):
-    captions = [Caption("a.jpg", "0", "\u00ad")]
-    shutil.rmtree("data/corpus")
-    with pytest.raises(FileFormatError, match="does not exist"):
-        work(sample(repository))
-    corpus = clean([Image("a.jpg", "a.jpg", "train")], captions, None, require_pictures=False)
-    write_tables(workspace / "data/corpus", corpus, "pictures")
-    with pytest.raises(CaptionsError, match=r"a\.jpg#0: the caption .* is empty after normalisation"):
-        work(sample(repository))
-    assert not (workspace / "data/text").exists()
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.floats(0.01, 0.5), st.integers(0, 99))
