@@ -64,17 +64,10 @@ class Space:
 
 
 def space(sentences: ArrayLike, pictures: ArrayLike, picture_of_sentence: ArrayLike, *, centred: bool = False) -> Space:
-    """Return sentences and pictures as rows of length 1, sorted by picture.
+    """Return sentences and pictures as rows of length 1, sorted by picture; pictures without a sentence are left out.
 
-    Args:
-        sentences: (N, D) vectors.
-        pictures: (M, E) vectors; pictures without a sentence are left out.
-        picture_of_sentence: (N,) the row of each sentence's picture.
-        centred: subtract the mean of all sentences from each sentence first.
-
-    Raises:
-        ScoringError: an array has a wrong shape or a value that is not finite, a sentence has no picture, or fewer than
-            two pictures have a sentence.
+    ``centred`` subtracts the mean of all sentences from each first. ScoringError if an array has a wrong shape or a
+    value that is not finite, a sentence has no picture, or fewer than two pictures have a sentence.
     """
     text, seen = embeddings(sentences, "sentences"), embeddings(pictures, "pictures")
     owner = np.asarray(picture_of_sentence)
@@ -237,15 +230,7 @@ class Resampled(NamedTuple):
 
 
 def resampled(space: Space, shares: list[tuple[Rows, Doubles]], *, resamples: int, seed: int) -> Resampled:
-    """Return the measures of each resample.
-
-    Args:
-        space: sentences and pictures.
-        shares: for each number of a sentence, the pictures (n,) that have the sentence, and their shares (n,) of common
-            neighbours.
-        resamples: the number R of resamples.
-        seed: the seed of the draws.
-    """
+    """Return the measures of each resample; ``shares`` are those of :func:`shares`."""
     times = np.concatenate(list(draws(len(space.counts), resamples, seed, "pictures")))
     own, counts = own_pairs(space), space.counts.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):

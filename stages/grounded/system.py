@@ -44,7 +44,7 @@ def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
 
 def check(context: Context) -> Iterator[Finding]:
     """Check the ordered text, the evaluation sets, and the files that scenarios and scores name."""
-    from sightword.corpus.sample.world import load_world
+    from sightword.corpus.sample.scene import load_world
     from sightword.text.reading import Sentences
 
     text, evaluate = (context.section(f"{PARAMS}:{stage}") for stage in ("text", "evaluate"))

@@ -7,8 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from sightword.corpus.sample.scene import load_world
 from sightword.corpus.sample.sentences import sick_pair
-from sightword.corpus.sample.world import load_world
 from sightword.entailment.data.pairs import read_split, write_pairs
 from sightword.entailment.data.sources import in_tenth, read_source, split_pairs
 from sightword.entailment.settings import SentencePairsSettings, Source

@@ -155,11 +155,9 @@ def test_tables_have_intervals_deviations_and_tests(scenarios):
 
 
 def test_the_means_of_table_3_are_those_of_its_accuracies_but_for_two():
-    wrong = {}
     for row in published("transfer"):
         mean = np.mean([row.scores[task] for task in TRANSFER])
         assert row.scores["transfer_mean"] == pytest.approx(mean, abs=0.0501)
-        if row.misprinted:
-            wrong[row.system] = row.misprinted["transfer_mean"], row.scores["transfer_mean"]
-    assert wrong == {"GS-Cap": (78.4, 78.9), "T + CM": (81.1, 81.2)}
+    means = {row.system: row.scores["transfer_mean"] for row in published("transfer")}
+    assert (means["GS-Cap"], means["T + CM"]) == (78.9, 81.2)  # printed as 78.4 and 81.1
     assert len(published("transfer")) == 13

@@ -15,9 +15,8 @@ from small_ground import SETTINGS, VOCABULARY
 from sightword.captions.table import CaptionTable, read_captions, read_texts, sealed_pictures, write_captions
 from sightword.captions.vocabulary import FOLDER as CAPTIONS
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.cleaning import clean
-from sightword.corpus.records import Caption, Image
-from sightword.corpus.tables import write_tables
+from sightword.corpus.reading import clean
+from sightword.corpus.records import Caption, Image, write_tables
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.data import pairs as entailment
 from sightword.entailment.training.energies import DECISION, read_decision

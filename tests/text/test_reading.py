@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.captions.units import split
-from sightword.corpus.sample.scene import random_scene, stream
+from sightword.corpus.sample.scene import load_world, random_scene, stream
 from sightword.corpus.sample.sentences import captions
-from sightword.corpus.sample.world import load_world
 from sightword.errors import CorpusError
 from sightword.text import reading
 from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences, stories, wrapped
