@@ -23,8 +23,6 @@ from sightword.report.number_formats import is_number
 
 UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
 """Scores in metrics files: means over queries or pairs, on which no test is possible."""
-ROUNDING = 1e-6
-"""The largest difference, in percent, of recalls that are the same."""
 
 
 class Answers(NamedTuple):
@@ -67,7 +65,6 @@ def contrast(
     b: Side,
     *,
     project: Path | None = None,
-    unseen: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Contrast:
@@ -77,7 +74,6 @@ def contrast(
         a: the first run.
         b: the second run.
         project: the project of both, if the runs are its revisions.
-        unseen: compare only sentence pairs of which neither sentence is a training caption of A or B.
         samples: the number of resamples of the bootstraps.
         seed: the seed of their draws.
 
@@ -87,7 +83,7 @@ def contrast(
     """
     notes: list[str] = []
     draws = {"samples": samples, "seed": seed}
-    semantics = _semantics(a, b, notes, unseen=unseen, **draws)
+    semantics = _semantics(a, b, notes, **draws)
     recalls = _retrieval(a, b, notes, **draws)
     tested = [Tested(one, rows) for one in systems.compared() if (rows := _tested(a, b, notes, one, **draws))]
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
@@ -101,7 +97,7 @@ def contrast(
     return Contrast(a, b, recalls, semantics, tested, numbers, because, notes, samples, seed)
 
 
-def _semantics(a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int) -> Comparison | None:
+def _semantics(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -> Comparison | None:
     if a.pairs is None or b.pairs is None:
         lacking = _lacking([one for one in (a, b) if one.pairs is None], PAIRS)
         notes.append(f"Sentence similarity is not tested: {lacking}.")
@@ -112,9 +108,9 @@ def _semantics(a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int
         notes.append("Sentence similarity is not compared: the two were judged on other data sets.")
         return None
     try:
-        return compare(*tables, unseen=unseen, samples=samples, seed=seed)
+        return compare(*tables, samples=samples, seed=seed)
     except SemanticsError as error:
-        if not two_runs or unseen:
+        if not two_runs:
             raise
         notes.append(f"Sentence similarity is not compared: {error}")
         return None
@@ -133,12 +129,10 @@ def _retrieval(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -
         return []
     try:
         depth = min(ours.depth, theirs.depth)
-        rows = recall.compare(ours.ranks, theirs.ranks, depth=depth, samples=samples, seed=seed)
+        return recall.compare(ours.ranks, theirs.ranks, depth=depth, samples=samples, seed=seed)
     except ScoringError as error:
         notes.append(f"Retrieval is not tested: {error}.")
         return []
-    notes += [note for side in (a, b) if (note := _unlike_metrics(side, ours.split, rows))]
-    return rows
 
 
 def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Accuracy] | list[Measure]:
@@ -155,27 +149,6 @@ def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) 
         return []
 
 
-def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | None:
-    """Return a note with the reason if the lists of answers give other recalls than the metrics."""
-    metrics = _flat(side.file(METRICS[0]))
-    gaps = []
-    for row in rows:
-        known, listed = metrics.get(f"{split}.full.{row.direction}.r{row.depth}"), row.a if side.label == "A" else row.b
-        if is_number(known) and abs(listed - known) > ROUNDING:
-            gaps.append((listed - known, f"R@{row.depth} {row.direction} is {listed:.1f} here and {known:.1f} there"))
-    if not gaps:
-        return None
-    worst = max(gaps, key=lambda gap: abs(gap[0]))[1]
-    what = f"Recalls of {side.label} are not those of its metrics/retrieval.json: {worst}."
-    why = "One of the two files is of another run."
-    if all(gap > 0 for gap, _ in gaps):
-        why = (
-            "There, answers with the same score count against the encoder; here they stand in the order of ids. "
-            f"If {side.label} has no such answers, one of the two files is of another run."
-        )
-    return f"{what} {why}"
-
-
 def _answers(path: Path) -> Answers:
     table = read_top(path)
     split = headline_split(set(table["split"]))
@@ -189,16 +162,9 @@ def _lacking(sides: Sequence[Side], path: Path) -> str:
     found = []
     for side in sides:
         text = f"{side.label} has no {path}"
-        entry = side.lock.producer(path.as_posix()) if side.lock is not None else None
-        if entry is not None and side.revision:
-            here = side.here.entries.get(entry.name) if side.here is not None else None
-            remedy = f"`dvc fetch --all-commits` brings what was pushed; else run {side.name} again and commit the run"
-            if here is not None and here.outs != entry.outs:
-                remedy = (
-                    f'your own run of {side.name} is not committed: `git commit -am "My run"`, or compare `workspace`; '
-                    "if an experiment has replaced your run, `git checkout . && dvc repro` before"
-                )
-            text += f" in DVC's cache ({remedy})"
+        if side.lock is not None and side.revision and side.lock.producer(path.as_posix()):
+            remedy = f"else run {side.name} again and commit the run, or compare `workspace`"
+            text += f" in DVC's cache (`dvc fetch --all-commits` brings what was pushed; {remedy})"
         found.append(text)
     return ", ".join(found)
 

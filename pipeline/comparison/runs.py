@@ -38,8 +38,6 @@ class Side:
     """The commit, or ``workspace``; empty for other projects and files."""
     lock: Lock | None = None
     """DVC's record of the run, if there is one."""
-    here: Lock | None = None
-    """DVC's record of the run in the workspace, if the commit is HEAD."""
 
     def file(self, path: Path) -> Path | None:
         """Return the place of one of :func:`wanted`; None if it is missing."""
@@ -63,14 +61,7 @@ def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
     """
     with tempfile.TemporaryDirectory(prefix="sightword-compare-") as folder:
         names = {"A": a, "B": b}
-        sides, wrong = [], []
-        for label, name in names.items():
-            try:
-                sides.append(_side(label, name, project, Path(folder) / label))
-            except SightwordError as error:
-                wrong.append(error)
-        if wrong:
-            raise wrong[0] if len(wrong) == 1 else LineageError("\n".join(map(str, wrong)))
+        sides = [_side(label, name, project, Path(folder) / label) for label, name in names.items()]
         try:
             yield sides[0], sides[1]
         except SightwordError as error:
@@ -106,10 +97,6 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     with repository:
         commit = repository.commit(name)
         lock = repository.lock(commit, name)
-        own: Lock | None = None
-        if commit == repository.head():
-            with contextlib.suppress(SightwordError):
-                own = lock_here(project)
         missing = take_out(
             [path.as_posix() for path in wanted()],
             folder, lock=lock, commit=commit, cache=Cache(project), repository=repository,
@@ -117,7 +104,7 @@ def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
     if len(missing) == len(wanted()):
         raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
     pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
-    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock, own)
+    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock)
 
 
 def _about(commit: Commit) -> str:
