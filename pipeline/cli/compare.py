@@ -58,7 +58,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     if published:
         return _beside_published(arguments)
-    from pipeline.comparison import contrast, runs
+    from pipeline.comparison import contrast
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
@@ -68,11 +68,11 @@ def _compare(arguments: argparse.Namespace) -> int:
         project: Path | None = find_project(Path.cwd())
     except SetupError:
         if any(
-            "." not in name and os.sep not in name and runs.is_revision(name) for name in (arguments.a, arguments.b)
+            "." not in name and os.sep not in name and contrast.is_revision(name) for name in (arguments.a, arguments.b)
         ):
             raise
         project = None
-    with runs.opened(arguments.a, arguments.b, project) as (a, b):
+    with contrast.opened(arguments.a, arguments.b, project) as (a, b):
         found = contrast.contrast(a, b, project=project, **options)
         _print_contrast(arguments, found)
     return 0

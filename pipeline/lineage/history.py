@@ -285,10 +285,7 @@ def _numbers(text: bytes | None) -> Mapping[str, Any]:
 
 
 def _because(stages: Sequence[StageDifference], doubted: Set[str]) -> list[str]:
-    """Return what made outputs differ, first stages first; then the differences without an effect.
-
-    Nobody knows whether the differences of a doubted stage have an effect.
-    """
+    """Return what made outputs differ, first stages first; then the differences without an effect."""
     lines, idle = [], []
     for stage in stages:
         reasons = " and ".join(stage.reasons)

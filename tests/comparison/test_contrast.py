@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.cli import main
-from pipeline.comparison.contrast import contrast
-from pipeline.comparison.runs import opened
+from pipeline.comparison.contrast import contrast, opened
 from sightword.io.files import write_table
 
 

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.experiments.baseline import find_baseline
 from pipeline.lineage.audit import find_entry as find
-from pipeline.pipelines import Pipeline
-from sightword.errors import LineageError
 from sightword.features.networks.files import network_sha256
 from sightword.messages import flat
 
@@ -131,21 +128,6 @@ def test_without_git_the_lock_alone_is_read(project):
     assert states(found)["first"] == "ok"
     assert found["stages"][0]["commit"] is None
     assert any(line.startswith("commits:") for line in found["not_known"])
-
-
-def test_another_users_repository_is_called_that(project, monkeypatch):
-    """Git refuses to read it, which is no reason to advise `git init`."""
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    project.environment["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
-    told = f"git config --global --add safe.directory {project.folder}"
-    assert any(told in line for line in audited(project, KEY)["not_known"])
-    for arguments in ([KEY, "--rev", "HEAD"], ["--history", KEY]):
-        done = project.audit(*arguments)
-        assert done.returncode == 1
-        assert "dubious ownership" in done.stderr
-        assert told in done.stderr
-    with pytest.raises(LineageError, match="dubious ownership"):
-        find_baseline(Pipeline(project.folder))
 
 
 def test_the_commit_is_the_one_that_recorded_the_state_first(project):

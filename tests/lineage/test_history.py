@@ -60,14 +60,6 @@ def test_each_commit_and_experiment_stands_with_its_value_and_what_changed(grown
     assert text.index("wide") < text.index("ten times") < text.index("deep")
 
 
-def test_an_experiment_can_be_audited_by_its_name(grown):
-    found = read(grown, KEY, "--rev", "deep")
-    assert found["value"] == pytest.approx(2.1)
-    assert found["stages"][-1]["params"]["first.factor"] == 7
-    assert found["stages"][0]["commit"]["experiment"] == "deep"
-    assert found["stages"][0]["state"] == "changed since"
-
-
 def test_a_branch_elsewhere_is_seen_when_all_are_asked_for(project):
     project.do("git", "checkout", "-qb", "side")
     project.edit("params.yaml", "factor: 5", "factor: 9")
