@@ -214,10 +214,8 @@ class Workspace:
 
     def state(self, artefact: Artefact) -> State:
         """Compare a file or folder with the lock."""
-        if not (self.project / artefact.path).exists():
-            return "missing"
-        found = self.hashed(artefact.path)
-        return "missing" if found is None else "ok" if found.md5 == artefact.md5 else "changed since"
+        hashed = self.hashed(artefact.path)
+        return "missing" if hashed is None else "ok" if hashed.md5 == artefact.md5 else "changed since"
 
     @functools.cached_property
     def commands(self) -> dict[str, str]:
