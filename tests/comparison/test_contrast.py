@@ -124,16 +124,6 @@ def test_name_that_is_no_path_and_no_revision_is_refused(project, name, message,
     assert message in capsys.readouterr().err
 
 
-def test_an_experiment_whose_name_another_has_is_told(project, capsys):
-    shas = [project.do("git", "rev-parse", tag).strip() for tag in ("good", "poor")]
-    for sha in shas:
-        project.do("git", "update-ref", f"refs/exps/{sha[:2]}/{sha[2:]}/twice", sha)
-    assert main(["compare", "twice", "good"]) == 1
-    err = capsys.readouterr().err
-    assert "twice: several experiments have this name. Name a commit: " in err
-    assert all(sha[:7] in err for sha in shas)
-
-
 def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
     path = project.folder / "data/retrieval/top.parquet"
     table = pq.read_table(path)

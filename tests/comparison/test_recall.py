@@ -129,11 +129,6 @@ def test_a_run_does_not_differ_from_itself():
         assert (row.difference, row.interval, row.p, row.holm, row.better) == (0.0, None, None, None, "equal")
 
 
-def test_recall_at_ten_of_five_answers_is_left_out():
-    a, b = random_ranks(12, 20, 1, 0.3), random_ranks(13, 20, 1, 0.3)
-    assert [row.depth for row in compare(a, b, depth=5)] == [1, 5]
-
-
 def test_other_queries_are_refused_and_counted():
     with pytest.raises(ScoringError, match="2 only in A, 0 only in B"):
         compare(ranks_of([[1], [2], [3]]), ranks_of([[1]]), depth=10)

@@ -95,14 +95,6 @@ def test_an_evaluation_set_that_is_missing(project, missing, state) -> None:
     assert "SICK" not in found[0].what
 
 
-def test_no_folder_of_evaluation_sets(project) -> None:
-    flickr8k(project)
-    found = project.check(check_semantics)
-    assert states(found) == {"problem"}
-    assert "semantics.data and epochs.data = data/raw/senteval: " in found[0].what
-    assert ["has no folder downstream" in one.what for one in found] == [True]
-
-
 def weights(project, **values: str) -> Path:
     for name, value in values.items():
         old = next(

@@ -172,15 +172,6 @@ def test_unreadable_parameters_are_missing(project):
     assert set(states(audited(project, KEY)).values()) == {"missing"}
 
 
-def test_the_line_of_a_run_says_what_came_from_the_store(project):
-    stored = "48 of 48 features from the store"
-    notes = {"backbone": "resnet152", "stored": stored}
-    project.keep_facts("first", project.folder / "runs", host="here", notes=notes)
-    (line,) = (line for line in project.audit(KEY).stdout.splitlines() if line.startswith("first "))
-    assert line.endswith(f" s, {stored}")
-    assert audited(project, KEY)["stages"][-1]["weights"] == {"backbone": "resnet152"}
-
-
 def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
     store = tmp_path / "store"
     project.keep_facts("third", store / "runs", host="lab-7")
