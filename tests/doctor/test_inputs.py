@@ -117,22 +117,6 @@ def test_a_weights_file_that_is_missing_or_another_one(project) -> None:
     assert states(project.check(check_weights)) == {"ok"}
 
 
-def test_published_weights(project, tmp_path: Path) -> None:
-    data = b"published"
-    weights(project, weights="IMAGENET1K_V1", weights_sha256="''")
-    url = f"https://example.org/net-{hashlib.sha256(data).hexdigest()[:8]}.pth"
-    project.facts["torch"] = {"accepted": ["IMAGENET1K_V1"], "url": url, "hub": str(tmp_path), "weights_bytes": 5e6}
-    assert "downloads 5.0 MB" in only(project.check(check_weights), "warning").what
-    path = tmp_path / "checkpoints" / url.rpartition("/")[2]
-    path.parent.mkdir()
-    path.write_bytes(b"cut off")
-    assert "has the sha256" in only(project.check(check_weights), "problem").what
-    path.write_bytes(data)
-    assert states(project.check(check_weights)) == {"ok"}
-    project.facts["torch"] = {"accepted": ["IMAGENET1K_V2"]}
-    assert "no such weights" in only(project.check(check_weights), "problem").what
-
-
 def test_weights_of_a_package(project, monkeypatch, tmp_path: Path) -> None:
     weights(project, weights="package", weights_sha256="''")
     assert "no package has weights of this network" in only(project.check(check_weights), "problem").what
