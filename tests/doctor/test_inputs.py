@@ -40,17 +40,6 @@ def test_the_sample(project) -> None:
     assert "lacks scenes.yaml" in only(project.check(check_corpus), "problem").what
 
 
-def test_pairs_that_choose_snapshots_are_looked_for(project) -> None:
-    flickr8k(project)
-    path = project.folder / "params.yaml"
-    path.write_text(path.read_text().replace("criterion: rsum", "criterion: stsb_dev"))
-    missing = "select.data: data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv does not exist"
-    assert missing in [finding.what for finding in project.check(check_semantics)]
-    (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark").mkdir(parents=True)
-    (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv").touch()
-    assert missing not in [finding.what for finding in project.check(check_semantics)]
-
-
 def test_a_corpus_piece_by_piece(project) -> None:
     folder = flickr8k(project)
     assert "no such folder" in only(project.check(check_corpus), "problem").what

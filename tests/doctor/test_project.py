@@ -24,13 +24,6 @@ def test_a_clean_project(project) -> None:
     assert states(project.check(check_git)) == {"ok"}
 
 
-def test_a_wrong_parameter_is_named(project) -> None:
-    project.edit("params.yaml", "margin: 0.2", "margn: 0.2")
-    found = only(project.check(check_files), "problem")
-    assert "train.margn" in found.what
-    assert "did you mean 'margin'" in found.what
-
-
 @pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "dvc.lock"])
 @pytest.mark.parametrize("text", ["a: [", "\xff", "", "- 1\n"])
 def test_whatever_stands_in_a_file_is_a_problem_without_a_traceback(project, name, text) -> None:

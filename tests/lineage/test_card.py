@@ -146,8 +146,3 @@ def test_an_encoder_that_is_not_the_one_of_the_lock_is_refused(project, name):
     (project / "models/encoder" / name).write_bytes(b"others")
     with pytest.raises(EncoderError, match=r"models/encoder: is not what the stage select wrote, .* `dvc checkout "):
         sections(project, "models/encoder")
-
-
-def test_an_encoder_that_no_stage_wrote(project):
-    with pytest.raises(LineageError, match="no stage wrote it"):
-        text_of(project, "models/other")

@@ -164,12 +164,6 @@ def test_chain_of_a_run_that_was_seen_is_ok(known):
     assert [line.split()[:2] for line in done.stdout.splitlines()[3:6]] == [[one, "ok"] for one in STAGES[::-1]]
 
 
-def test_run_that_was_not_seen_is_not_ok(project):
-    done = project.audit(KEY)
-    assert done.returncode == 0
-    assert "made by third; not seen: third, second, first\n" in done.stdout
-
-
 def test_changes_here_say_nothing_against_another_commit(known):
     edit_parameter(known)
     known.do("dvc", "repro", "-q")
