@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.lineage.card import corpus, sections
 from pipeline.lineage.files import hash_listing
-from sightword.errors import EncoderError, LineageError
+from sightword.errors import EncoderError
 
 WEIGHTS = b"weights"
 ENCODER = hash_listing({"weights": hashlib.md5(WEIGHTS).hexdigest()})
