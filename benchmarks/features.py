@@ -30,9 +30,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sightword import FeaturesSettings, extract
 from sightword.compute.devices import has_bfloat16_units
-from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
+from sightword.features.networks import find_backbone
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD
 from sightword.features.vision import models, torchvision
 from sightword.features.weights import Weights

@@ -45,8 +45,8 @@ from torch import nn
 from sightword import machine
 from sightword.compute import devices
 from sightword.evaluation.retrieval.ranks import rank
-from sightword.features.backbones import build, find_backbone
 from sightword.features.extractor import Extractor
+from sightword.features.networks import build, find_backbone
 from sightword.features.vision import torchvision
 from sightword.model.embedding import embed_captions
 from sightword.model.encoders import CaptionEncoder

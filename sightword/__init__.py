@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sightword.evaluation.retrieval.protocols import score
     from sightword.evaluation.semantics.evaluation import evaluate
     from sightword.evaluation.structure import structure
-    from sightword.features.api import extract
+    from sightword.features.compute import extract
     from sightword.features.settings import FeaturesSettings
     from sightword.hypernyms.training.concepts import Concepts
     from sightword.images.settings import ResizeSettings
@@ -39,7 +39,7 @@ _MODULES = {
     "ResizeSettings": "sightword.images.settings",
     "SentenceEncoder": "sightword.encoder.sentence_encoder",
     "evaluate": "sightword.evaluation.semantics.evaluation",
-    "extract": "sightword.features.api",
+    "extract": "sightword.features.compute",
     "open_search": "sightword.search.opening",
     "score": "sightword.evaluation.retrieval.protocols",
     "structure": "sightword.evaluation.structure",

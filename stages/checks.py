@@ -23,7 +23,7 @@ from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
-from sightword.features.networks.files import SHA256, packaged_weights
+from sightword.features.network_files import SHA256, packaged_weights
 from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import sha256_file
 from sightword.messages import and_more

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sightword.features.settings import FeaturesSettings
-
-if TYPE_CHECKING:
-    from sightword.features.compute import ResizedCorpus, Summary
-    from sightword.features.extractor import Clock
 
 log = logging.getLogger(__name__)
 
@@ -30,19 +25,14 @@ def work(settings: FeaturesSettings) -> dict[str, str]:
 
     from sightword.io.files import atomic_folder, read_table
 
-    told = ["image_id", *(["split", "position"] if settings.source == "precomputed" else [])]
-    table = read_table(IMAGES, told, todo="Run the stage corpus first.")
+    wanted = ["image_id", *(["split", "position"] if settings.source == "precomputed" else [])]
+    table = read_table(IMAGES, wanted, todo="Run the stage corpus first.")
     image_ids: list[str] = table["image_id"].to_pylist()
     with atomic_folder(FEATURES) as folder:
         path, notes = folder / "features.h5", dict[str, str]()
         if settings.source == "precomputed":
-            ordered = table.sort_by("position")
-            _convert(
-                path,
-                image_ids,
-                settings,
-                list(zip(ordered["image_id"].to_pylist(), ordered["split"].to_pylist(), strict=True)),
-            )
+            columns = (table.sort_by("position")[name].to_pylist() for name in ("image_id", "split"))
+            _convert(path, image_ids, settings, list(zip(*columns, strict=True)))
         else:
             notes = _extract(path, image_ids, settings)
         with h5py.File(path) as file:
@@ -61,20 +51,6 @@ def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order
 
 def _extract(path: Path, image_ids: list[str], settings: FeaturesSettings) -> dict[str, str]:
     """Write the features, and return a note for the facts of the run."""
-    summary = _open(image_ids, settings).write(path)
-    _log_speed(summary.clock)
-    log.info("features: %d pictures: %s", summary.pictures, _counts(summary))
-    return {"stored": f"{summary.stored} of {summary.stored + summary.computed} features from the store"}
-
-
-def _counts(summary: Summary) -> str:
-    from sightword.messages import counts
-
-    found = {"computed": summary.computed, "from store": summary.stored, "copies": summary.copies}
-    return counts({**found, "rejected": summary.rejected}) or "nothing to do"
-
-
-def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     import functools
     from dataclasses import replace
 
@@ -82,30 +58,25 @@ def _open(image_ids: list[str], settings: FeaturesSettings) -> ResizedCorpus:
     from sightword.compute import devices
     from sightword.features import distributed
     from sightword.features.compute import ResizedCorpus
+    from sightword.messages import counts
     from sightword.storage.store import Store
 
     here = machine.current()
-    store, ray = Store(here.store), here.engine == "ray"
-    device = devices.use(here)
+    store, ray, device = Store(here.store), here.engine == "ray", devices.use(here)
     worker = replace(here, device=device.type)
     cluster = functools.partial(distributed.compute, worker, settings, RESIZED, store) if ray else None
     corpus = ResizedCorpus(
-        *(image_ids, RESIZED, settings),
-        store=store,
-        device=device,
-        workers=here.workers,
-        progress=True,
-        cluster=cluster,
+        image_ids, RESIZED, settings, store=store, device=device, workers=here.workers, progress=True, cluster=cluster
     )
     where = f"{'workers of Ray, ' * ray}{devices.describe(device)}"
     log.info("features: device: %s; feature store: %s (key %s)", where, here.store, corpus.kind[:8])
-    return corpus
-
-
-def _log_speed(clock: Clock) -> None:
-    if not clock.pictures:
-        return
-    log.info(
-        "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
-        *(clock.wall, clock.pictures, clock.pictures / clock.wall, clock.read, clock.infer, clock.write),
-    )
+    made = corpus.write(path)
+    if made.clock.pictures:
+        log.info(
+            "features: %.1f s for %d pictures, %.1f a second (read %.1f s, infer %.1f s, write %.1f s, side by side)",
+            *(made.clock.wall, made.clock.pictures, made.clock.pictures / made.clock.wall),
+            *(made.clock.read, made.clock.infer, made.clock.write),
+        )
+    numbers = {"computed": made.computed, "from store": made.stored, "copies": made.copies, "rejected": made.rejected}
+    log.info("features: %d pictures: %s", made.pictures, counts(numbers) or "nothing to do")
+    return {"stored": f"{made.stored} of {made.stored + made.computed} features from the store"}

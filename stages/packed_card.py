@@ -15,9 +15,6 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.vse.selection.model_card import DIRECTIONS, OF_NO_NAME, TEST_ELSEWHERE, result, use, yaml_head
 
-_NETWORKS = """\
-The published weights of image networks were trained on ImageNet, whose terms are non-commercial research and
-education."""
 _UNNAMED = "terms-of-captions-pictures-and-image-network"
 _LICENCE = 'license: "other"'
 _NO_TERMS = """\
@@ -31,16 +28,9 @@ class Corpus:
     """A published corpus."""
 
     name: str
-    """Such as ``flickr8k``."""
     title: str
-    """Such as ``Flickr8k``."""
+    """The name in prose, such as ``Flickr8k``."""
     terms: str
-
-    @property
-    def license_name(self) -> str:
-        """The name of the terms, for model hubs."""
-        research = "non-commercial research" in self.terms.lower()
-        return "non-commercial-research" if research else f"terms-of-{self.name}"
 
 
 def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -> str:
@@ -52,12 +42,7 @@ def renamed(card: str, name: str, encoder: SentenceEncoder, *, packaged: bool) -
 
 
 def with_licence(card: str, encoder: SentenceEncoder) -> tuple[str, str]:
-    """Return a card with a head that names the file ``LICENSE``, and the text of this file; a foreign head is kept.
-
-    Args:
-        card: the card; without a head, or empty, as :meth:`SentenceEncoder.save` leaves a folder, the card gets one.
-        encoder: the encoder.
-    """
+    """Return a card with a head that names the file ``LICENSE``, and the text of this file; a foreign head is kept."""
     if not card:
         card = f"# A sentence encoder\n\nIt turns a sentence into {encoder.width} numbers.\n\n## Use\n"
     if not card.startswith("---\n"):
@@ -77,15 +62,9 @@ def with_licence(card: str, encoder: SentenceEncoder) -> tuple[str, str]:
 
 
 def with_axes(card: str, axes: int, width: int) -> str:
-    """Return a card with a section that says how many axes of the trained vector are kept, in place of an earlier one.
-
-    Args:
-        card: the card, whose scores are those of the whole vector.
-        axes: the numbers that are kept.
-        width: the numbers before; of an encoder that was packed before, the card has those of the whole vector.
-    """
-    before = re.search(r"keeps \d+ of (\d+) axes;", card)
-    parts = [one for one in _sections(card) if not one.startswith("## Axes\n")]
+    """Return a card with a section that says how many axes of ``width`` are kept, in place of an earlier section."""
+    before = re.search(r"keeps \d+ of (\d+) axes;", card)  # of the whole vector
+    parts = [section for section in _sections(card) if not section.startswith("## Axes\n")]
     kept = f"The trained vector keeps {axes} of {before[1] if before else width} axes; "
     return f"{''.join(parts).rstrip()}\n\n## Axes\n\n{kept}the scores above are those of the whole vector.\n"
 
@@ -95,23 +74,25 @@ def of_corpus(card: str, name: str, corpus: Corpus) -> str:
     fields, body = _head(card)
     index = fields["model-index"][0]
     index["name"] = name
-    for one in index["results"]:
-        dataset = one["dataset"]
-        one["dataset"] = {**dataset, "type": corpus.name, "name": f"{corpus.title}, {dataset['split']} split"}
-    fields = {key: value for key, value in fields.items() if key != "license_name"}
-    before = list(fields).index("license") + 1
-    items = list(fields.items())
-    fields = dict([*items[:before], ("license_name", corpus.license_name), *items[before:]])
+    for row in index["results"]:
+        row["dataset"] |= {"type": corpus.name, "name": f"{corpus.title}, {row['dataset']['split']} split"}
+    research = "non-commercial research" in corpus.terms.lower()
+    fields.pop("license_name", None)
+    items, before = list(fields.items()), list(fields).index("license") + 1
+    license_name = "non-commercial-research" if research else f"terms-of-{corpus.name}"
+    fields = dict([*items[:before], ("license_name", license_name), *items[before:]])
     terms = f"""\
 ## Terms
 
 The weights were trained on {corpus.title}, whose terms go with them. {corpus.terms}
-{_NETWORKS}
+The published weights of image networks were trained on ImageNet, whose terms are non-commercial research and
+education.
 The Apache License 2.0 of Sightword's code does not cover the weights.
 
 """
     parts = [terms if one.startswith("## Licences\n") else one for one in _sections(body)]
-    return _joined(fields, "".join(parts).replace(OF_NO_NAME, f"- Corpus: {corpus.title}.\n"))
+    body = "".join(parts).replace(OF_NO_NAME, f"- Corpus: {corpus.title}.\n")
+    return f"{yaml_head(fields)}\n{body}"
 
 
 def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -> str:
@@ -127,7 +108,7 @@ def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -
     fields["model-index"][0]["results"][:0] = tested
     parts = [f"{scores.strip()}\n\n{one}" if one.startswith("## Scores on ") else one for one in _sections(body)]
     body = "".join(parts)
-    return _joined(fields, body.replace(TEST_ELSEWHERE, "above") if tested else body)
+    return f"{yaml_head(fields)}\n{body.replace(TEST_ELSEWHERE, 'above') if tested else body}"
 
 
 def _head(card: str) -> tuple[dict[str, Any], str]:
@@ -147,10 +128,6 @@ def _head(card: str) -> tuple[dict[str, Any], str]:
             todo="Remove the head, the lines between ---, to pack the card as plain text.",
         )
     return fields, body
-
-
-def _joined(fields: dict[str, Any], body: str) -> str:
-    return f"{yaml_head(fields)}\n{body}"
 
 
 def _sections(text: str) -> list[str]:

@@ -1,5 +1,5 @@
 """Evaluates the encoder by SentEval's protocol: reads the encoder, the STS, SICK and transfer files and the training
-captions; writes ``metrics/semantics.json``, ``metrics/semantics.csv``, ``plots/semantics/`` and ``data/semantics/``.
+captions; writes ``metrics/semantics.json``, ``plots/semantics/`` and ``data/semantics/``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ SCORES = True
 ENCODER = Path("models/encoder")
 CAPTIONS = Path("data/captions/captions.parquet")
 METRICS = Path("metrics/semantics.json")
-TABLE = Path("metrics/semantics.csv")
 PLOTS = Path("plots/semantics")
 PAIRS = Path("data/semantics")
-PLOTTED_PAIRS, WORST_PAIRS = 2000, 50
-"""Pairs in the plot, taken evenly, and pairs that people and the encoder rank most differently."""
+WORST_PAIRS = 50
+"""Pairs that people and the encoder rank most differently."""
 
 
 def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
@@ -36,14 +35,9 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.derived import untrained
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.evaluation.semantics import tables
-    from sightword.evaluation.semantics.evaluation import judge
+    from sightword.evaluation.semantics.evaluation import evaluate
     from sightword.evaluation.semantics.relatedness import TfIdf
-    from sightword.evaluation.semantics.results import write_pairs
-    from sightword.io.files import atomic_folder, write_json, write_text
-    from sightword.messages import counts
     from sightword.settings import BESIDE
-    from sightword.statistics.inference import rounded
 
     device = devices.use(machine.current())
     captions = read_captions(CAPTIONS, withheld=[BESIDE])
@@ -61,18 +55,22 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
         name: TfIdf(training, progress=True) if name == "tfidf" else encoding(untrained(encoder, settings.seed))
         for name in settings.controls
     }
-    found = judge(
-        encoding(encoder), settings.tasks, settings.data, seen, trained_head=settings.trained_head,
-        seed=settings.seed, kfold=settings.kfold, missing=settings.missing,
-        controls=controls, progress=True,
+    found = evaluate(
+        encoding(encoder), settings.tasks, settings.data, seen, trained_head=settings.trained_head, seed=settings.seed,
+        kfold=settings.kfold, missing=settings.missing, controls=controls, progress=True,
     )  # fmt: skip
-    encoded_by = hash_of(ENCODER)
-    enter([one for task, rows in found.tested.items() for one in scored("test", task, rows, encoded_by)])
-    for task, reason in found.metrics.get("skipped", {}).items():
-        log.warning("%s left out: %s", task, reason)
-    for row in found.judged:
-        if "undefined" in row.entry:
-            log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
+    encoder_hash = hash_of(ENCODER)
+    enter([row for task, rows in found.tested.items() for row in scored("test", task, rows, encoder_hash)])
+    _write(found)
+
+
+def _write(found: Any) -> None:
+    """Write the tables, the curves and the numbers, and log what was left out."""
+    from sightword.evaluation.semantics import tables
+    from sightword.evaluation.semantics.results import write_pairs
+    from sightword.io.files import atomic_folder, write_json, write_text
+    from sightword.messages import counts
+    from sightword.statistics.inference import rounded
 
     judged = found.judged
     with atomic_folder(PAIRS) as folder:
@@ -80,13 +78,16 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
         worst = tables.worst(judged, WORST_PAIRS)
         write_text(folder / "worst.tsv", tables.disagreement_tsv(worst))
     with atomic_folder(PLOTS) as folder:
-        write_text(folder / "scores.tsv", tables.score_tsv(judged))
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
-        write_text(folder / "pairs.tsv", tables.pair_tsv(judged, PLOTTED_PAIRS))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(tables.bins(judged)))
-    write_text(TABLE, tables.score_csv(judged, found.metrics.get("controls", {})))
     write_json(METRICS, rounded(found.metrics))
-    scores = [row.entry["pearson"] for row in judged if row.entry["pearson"] is not None]
+    for task, reason in found.metrics.get("skipped", {}).items():
+        log.warning("%s left out: %s", task, reason)
+    for row in found.judged:
+        if "undefined" in row.entry:
+            log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
+
+    scores = [row.entry["pearson"] for row in found.judged if row.entry["pearson"] is not None]
     log.info(
         "semantics: %d tasks%s%s",
         len(found.metrics.keys() - {"skipped", "controls"}),

@@ -55,8 +55,6 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     """Train the caption and image encoders, keep snapshots."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.encoder.derived import report_unknown
-    from sightword.features.tables.origin import describe
     from sightword.training.checkpoint import open_checkpoint
     from sightword.training.engine import events_folder
     from sightword.vse.training.snapshots import copy_snapshots, keep
@@ -69,17 +67,9 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     if events := events_folder():  # a missing package is reported before any work
         log.info("train: events for TensorBoard in %s", events)
     data = _read(settings)
-    training, dev, beside, start = data.training, data.dev, data.beside, data.start
-    if start is not None:
-        report_unknown(str(settings.start), start, [*training.ids, *(beside.ids if beside else ())])
-    check_sizes(settings, training, beside)
+    check_sizes(settings, data.training, data.beside)
     device = devices.use(here, deterministic=settings.deterministic)
-    log.info(
-        "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s",
-        *(len(training.image_ids), len(training.texts), len(data.vocabulary), training.features.shape[1]),
-        *(describe(data.features), f", from the encoder {settings.start}" if start else ""),
-        devices.describe(device),
-    )
+    _tell(settings, data, devices.describe(device))
 
     def show(progress: Progress) -> None:
         try:  # file by file: whoever reads the folder always finds it
@@ -90,11 +80,26 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     about = settings.noted()
     with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=about) as checkpoint:
         run = train(
-            settings, training, dev, tokens=len(data.vocabulary), device=device, start=start, beside=beside,
-            keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
+            settings, data.training, data.dev, tokens=len(data.vocabulary), device=device, start=data.start,
+            beside=data.beside, keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
         )  # fmt: skip
         _write(settings, data, run, partial(copy_snapshots, checkpoint.folder, epochs=settings.epochs))
         return checkpoint.finished()
+
+
+def _tell(settings: TrainSettings, data: _Inputs, device: str) -> None:
+    """Log the sizes, and the tokens that an encoder to start from does not know."""
+    from sightword.encoder.derived import report_unknown
+    from sightword.features.tables.origin import describe
+
+    training, beside, start = data.training, data.beside, data.start
+    if start is not None:
+        report_unknown(str(settings.start), start, [*training.ids, *(beside.ids if beside else ())])
+    log.info(
+        "train: %d pictures, %d captions, %d tokens, %d features (%s)%s; on the %s",
+        *(len(training.image_ids), len(training.texts), len(data.vocabulary), training.features.shape[1]),
+        *(describe(data.features), f", from the encoder {settings.start}" if start else "", device),
+    )
 
 
 def _write(settings: TrainSettings, data: _Inputs, run: CaptionTask, copied: Callable[[Path], list[int]]) -> None:

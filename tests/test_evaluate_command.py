@@ -258,7 +258,7 @@ def test_the_table_has_accuracies_and_marks_undefined_scores(work, monkeypatch, 
         "MR": {"accuracy": 77.123, "accuracy_ci95": 1.5, "dev_accuracy": 70.0, "test": 10662},
         "skipped": {"CR": "gone"},
     }
-    monkeypatch.setattr(evaluation, "judge", lambda *_, **__: SimpleNamespace(metrics=metrics, judged=[]))
+    monkeypatch.setattr(evaluation, "evaluate", lambda *_, **__: SimpleNamespace(metrics=metrics, judged=[]))
     assert run("my_encoder:lengths") == 0
     lines = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.splitlines()]
     assert lines[1:] == [

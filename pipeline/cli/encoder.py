@@ -85,7 +85,7 @@ def add(commands: Commands) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.encoder.by_name import open_encoder
-    from sightword.evaluation.semantics.evaluation import judge
+    from sightword.evaluation.semantics.evaluation import evaluate as judge
     from sightword.evaluation.semantics.relatedness import TfIdf
     from sightword.evaluation.semantics.results import write_pairs
     from sightword.evaluation.semantics.settings import TASKS

@@ -18,7 +18,7 @@ from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
 from sightword.errors import FileFormatError, LineageError
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256
 from sightword.messages import did_you_mean, flat
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"

@@ -1,22 +1,29 @@
-"""The stage's work: features of a folder of resized pictures, in ``features.h5``."""
+"""Features of any list of picture files, and of a folder of resized pictures, in ``features.h5``."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
+from sightword import machine
+from sightword.compute import devices
 from sightword.compute.processes import ordered_map
-from sightword.errors import FeaturesError
+from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction, rows_of
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import Array, Rows, write_features
+from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
-from sightword.images.resized import read_rejects
+from sightword.images.resized import Source, read_rejects, resize_file
+from sightword.images.settings import ResizeSettings
 from sightword.images.shards import Group, Listed, Selection, list_pictures, read_arrays, read_transform
 from sightword.io.files import Pathish
 from sightword.messages import and_more
@@ -24,6 +31,73 @@ from sightword.storage.store import Store
 
 GROUPS_A_WORKER = 24
 """Row groups that are worth the start of another reading process."""
+
+
+def extract(
+    pictures: Sequence[Pathish],
+    settings: FeaturesSettings | None = None,
+    resize: ResizeSettings | None = None,
+    *,
+    store: Pathish | None = None,
+    device: torch.device | str | None = None,
+    workers: int = 0,
+    progress: bool = False,
+) -> Array:
+    """Return the features of picture files, with the same bits as the stage stores.
+
+    Args:
+        pictures: N paths; pictures with the same pixels are computed once.
+        settings: the section ``features``, with source ``extract``; the defaults are those of Merkx & Frank 2019.
+        resize: the section ``resize``.
+        store: the folder or the address of a store (``SIGHTWORD_STORE`` is the stage's); None keeps nothing.
+        device: where to compute; None for the device of ``SIGHTWORD_DEVICE``.
+        workers: processes that decode; more than 0 needs ``if __name__ == "__main__":`` in a script.
+        progress: show a bar on standard error.
+
+    Returns:
+        float32 (N, D), row i for picture i.
+
+    Raises:
+        PictureError: a picture cannot be used; the message has its path and the reason.
+        FeaturesError, WeightsError, StoreError: as of :meth:`Extraction.run`.
+    """
+    if isinstance(pictures, str | bytes | os.PathLike):
+        raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
+    paths, resize = [os.fspath(picture) for picture in pictures], resize or ResizeSettings()
+    extraction = Extraction(
+        settings or FeaturesSettings(),
+        resize.transform,
+        device=devices.choose(machine.current().device if device is None else str(device)),
+        store=None if store is None else Store(store),
+    )
+    # Other processes get only functions of rooms that do not load torch.
+    reader = functools.partial(resize_file, settings=resize.model_copy(update={"encoding": "raw"}))
+    features = np.empty((len(paths), extraction.dimension), np.float32)
+    firsts, rows = dict[str, int](), list[int]()
+
+    def decoded() -> Generator[tuple[int, str, Pixels], None, None]:
+        results = ordered_map(reader, [Source(path, path) for path in paths], workers=workers, chunk=4)
+        for row, picture in enumerate(results):
+            if isinstance(picture, Reject):
+                what = f"cannot be used ({picture.reason}: {picture.detail})"
+                todo = "Take it out of the list, or fix it: docs/features.md describes how."
+                raise PictureError(what, where=picture.image_id, todo=todo)
+            rows.append(firsts.setdefault(picture.pixels_sha256, row))
+            if rows[row] == row:
+                yield row, picture.pixels_sha256, picture.array()
+
+    with tqdm(total=len(paths), desc="features", unit="picture", disable=None if progress else True) as bar:
+
+        def keep(owners: list[int], values: Array) -> None:
+            features[owners] = values
+            bar.update(len(owners))
+
+        with contextlib.closing(decoded()) as decoding:
+            extraction.follow(decoding, keep)
+        copies = [row for row, first in enumerate(rows) if first != row]
+        features[copies] = features[[rows[row] for row in copies]]
+        bar.update(len(copies))
+    return features
 
 
 @dataclass(frozen=True)
@@ -58,19 +132,15 @@ class Job:
 
 def pictures_of(jobs: Iterable[Job], arrays: Iterable[list[tuple[str, Pixels]]]) -> Iterator[tuple[bytes, Pixels]]:
     """Yield the key and the pixels of each picture of jobs, from what :func:`read_arrays` returned for each job."""
-    for job, found in zip(jobs, arrays, strict=True):
-        for image_id, pixels in found:
+    for job, pictures in zip(jobs, arrays, strict=True):
+        for image_id, pixels in pictures:
             yield job.keys[image_id], pixels
 
 
 class ResizedCorpus:
-    """A folder of resized pictures to compute features of, by the section ``features`` with source ``extract``.
+    """A folder of resized pictures, the output of the stage resize, to compute features of the corpus ``image_ids``.
 
-    Args:
-        image_ids: the pictures of the corpus.
-        resized: the output folder of the stage resize.
-        workers: the most processes that decode the shards; 0 decodes in this process.
-        cluster: computes jobs in the workers of a cluster instead, and yields counts of features.
+    Up to ``workers`` processes decode the shards; a ``cluster`` computes jobs instead, and yields counts of features.
 
     Raises:
         FeaturesError: there are no pictures, or pictures of another corpus; or an error of :class:`Extraction`.
@@ -127,12 +197,9 @@ class ResizedCorpus:
             workers = min(self._workers, len(jobs) // GROUPS_A_WORKER)
             return pictures_of(jobs, ordered_map(read_arrays, (job.selection for job in jobs), workers=workers))
 
-        def elsewhere(missing: Collection[bytes]) -> Iterator[int]:
-            assert self._cluster is not None
-            return self._cluster(cut(missing), self._extraction)
-
-        shared = elsewhere if self._cluster else None
-        return self._extraction.run(listed, read, progress=self._progress, elsewhere=shared)
+        cluster = self._cluster
+        elsewhere = (lambda missing: cluster(cut(missing), self._extraction)) if cluster else None
+        return self._extraction.run(listed, read, progress=self._progress, elsewhere=elsewhere)
 
 
 def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:

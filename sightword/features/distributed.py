@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +32,12 @@ from sightword.features.extractor import Clock
 from sightword.features.identity import Identity
 from sightword.features.settings import FeaturesSettings
 from sightword.images.shards import read_arrays, read_transform
-from sightword.io.files import temporary_name
-from sightword.machine import Machine, is_address, processor
+from sightword.machine import Machine
 from sightword.messages import first_line, install_extra
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-PACKAGES = ("torch", "torchvision", "numpy", "pillow", "pyarrow", "simplejpeg")
-"""Packages whose version may change a feature."""
 WORKERS = 256
 """The most workers that a cluster is asked for."""
 STARTS = 4
@@ -69,28 +65,22 @@ def compute(
     """Compute features into the store; yield counts of features, and set the clock of ``extraction``.
 
     The times of the clock are the means of the workers. Ray is asked for all workers at once, for an autoscaler to see;
-    a worker takes pieces once it has started. Ray starts a lost worker again, with its piece.
-
-    Args:
-        machine: where the run was started; the device is ``cpu`` or ``cuda``.
-        settings: the section ``features``.
-        resized: the output folder of the stage resize, under this name on each node.
-        store: the feature store, which all nodes see.
-        jobs: the pictures.
-        extraction: the kind of feature.
+    a worker takes pieces once it has started. Ray starts a lost worker again, with its piece. All nodes see the folder
+    ``resized`` and the store under these names; the device of the machine is ``cpu`` or ``cuda``.
 
     Raises:
         SetupError: there is no cluster, a node lacks something, or a worker was lost again and again.
-        StoreError: the store cannot be written.
-        SightwordError: a worker raised it.
+        SightwordError: the store cannot be written, or a worker raised it.
     """
     size = max(1, min(8, len(jobs) // 8), len(jobs) // 1000)
     pieces = [jobs[start : start + size] for start in range(0, len(jobs), size)][::-1]
-    clock, gpus, processors = extraction.clock, int(machine.device == "cuda"), set[str]()
-    with _probe(store, extraction.identity) as probe, _connected(machine) as (ray, most):
+    clock, gpus = extraction.clock, int(machine.device == "cuda")
+    with store.writer(extraction.identity):  # the store can be written
+        pass
+    with _connected(machine) as (ray, most):
         options = {"num_cpus": machine.threads, "num_gpus": gpus, "max_restarts": STARTS - 1, "max_task_retries": -1}
-        make, identity = ray.remote(Worker).options(**options), extraction.identity
-        given = (settings, resized, str(store.place), machine, identity, str(Path.cwd()), versions(), probe)
+        make = ray.remote(Worker).options(**options)
+        given = (settings, resized, str(store.place), machine, extraction.identity, str(Path.cwd()))
         workers = [make.remote(*given) for _ in range(min(len(pieces), most))]
         log.info("features: asked Ray for workers with %d CPUs and %d GPUs", machine.threads, gpus)
         starting, computing, started = {worker.start.remote(): worker for worker in workers}, dict[Any, Any](), 0
@@ -99,10 +89,8 @@ def compute(
             while computing or (starting and pieces):
                 (ready,), _ = ray.wait([*starting, *computing], num_returns=1)
                 if worker := starting.pop(ready, None):
-                    processors.add(_result(ray, ready))
+                    _result(ray, ready)
                     began, started = began if started else time.perf_counter(), started + 1
-                    if len(processors) > 1:
-                        log.warning("processors that may differ in last digits: %s", ", ".join(sorted(processors)))
                 else:
                     worker, done = computing.pop(ready), _result(ray, ready)
                     for name in ("read", "infer", "write", "pictures"):
@@ -134,44 +122,30 @@ class Worker:
     """A network on a node, which computes the features of pieces into the store."""
 
     def __init__(
-        self, settings: FeaturesSettings, resized: Path, store: str, machine: Machine, identity: Identity,
-        folder: str, wanted: dict[str, str], probe: Path | None,
-    ) -> None:  # fmt: skip
+        self, settings: FeaturesSettings, resized: Path, store: str, machine: Machine, identity: Identity, folder: str
+    ) -> None:
         self._settings, self._resized, self._store, self._machine = settings, resized, store, machine
-        self._identity, self._folder, self._versions, self._probe = identity, folder, wanted, probe
+        self._identity, self._folder = identity, folder
         self._extraction: Extraction | None = None
 
-    def start(self) -> str:
-        """Load the network, and return the node's kind of processor.
-
-        Raises:
-            SetupError: the node lacks the project, the store, the device or the versions.
-            FeaturesError: the node would compute another kind of feature.
-            WeightsError: the weights are missing, or differ from the requested weights.
-        """
+    def start(self) -> None:
+        """Load the network; SetupError, WeightsError or FeaturesError if the node lacks something or differs."""
         node = f"node {socket.gethostname()}"
-        for name, version in versions().items():
-            if version != (expected := self._versions[name]):
-                what, todo = f"has {name} {version}", "Install the same versions on all nodes, and start Ray again."
-                raise SetupError(what, where=node, expected=expected, todo=todo)
-        todo = "All nodes need the project's files and the store (SIGHTWORD_STORE) under the same names."
         try:
             os.chdir(self._folder)
         except OSError as error:
             what = f"cannot enter the project's folder {self._folder} ({error.strerror})"
+            todo = "All nodes need the project's files and the store (SIGHTWORD_STORE) under the same names."
             raise SetupError(what, where=node, todo=todo) from None
-        if self._probe is not None and not self._probe.is_file():
-            raise SetupError(f"does not see the store {self._store}", where=node, todo=todo)
         store, device = Store(self._store), devices.use(self._machine)
         extraction = Extraction(self._settings, read_transform(self._resized), device=device, store=store)
         if (own := extraction.identity) != (wanted := self._identity):
             names = [name for name in vars(own) if getattr(own, name) != getattr(wanted, name)]
-            here, expected = (", ".join(f"{name} {getattr(one, name)}" for name in names) for one in (own, wanted))
+            here, expected = (", ".join(f"{name} {getattr(kind, name)}" for name in names) for kind in (own, wanted))
             todo = "Use nodes with the same kind of processor, and the same code."
             raise FeaturesError(f"computes another kind of feature ({here})", where=node, expected=expected, todo=todo)
         extraction.load()
         self._extraction, self._writer = extraction, store.writer(own)  # one writer, so that segments are few
-        return processor()
 
     def compute(self, jobs: Sequence[Job]) -> Clock:
         """Compute the features of a piece, and return the times."""
@@ -184,17 +158,6 @@ class Worker:
         for _ in self._extraction.compute(keys, lambda _keys: pictures_of(jobs, arrays), writer=self._writer):
             pass
         return clock
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of :data:`PACKAGES` here."""
-    installed = {}
-    for name in PACKAGES:
-        try:
-            installed[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            installed[name] = "not installed"
-    return installed
 
 
 @contextlib.contextmanager
@@ -235,19 +198,3 @@ def _connected(machine: Machine) -> Iterator[tuple[Any, int]]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # at Ray's own the process aborts with frames of C++
         yield ray, WORKERS if address else count
-
-
-@contextlib.contextmanager
-def _probe(store: Store, identity: Identity) -> Iterator[Path | None]:
-    """Check that the store can be written, and yield a file in it that each node must see (object storage: None)."""
-    with store.writer(identity):
-        pass
-    if is_address(str(store.place)):
-        yield None
-        return
-    path = temporary_name(store.place.folder / "features" / identity.name / "probe")
-    path.touch()
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)

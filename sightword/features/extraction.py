@@ -19,12 +19,11 @@ from tqdm import tqdm
 from sightword import machine
 from sightword.errors import SetupError, StoreError
 from sightword.features import openvino
-from sightword.features.backbones import check_crop, find_backbone, skeleton
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
 from sightword.features.identity import Cropping, Identity, Transform, code_sha256, transform_of
-from sightword.features.networks.files import network_sha256
-from sightword.features.networks.network import Backbone
+from sightword.features.network_files import network_sha256
+from sightword.features.networks import Backbone, check_crop, find_backbone, skeleton
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
 from sightword.features.weights import Weights
@@ -59,13 +58,10 @@ def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
 class Extraction:
     """Reads or computes features of one kind, by the section ``features`` with source ``extract``.
 
-    Args:
-        resized: the resize settings of the pictures: ``resize``, ``interpolation`` and ``exif``.
-        store: the store of features; None keeps nothing.
+    ``resized`` has the pictures' settings: ``resize``, ``interpolation`` and ``exif``. Without a store nothing is kept.
 
     Raises:
-        FeaturesError: the backbone is unknown.
-        WeightsError: the weights are missing, or differ from the requested weights.
+        FeaturesError, WeightsError: the backbone is unknown; the weights are missing or differ.
         SetupError: the engine is not installed, or has not the precision.
     """
 
@@ -125,8 +121,7 @@ class Extraction:
 
         Raises:
             StoreError: the store cannot be used; the features computed before are in the store.
-            WeightsError, FeaturesError: as :meth:`Weights.load` and :meth:`Extractor.run`; or the network does not take
-                crops of this size.
+            WeightsError, FeaturesError: as of :meth:`Weights.load`, :meth:`Extractor.run` and :func:`check_crop`.
         """
         missing = dict.fromkeys(keys)
         self.clock = Clock()
@@ -154,10 +149,9 @@ class Extraction:
         *,
         block: int = BLOCK,
     ) -> Generator[tuple[list[bytes], Array], None, None]:
-        """Yield keys and features as :meth:`run` does, all of them computed; at the end they are in the store.
+        """Yield keys and features as :meth:`run` does, ``block`` together, all computed and added to the store.
 
-        A writer of the store that is given stays open, so that many calls leave few files. ``block`` features are
-        yielded together.
+        A writer of the store that is given stays open, so that many calls leave few files.
         """
         with contextlib.ExitStack() as stack:
             if writer:
@@ -178,16 +172,13 @@ class Extraction:
         block: int = BLOCK,
         stop: threading.Event | None = None,
     ) -> None:
-        """Read or compute features of pictures whose keys are known only once they are decoded.
+        """Read or compute features of pictures whose keys are known once they are decoded; errors as of :meth:`run`.
 
         Args:
             pictures: an owner of the feature, the hash of the pixels, and the pixels of each.
             add: takes owners, and their features, float32 (n, D), as soon as they are there.
             block: computed features that are added together.
             stop: ends the work after the pictures that are being computed.
-
-        Raises:
-            StoreError, WeightsError, FeaturesError: as of :meth:`run`.
         """
         owners: dict[bytes, list[Owner]] = {}
 
@@ -242,7 +233,8 @@ class Extraction:
                 return
         where = self._store and self._store.place
         what = f"{len(missing)} features that workers wrote are not there"
-        raise StoreError(what, where=where, todo="Run the stage again: it computes what the store lacks.")
+        todo = "Give all nodes the store under this name, and run the stage again: it computes what the store lacks."
+        raise StoreError(what, where=where, todo=todo)
 
     def load(self) -> Extractor:
         """Return the network, which the first call loads; WeightsError and FeaturesError as in :meth:`run`."""

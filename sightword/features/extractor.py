@@ -22,7 +22,7 @@ from sightword.compute import devices
 from sightword.errors import FeaturesError
 from sightword.features.fusion import ready
 from sightword.features.identity import Transform
-from sightword.features.networks.network import FeatureNetwork
+from sightword.features.networks import FeatureNetwork
 from sightword.features.openvino import OpenVinoNetwork
 from sightword.features.settings import Crops, Precision
 from sightword.images.encoding import Pixels
@@ -57,10 +57,9 @@ class Clock:
 
 
 class Extractor:
-    """A network, ready on a device; the given network is changed.
+    """A network, ready on a device; the given network is changed. The times are added to ``clock``.
 
-    On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result, and no
-    thread waits for another. The times are added to ``clock``.
+    On a CPU each picture is one call in one of the ``threads``: their number cannot change a bit of the result.
     """
 
     def __init__(
@@ -101,11 +100,8 @@ class Extractor:
     def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
         """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
 
-        Args:
-            pictures: uint8 (height, width, 3), no side smaller than a crop; read a few calls ahead.
-
-        Raises:
-            FeaturesError: a feature is not finite.
+        Pictures are uint8 (height, width, 3), no side smaller than a crop, and are read a few calls ahead.
+        FeaturesError: a feature is not finite.
         """
         source = iter(pictures)
         running: deque[Future[tuple[Features, float]]] = deque()
@@ -256,15 +252,10 @@ def normalise(pixels: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> to
 
 
 def positions(sizes: Iterable[tuple[int, int]], crop: int, crops: Crops) -> torch.Tensor:
-    """Return the places of the crops of pictures in the row of all their pixels, int64 (3, number of crops).
+    """Return the places of the crops of pictures (height, width) in the row of all their pixels, int64 (3, crops).
 
     The three numbers of a crop are its first pixel, the step from a line to the next, and the step from a pixel to the
     next, which is -1 in a mirrored picture. Ten crops are the five, then the five of the mirrored picture.
-
-    Args:
-        sizes: height and width of each picture.
-        crop: the side of a crop.
-        crops: the choice of crops.
     """
     found, start = [], 0
     for height, width in sizes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FeaturesError
-from sightword.features.networks.network import OwnTransform
+from sightword.features.networks import OwnTransform
 from sightword.features.settings import Crops, FeaturesSettings
 from sightword.images.settings import Size
 from sightword.io.files import canonical_json
@@ -20,17 +20,13 @@ from sightword.storage.store import KindIdentity
 
 CODE = (
     "compute/devices.py",
-    "features/backbones.py",
+    "features/efficientnet_lite.py",
     "features/extraction.py",
     "features/extractor.py",
     "features/fusion.py",
     "features/identity.py",
-    "features/networks/efficientnet_lite.py",
-    "features/networks/files.py",
-    "features/networks/function.py",
-    "features/networks/network.py",
-    "features/networks/timm.py",
-    "features/networks/torchvision.py",
+    "features/network_files.py",
+    "features/networks.py",
     "features/norms.py",
     "features/openvino.py",
     "features/vision.py",

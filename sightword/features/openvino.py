@@ -37,18 +37,10 @@ def check(precision: Precision) -> None:
 
 
 class OpenVinoNetwork(nn.Module):
-    """A network as OpenVINO compiled it, for calls of one shape; each of ``threads`` threads has a stream of its own.
+    """A network as OpenVINO compiled it, for crops (B, H, W, 3) of one shape; each of ``threads`` has a stream.
 
-    With ``bf16`` all layers compute in bfloat16, the first one too.
-
-    Args:
-        network: takes crops (B, 3, H, W) and returns (B, D).
-        shape: the shape of a call's crops, (B, H, W, 3).
-        precision: of the computation; the numbers that leave it are float32.
-        threads: the most threads that call the network at the same time.
-
-    Raises:
-        SetupError: OpenVINO cannot compile the network.
+    The network takes crops (B, 3, H, W) and returns (B, D), float32. With ``bf16`` all layers compute in bfloat16.
+    SetupError: OpenVINO cannot compile the network.
     """
 
     def __init__(self, network: nn.Module, shape: tuple[int, ...], precision: Precision, threads: int) -> None:

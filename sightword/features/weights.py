@@ -20,10 +20,9 @@ from torch import nn
 from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
 from sightword.features import vision
-from sightword.features.backbones import build
-from sightword.features.networks.files import SHA256, packaged_weights
-from sightword.features.networks.network import Backbone, Library
-from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
+from sightword.features.network_files import SHA256, packaged_weights
+from sightword.features.networks import Backbone, build
+from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import Pathish, sha256_file
 from sightword.messages import and_more, first_line, short
 
@@ -37,12 +36,8 @@ _UNREADABLE = (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, 
 class Weights:
     """Weights of a backbone, with their sha256 before they are needed.
 
-    Args:
-        backbone: the network's name and feature point.
-        weights: a name of torchvision's weights enum, ``package``, ``hub``, a file, or ``random``.
-        sha256: the expected sha256 of the file, in hex, which may then be missing until :meth:`load`; empty: any.
-        seed: the seed of random weights.
-        folder: the folder of a file with a relative path.
+    ``weights`` is a name of torchvision's weights enum, ``package``, ``hub``, a file in ``folder``, or ``random``. A
+    file of the expected ``sha256``, in hex, may be missing until :meth:`load`.
 
     Raises:
         WeightsError: the file has another sha256, or is missing or cannot be downloaded.
@@ -57,7 +52,7 @@ class Weights:
         self.sha256 = self._wanted = sha256.lower()
         """The sha256 of the file; without a file, of the tensors."""
         self._seed, self._is_random = seed, weights == RANDOM
-        self._is_whole = isinstance(backbone, Library) and weights in (HUB, PACKAGE)
+        self._is_whole = weights == backbone.whole
         check_name(backbone, weights)
         self._network: nn.Module | None = None
         self._path, self._url = Path(folder) / weights, ""
@@ -72,7 +67,7 @@ class Weights:
             self._path = packaged_weights(backbone.name)
             self.sha256 = self._wanted = self._wanted or SHA256[backbone.name]
         elif not is_weights_file(weights):
-            self._url = _published(backbone, weights)
+            self._url = str(vision.models.get_model_weights(backbone.name)[weights].url)
             self._path = Path(torch.hub.get_dir()).expanduser() / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():
             self.sha256 = self._fetch()
@@ -80,23 +75,15 @@ class Weights:
     @property
     def identity(self) -> str:
         """The sha256 of all that a feature takes from weights: with a file, the network's configuration too."""
-        own = self.backbone.configuration if isinstance(self.backbone, Library) else ""
-        if self._is_random or self._is_whole or not own:
+        if self._is_random or self._is_whole or not self.backbone.configuration:
             return self.sha256
-        return hashlib.sha256((own + self.sha256).encode()).hexdigest()
+        return hashlib.sha256((self.backbone.configuration + self.sha256).encode()).hexdigest()
 
     def load(self) -> nn.Module:
-        """Return a new network with these weights.
-
-        Raises:
-            WeightsError: the file is missing, cannot be downloaded, or belongs to another network.
-        """
-        if self._is_random:
+        """Return a new network with these weights; WeightsError if they are missing, or another network's."""
+        if self._is_random or self._is_whole:
             network, self._network = self._network, None
-            return network or _random(self.backbone, self._seed)[0]
-        if self._is_whole:
-            network, self._network = self._network, None
-            return network or self._whole()
+            return network or (self._whole() if self._is_whole else _random(self.backbone, self._seed)[0])
         if self._fetch() != self.sha256:
             raise WeightsError("changed while it was used", where=self._path, todo="Run it once more.")
         with OwnRandom():  # the builder draws numbers, which are not used
@@ -107,9 +94,8 @@ class Weights:
     def _whole(self) -> nn.Module:
         """Return the network as its library gives it, and compare the sha256 of the tensors."""
         where = f"weights {self.name!r} of {self.backbone.name}"
-        assert isinstance(self.backbone, Library)
         try:
-            network = self.backbone.made(published=True).eval()
+            network = self.backbone.published().eval()
         except (OSError, RuntimeError, ValueError, LookupError, SafetensorError) as error:  # the libraries' own
             what = f"are damaged, or neither in the cache nor downloaded ({first_line(error)})"
             todo = "Fetch them where there is a network, or name a .safetensors file and its sha256."
@@ -125,7 +111,7 @@ class Weights:
         prefix = re.search(r"-([0-9a-f]{8,})\.", self._path.name) if self._url else None
         begins = prefix.group(1) if prefix else ""
         if self._url and not self._path.exists():
-            _download(self._path, self._url, begins)
+            self._download(begins)
         if not self._path.is_file():
             wanted = f" with the sha256 {self._wanted}" if self._wanted else ""
             todo = f"Put the file{wanted} there."
@@ -139,16 +125,25 @@ class Weights:
             raise WeightsError(f"has the sha256 {found}", where=self._path, expected=self._wanted, todo=todo)
         return found
 
+    def _download(self, begins: str) -> None:
+        """Download published weights, whose sha256 begins with the digits in the file's name."""
+        from sightword.io.transfer import retrieve
+
+        log.warning("downloading %s to %s, once; the sha256 must begin with %s", self._url, self._path, begins)
+        try:
+            retrieve(self._url, self._path, begins=begins, progress=sys.stderr.isatty())
+        except DownloadError as error:
+            what = f"is missing and could not be downloaded from {self._url} ({error.what})"
+            todo = "Put the file there, or put it into features.inputs and name it and its sha256 in the parameters."
+            raise WeightsError(what, where=self._path, todo=todo) from None
+
 
 def check_name(backbone: Backbone, weights: str) -> None:
     """Raise WeightsError for a name of weights that a network does not have."""
     if is_weights_file(weights) or weights in backbone.accepted:
         return
-    named, random = (
-        [one for one in backbone.accepted if one != RANDOM],
-        f", or {RANDOM}" * (RANDOM in backbone.accepted),
-    )
-    expected = f"{' or '.join(named)}, a file ending in .safetensors or .pth{random}"
+    named, random = [name for name in backbone.accepted if name != RANDOM], RANDOM in backbone.accepted
+    expected = f"{' or '.join(named)}, a file ending in .safetensors or .pth{f', or {RANDOM}' * random}"
     what = f"there are no such weights for {backbone.name}"
     raise WeightsError(what, where=f"weights {weights!r}", expected=expected)
 
@@ -162,29 +157,10 @@ def _random(backbone: Backbone, seed: int) -> tuple[nn.Module, str]:
 
 def _digest(backbone: Backbone, network: nn.Module) -> str:
     """Return the sha256 of a network's tensors, and of its configuration where it has one."""
-    digest = hashlib.sha256(backbone.configuration.encode() if isinstance(backbone, Library) else b"")
+    digest = hashlib.sha256(backbone.configuration.encode())
     for name, tensor in sorted(network.state_dict().items()):
         digest.update(name.encode() + b"\0" + tensor.numpy().tobytes())
     return digest.hexdigest()
-
-
-def _published(backbone: Backbone, weights: str) -> str:
-    """Return the address of published weights."""
-    published = vision.models.get_model_weights(backbone.name)
-    return str(published[weights].url)
-
-
-def _download(path: Path, url: str, begins: str) -> None:
-    """Download published weights, whose sha256 begins with the digits in the file's name."""
-    from sightword.io.transfer import retrieve
-
-    log.warning("downloading %s to %s, once; the sha256 must begin with %s", url, path, begins)
-    try:
-        retrieve(url, path, begins=begins, progress=sys.stderr.isatty())
-    except DownloadError as error:
-        what = f"is missing and could not be downloaded from {url} ({error.what})"
-        todo = "Put the file there, or put it into features.inputs and name it and its sha256 in the parameters."
-        raise WeightsError(what, where=path, todo=todo) from None
 
 
 def _read(path: Path) -> Mapping[str, torch.Tensor]:

@@ -104,8 +104,7 @@ def read_picture(place: Place, *, max_pixels: int) -> bytes:
     """Return the bytes of a picture, wherever they are.
 
     Raises:
-        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large`` (larger than uncompressed
-            16-bit RGBA pixels).
+        RejectError: ``missing``, ``unreadable``, ``not_a_file``, ``empty`` or ``too_large``.
         PictureError: an object changed since it was listed, or its server does not answer.
     """
     try:
@@ -126,18 +125,10 @@ def read_picture(place: Place, *, max_pixels: int) -> bytes:
 
 
 def decode(data: bytes, *, exif: bool, max_pixels: int) -> Image.Image:
-    """Decode a picture file to RGB.
+    """Decode a picture file to RGB; RejectError if it cannot be used, and no other error for any input.
 
-    Grey is copied to the three channels, transparency is blended with white, 12 and 16 bits become 8, an animation
-    gives its first frame.
-
-    Args:
-        data: the file's bytes.
-        exif: rotate the picture by its EXIF orientation.
-        max_pixels: the largest allowed width times height, checked by the header before any pixel is decoded.
-
-    Raises:
-        RejectError: the picture cannot be used; no input raises another error.
+    Grey is copied to the three channels, transparency is blended with white, 16 bits become 8, an animation gives its
+    first frame. ``exif`` rotates the picture by its EXIF orientation. ``max_pixels`` is checked before decoding.
     """
     if not data:
         raise RejectError("empty", "the file has 0 bytes")

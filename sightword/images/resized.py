@@ -75,11 +75,7 @@ def resized_size(width: int, height: int, size: Size) -> tuple[int, int]:
 
 
 def resize(picture: Image.Image, *, size: Size, interpolation: Interpolation, max_pixels: int) -> Image.Image:
-    """Scale a picture up or down until its smaller side is ``size``, or to a height and a width.
-
-    Raises:
-        RejectError: ``too_large``: the result would have more than ``max_pixels`` pixels, such as from 1 x 5000.
-    """
+    """Scale a picture until its smaller side is ``size``, or to a height and a width; RejectError ``too_large``."""
     width, height = resized_size(*picture.size, size)
     if width * height > max_pixels:
         was = f"{picture.width} x {picture.height}"
@@ -141,17 +137,10 @@ def write_resized(
     workers: int = 0,
     progress: bool = False,
 ) -> Summary:
-    """Resize a corpus into a folder, which appears complete or not at all.
+    """Resize a corpus into a folder of shards and ``rejects.parquet``, which appears complete or not at all.
 
     A corpus without any file (as with precomputed features) gives empty shards. The bytes do not depend on the order of
-    ``sources`` or on ``workers``.
-
-    Args:
-        folder: the folder of ``shard-NN.parquet`` and ``rejects.parquet``.
-        sources: pictures with unique ids.
-        settings: the section ``resize``.
-        workers: processes that decode after :data:`ALONE`; 0 decodes in this process.
-        progress: show a bar on standard error.
+    ``sources`` or on ``workers``, the processes that decode after :data:`ALONE`.
 
     Raises:
         PictureError: more pictures are rejected than ``max_rejects`` allows.
@@ -185,8 +174,7 @@ def copied_rows(
 ) -> Iterator[list[Source]]:
     """Yield sources; rows of Parquet files and members of tars in a bucket lie in one file of the folder until the end.
 
-    A Parquet file gives many rows at once, and a bucket many members, but pictures are resized in another order; so
-    they are copied in their own order first. A row or member that cannot be read stays where it is.
+    They are copied in the order of their file, since pictures are resized in another one. What cannot be read stays.
     """
     parts = [(source.path or "", source.part or Part()) for source in sources]
     places = [(path, part.offset if part.row is None and is_address(path) else part.row) for path, part in parts]

@@ -135,11 +135,7 @@ def shard_paths(folder: Pathish) -> list[Path]:
 
 
 def read_transform(folder: Pathish) -> dict[str, Any]:
-    """Return the resize settings of a folder's pictures: ``resize``, ``interpolation`` and ``exif``.
-
-    Raises:
-        FileFormatError: a shard lacks the settings, or two shards differ.
-    """
+    """Return ``resize``, ``interpolation`` and ``exif`` of a folder's pictures; FileFormatError if shards differ."""
     found: list[dict[str, Any]] = []
     for path in shard_paths(folder):
         with _opened(path) as file:
@@ -153,11 +149,7 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
 
 
 def read_group(group: Group) -> list[ResizedPicture]:
-    """Return the pictures of a row group, still encoded.
-
-    Raises:
-        FileFormatError: the file holds other pictures than when it was listed, or is damaged.
-    """
+    """Return the pictures of a row group, still encoded; FileFormatError if the file changed since it was listed."""
     with _opened(group.path) as file:
         there = group.index < file.num_row_groups
         table = file.read_row_group(group.index, columns=_NAMES) if there else None
@@ -169,11 +161,7 @@ def read_group(group: Group) -> list[ResizedPicture]:
 
 
 def read_arrays(selection: Selection) -> list[tuple[str, Pixels]]:
-    """Decode pictures of a row group: id and uint8 (height, width, 3).
-
-    Raises:
-        FileFormatError: the file holds other pictures than when it was listed, or is damaged.
-    """
+    """Decode pictures of a row group: id and uint8 (height, width, 3); FileFormatError as of :func:`read_group`."""
     group = selection.group
     found = [picture for picture in read_group(group) if picture.image_id in selection.image_ids]
     arrays = []
@@ -194,11 +182,7 @@ def find_pictures(folder: Pathish, image_ids: Iterable[str]) -> dict[str, Resize
 
 
 def list_pictures(folder: Pathish) -> list[Listed]:
-    """Return the location of every picture of a folder, sorted by id, without reading pixels.
-
-    Raises:
-        FileFormatError: a shard is damaged, or an id occurs twice.
-    """
+    """Return the location of every picture of a folder, sorted by id; FileFormatError for damage and equal ids."""
     pictures: list[Listed] = []
     for path in shard_paths(folder):
         with _opened(path) as file:

@@ -55,12 +55,6 @@ def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], 
     seal(path)
 
 
-def is_sealed(path: Pathish) -> bool:
-    """Return whether a file begins as one of this project does."""
-    with reading(path), open(path, "rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
-
-
 def seal(path: Pathish) -> None:
     """Write the checksum of an HDF5 file into its first bytes."""
     with open(path, "r+b") as file:

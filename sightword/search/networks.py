@@ -17,7 +17,7 @@ import torch
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, FeaturesError, SearchError
 from sightword.features.identity import Transform
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256
 from sightword.features.settings import RANDOM, is_weights_file
 from sightword.features.tables.origin import DEMONSTRATION, other_kind, parts_of, random_weights, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
@@ -25,7 +25,7 @@ from sightword.images.resized import resize
 
 if TYPE_CHECKING:
     from sightword.features.extractor import Extractor
-    from sightword.features.networks.network import Backbone
+    from sightword.features.networks import Backbone
     from sightword.features.weights import Weights
 
 MAX_PIXELS = 50_000_000
@@ -65,7 +65,7 @@ class NamedNetwork:
     @property
     def backbone(self) -> Backbone:
         """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features."""
-        from sightword.features.backbones import find_backbone  # loads torchvision
+        from sightword.features.networks import find_backbone  # loads torchvision
 
         name = str(self.attributes["backbone"])
         if (wanted := self.attributes.get("network_sha256")) and (found := network_sha256(name)) != wanted:

@@ -17,7 +17,7 @@ from torch import nn
 from sightword import machine
 from sightword.compute import devices
 
-ENTRANCES = ["sightword.features.api", "sightword.encoder.sentence_encoder", "sightword.evaluation.retrieval.index"]
+ENTRANCES = ["sightword.features.compute", "sightword.encoder.sentence_encoder", "sightword.evaluation.retrieval.index"]
 """Modules through which a user's program comes to what computes; the others build on them."""
 
 

@@ -38,8 +38,8 @@ def test_training_features_and_semantic_scores_leave_torchs_compiler_scikit_lear
         from sightword.evaluation.semantics import breakdown, evaluation, tables
         from sightword.evaluation.semantics.relatedness import TfIdf
         from sightword.features import vision
-        from sightword.features.backbones import skeleton
-        from sightword.features.backbones import find_backbone
+        from sightword.features.networks import skeleton
+        from sightword.features.networks import find_backbone
         with OwnRandom(0):
             network = vision.models.get_model("shufflenet_v2_x0_5", weights=None).eval()
         adam = Adam(network.parameters(), fused=True)

@@ -14,7 +14,7 @@ from looks import only, states
 
 from pipeline.doctor.project import check_encoders
 from pipeline.params import recipes, writing
-from sightword.features.networks.files import SHA256, packaged_weights
+from sightword.features.network_files import SHA256, packaged_weights
 from stages.checks import check_corpus, check_semantics, check_weights
 from stages.entailment.system import check as check_entailment
 from stages.grounded.system import check as check_grounded

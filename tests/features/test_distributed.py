@@ -18,7 +18,7 @@ import torch
 
 from sightword.errors import FeaturesError, SetupError
 from sightword.features.compute import Job, pictures_of
-from sightword.features.distributed import Worker, _connected, _result, versions
+from sightword.features.distributed import Worker, _connected, _result
 from sightword.features.extraction import Extraction
 from sightword.features.settings import FeaturesSettings
 from sightword.images.shards import (
@@ -60,7 +60,7 @@ def made(resized, tmp_path) -> Callable[..., Worker]:
     machine = Machine("cpu", workers=0, threads=1, store=store, cache=tmp_path, scratch=tmp_path)
 
     def make(**other: Any) -> Worker:
-        known = {"identity": here.identity, "folder": str(tmp_path), "wanted": versions(), "probe": None}
+        known = {"identity": here.identity, "folder": str(tmp_path)}
         return Worker(settings, resized, store, machine, **known | other)
 
     return make
@@ -95,9 +95,7 @@ def test_a_node_that_differs_is_an_error(made, tmp_path, monkeypatch) -> None:
             {"identity": other},
             r"another kind of feature \(kernel cpu, code \w+\); expected kernel cpu-other, code 0000",
         ),
-        ({"wanted": versions() | {"torch": "0.9"}}, r"node \S+: has torch \S+; expected 0\.9\. Install the same"),
         ({"folder": "/nowhere"}, "cannot enter the project's folder /nowhere"),
-        ({"probe": tmp_path / "probe"}, r"does not see the store .*SIGHTWORD_STORE"),
     ):
         with pytest.raises((FeaturesError, SetupError), match=message):
             made(**arguments).start()
@@ -150,8 +148,17 @@ def test_a_worker_that_is_lost_again_and_again_is_an_error() -> None:
     def get(_: object) -> None:
         raise LostError("The actor died.\nDetails")
 
-    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayTaskError=KeyError, RayError=LostError))
+    class TaskError(Exception):
+        cause = FeaturesError("of the worker")
+
+    def fail(_: object) -> None:
+        raise TaskError
+
+    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayTaskError=TaskError, RayError=LostError))
     with pytest.raises(
         SetupError, match=r"a worker was lost 4 times, the last time so: The actor died\. Perhaps memory"
     ):
+        _result(ray, None)
+    ray.get = fail
+    with pytest.raises(FeaturesError, match="of the worker"):
         _result(ray, None)

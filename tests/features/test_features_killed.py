@@ -26,9 +26,15 @@ from sightword.images.settings import ResizeSettings
 from sightword.io.files import write_table
 
 PICTURES = 150
+
+
 SIDE = 128
+
+
 SHARDS = 36
 """As many row groups: enough for four reading processes."""
+
+
 FEATURES = Path("data/features/features.h5")
 
 
@@ -193,27 +199,13 @@ def check_killed(project: Project, store: Path, undisturbed: Undisturbed, moment
     assert project.bytes() == undisturbed.bytes
 
 
-@pytest.mark.slow
-def test_killed_and_killed_again_it_ends_with_the_same_bytes(project, undisturbed, tmp_path) -> None:
-    check_killed(project.copy(tmp_path / "project"), tmp_path / "store", undisturbed, [0.85, 0.7], threads=2, workers=2)
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("seed", [0, 1])
-def test_killed_at_random_moments(project, undisturbed, tmp_path, seed) -> None:
-    rng = random.Random(seed)
+@pytest.mark.parametrize("workers", [0, 4])
+def test_killed_at_random_moments_it_ends_with_the_same_bytes(project, undisturbed, tmp_path, workers) -> None:
+    rng = random.Random(workers)
     moments = [rng.uniform(0.05, 0.9) for _ in range(4)]
-    check_killed(
-        project.copy(tmp_path / "project"), tmp_path / "store", undisturbed, moments, threads=1 + seed, workers=4 * seed
-    )
-
-
-def read_features_of(store: Path) -> np.ndarray:
-    """All features of a store with one kind, in any order, as pyarrow reads them."""
-    import pyarrow.parquet as pq
-
-    values = [value for path in segments(store) for value in pq.read_table(path)["feature"].to_pylist()]
-    return np.stack([np.frombuffer(value, "<f4") for value in values])
+    one = project.copy(tmp_path / "project")
+    check_killed(one, tmp_path / "store", undisturbed, moments, threads=2, workers=workers)
 
 
 @pytest.mark.full
@@ -222,5 +214,4 @@ def test_two_at_a_time_on_one_store(project, undisturbed, tmp_path) -> None:
     for process in [one.start(tmp_path / "store") for one in pair]:
         assert counts(finish(process))[0] == PICTURES
     assert [one.bytes() for one in pair] == [undisturbed.bytes] * 2
-    assert len(read_features_of(tmp_path / "store")) >= PICTURES
     assert not [path for path in tmp_path.rglob(".*") if path.is_file()]

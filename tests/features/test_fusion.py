@@ -14,13 +14,17 @@ from extracting import difference, distance, lively, pictures
 from torch import nn
 
 from sightword.features import fusion, norms
-from sightword.features.fusion import FusedConvolution, FusedLinear, fuses, ready
+from sightword.features.fusion import FusedConvolution, FusedLinear, ready
 from sightword.features.norms import FusedNorm
 
 CPU = torch.device("cpu")
 
-SMALL = ["densenet121", "googlenet", "mobilenet_v3_small", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1"]
-LARGE = ["alexnet", "convnext_tiny", "efficientnet_b0", "inception_v3", "maxvit_t", "mnasnet0_5", "mobilenet_v2",
+
+SMALL = ["densenet121", "mobilenet_v3_small", "resnet18", "shufflenet_v2_x0_5"]
+
+
+LARGE = ["alexnet", "convnext_tiny", "googlenet", "squeezenet1_1", "efficientnet_b0",
+         "inception_v3", "maxvit_t", "mnasnet0_5", "mobilenet_v2",
          "regnet_y_400mf", "resnext50_32x4d", "swin_t", "vgg11_bn", "vit_b_32", "wide_resnet50_2"]  # fmt: skip
 
 
@@ -49,13 +53,6 @@ def test_families_of_networks(name) -> None:
 @pytest.mark.parametrize("name", LARGE)
 def test_more_families_of_networks(name) -> None:
     compare(name)
-
-
-def test_all_of_a_resnet_is_fused() -> None:
-    network = ready(lively("resnet18"), precision="fp32", device=CPU)
-    kinds = [type(module) for module in network.modules()]
-    assert kinds.count(FusedConvolution) == 20
-    assert not {nn.BatchNorm2d, nn.Conv2d, nn.ReLU} & set(kinds)
 
 
 @pytest.mark.parametrize("onednn", [True, False])
@@ -183,16 +180,6 @@ def test_a_network_that_runs_in_another_thread_meanwhile_is_left_alone() -> None
     assert all(torch.equal(found[0], other) for other in found[1:])
 
 
-def test_without_onednn_the_numbers_are_the_same(monkeypatch) -> None:
-    monkeypatch.setattr("sightword.features.fusion._has_onednn", lambda: False)
-    assert not fuses("fp32", CPU)
-    network = ready(lively("resnet18"), precision="fp32", device=CPU)
-    assert not any(isinstance(module, FusedConvolution) for module in network.modules())
-    images = torch.randn(1, 3, 64, 64)
-    with torch.inference_mode():
-        assert difference(lively("resnet18")(images), network(images)) < 1e-5
-
-
 @pytest.fixture
 def on_a_cpu(monkeypatch) -> None:
     """Plain torch computes what the kernel does."""
@@ -277,13 +264,6 @@ def test_norms_that_no_kernel_computes_are_left_alone(on_a_cpu) -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert distance(plain, fused(images)) < 1e-3
     assert distance(plain, plain.flip(0)) > 1e-2  # the control
-
-
-def test_a_gpu_without_triton_has_no_kernels_for_norms(monkeypatch) -> None:
-    monkeypatch.setattr(norms, "triton", None)
-    monkeypatch.setattr(norms, "usable", norms.usable.__wrapped__)  # remembers nothing
-    assert not fuses("bf16", torch.device("cuda"))
-    assert fuses("fp32", torch.device("cuda"))  # the control: float32 needs none
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError, ArithmeticError])

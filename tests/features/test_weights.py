@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from sightword.errors import WeightsError
 from sightword.features import vision
-from sightword.features.backbones import build, find_backbone
+from sightword.features.networks import build, find_backbone
 from sightword.features.weights import Weights
 from sightword.io.files import sha256_file
 
@@ -82,18 +82,12 @@ class Trap:
 @pytest.mark.parametrize("name", ["net.pth", "net.safetensors"])
 def test_nothing_in_a_file_is_executed(tmp_path, name, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for content in (pickle.dumps(Trap()), b"", b"text", pickle.dumps({"a": 1})):
+    for content in (pickle.dumps(Trap()), b"text", pickle.dumps({"a": 1})):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(WeightsError, match="safely") as found:
             load(BACKBONE, name, folder=tmp_path)
         assert "arbitrary code" not in str(found.value)  # torch's advice is to run it
     assert not (tmp_path / "trapped").exists()
-
-
-def test_a_file_that_is_no_state_dict(tmp_path) -> None:
-    torch.save([torch.zeros(1)], tmp_path / "net.pth")
-    with pytest.raises(WeightsError, match="not a state dict"):
-        load(BACKBONE, "net.pth", folder=tmp_path)
 
 
 def test_random_weights_are_loud_and_repeat(caplog) -> None:
@@ -149,24 +143,14 @@ def published(tmp_path, monkeypatch, state):
     (tmp_path / "served").mkdir()
     asked: list[str] = []
 
-    cuts: list[int] = []
-
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            span = self.headers.get("Range", "")
-            asked.append(f"{self.path} {span}".strip())
-            file = tmp_path / "served" / self.path.lstrip("/")
-            if not file.is_file():
-                self.send_error(404)
-                return
-            data, start = file.read_bytes(), int(span.removeprefix("bytes=").rstrip("-") or 0)
-            self.send_response(206 if span else 200)
-            if span:
-                self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-            self.send_header("ETag", '"one"')
-            self.send_header("Content-Length", str(len(data) - start))
+            asked.append(self.path)
+            data = (tmp_path / "served" / self.path.lstrip("/")).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data[start : start + (cuts.pop() if cuts else len(data))])
+            self.wfile.write(data)
 
         def log_message(self, *arguments: object) -> None:
             pass
@@ -174,8 +158,7 @@ def published(tmp_path, monkeypatch, state):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
-    def publish(name: str, data: bytes, *, cut: int = 0) -> list[str]:
-        cuts.extend([cut] if cut else [])
+    def publish(name: str, data: bytes) -> list[str]:
         (tmp_path / "served" / name).write_bytes(data)
         publisher = Publisher(f"http://127.0.0.1:{server.server_port}/{name}")
         monkeypatch.setattr(vision.models, "get_model_weights", lambda _: publisher)
@@ -203,27 +186,3 @@ def test_a_download_of_something_else_is_refused_and_not_kept(tmp_path, publishe
     with pytest.raises(WeightsError, match=r"does not begin with 00000000"):
         Weights(BACKBONE, "IMAGENET1K_V1")
     assert not list((tmp_path / "torch/hub/checkpoints").iterdir())
-
-
-def test_weights_whose_hash_is_known_are_fetched_only_when_needed(tmp_path, published) -> None:
-    asked = published("squeezenet1_1-00000000.pth", b"another file")
-    for name in ("IMAGENET1K_V1", "none.pth"):
-        found = Weights(BACKBONE, name, sha256="1" * 64, folder=tmp_path)
-        assert found.sha256 == "1" * 64
-        assert asked == []
-        with pytest.raises(WeightsError):
-            found.load()
-        asked.clear()
-
-
-def test_a_damaged_download_is_not_used(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    (tmp_path / "hub/checkpoints").mkdir(parents=True)
-    (tmp_path / "hub/checkpoints/resnet152-394f9c45.pth").write_bytes(b"half")
-    with pytest.raises(WeightsError, match="not the one in its name"):
-        load(find_backbone("resnet152"), "IMAGENET1K_V1")
-
-
-def test_unknown_published_weights() -> None:
-    with pytest.raises(WeightsError, match="IMAGENET1K_V1 or IMAGENET1K_V2, a file"):
-        load(find_backbone("resnet152"), "IMAGENET1K_V3")

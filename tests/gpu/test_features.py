@@ -14,13 +14,11 @@ import torch
 from extracting import lively
 from torch import nn
 
-from sightword.features.backbones import build, find_backbone
+from sightword.features.efficientnet_lite import NETWORKS
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
-from sightword.features.networks.efficientnet_lite import NETWORKS
-from sightword.features.networks.network import FeatureNetwork
-from sightword.features.networks.torchvision import FEATURE_POINTS
+from sightword.features.networks import FEATURE_POINTS, FeatureNetwork, build, find_backbone
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
 from sightword.features.vision import classifiers, models
 

@@ -8,7 +8,6 @@ import shutil
 
 import numpy as np
 import pytest
-from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,20 +121,6 @@ def test_the_sample_has_the_closed_form(sample):
     assert len(low) == 5 * 19 * 19 * 21 - 3300 == 34605
     assert len(sample.hyponyms) == sum(len(name.split("_")) for name in sample.names if name != "scene")
     assert len(closure(sample, paths=True)[0]) > 2 * len(low)  # k! chains to a description of k words more
-
-
-def test_the_samples_exact_embedding(sample):
-    vectors = exact_embedding(sample)
-    low, high = closure(sample)
-    count = len(sample.names)
-    for block in np.array_split(np.arange(count), 12):
-        penalty = (np.maximum(vectors[None, :] - vectors[block, None], 0) ** 2).sum(axis=2)
-        true = np.zeros(penalty.shape, bool)
-        inside = np.isin(low, block)
-        true[low[inside] - block[0], high[inside]] = True
-        true[np.arange(len(block)), block] = True
-        assert (penalty[true] == 0).all()
-        assert penalty[~true].min() >= 1
 
 
 def test_what_is_written_is_read(sample, tmp_path):

@@ -33,7 +33,7 @@ KNOWN = {
     **dict.fromkeys(("sightword/io/saved.py", "sightword/model/saved.py"), HOMES),
     "sightword/captions/table.py": "captions",
     "sightword/captions/vocabulary.py": "captions",
-    "sightword/corpus/tables.py": "corpus",
+    "sightword/corpus/records.py": "corpus",
     "sightword/encoder/folder.py": "encoder: sum",
     "sightword/entailment/data/pairs.py": "sentence pairs",
     "sightword/evaluation/semantics/results.py": "scored pairs",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.lineage.audit import find_entry as find
-from sightword.features.networks.files import network_sha256
+from sightword.features.network_files import network_sha256
 from sightword.messages import flat
 
 KEY = "metrics/third.json:test.r10"

@@ -17,8 +17,8 @@ from PIL import Image, ImageOps
 from search_world import BACKBONE, CROP, SEED, SIDE
 
 from sightword.errors import SearchError, StoreError
-from sightword.features.backbones import find_backbone
 from sightword.features.extractor import Extractor
+from sightword.features.networks import find_backbone
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import parts_of

@@ -21,7 +21,7 @@ from sums import renew
 from pipeline.cli import main
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.backbones import find_backbone
+from sightword.features.networks import find_backbone
 from sightword.features.tables.table import Origin, write_features
 from sightword.features.weights import Weights
 from sightword.io.files import read_json, sha256_file, write_json

@@ -1,16 +1,26 @@
 """A stage as a program: help, errors, exit codes."""
 
+from __future__ import annotations
+
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import fork_server
 import pytest
+from finished_run import write_run
 from stage_here import run_here
 
-NAMES = ("corpus", "resize", "features", "captions", "train", "select", "retrieval", "semantics", "epochs", "report")
+from pipeline.params import params_file
+from sightword.vse.page import page
+
+NAMES = ("features", "train", "semantics")
+
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -58,17 +68,6 @@ def test_lines_of_the_log_and_a_progress_bar_do_not_collide(repository):
     shown = [line.rpartition("\r")[2] for line in done.stderr.decode().split("\n")]
     assert shown[:3] == ["line 0", "line 1", "line 2"]
     assert shown[3].startswith("100%")
-
-
-def test_a_mistake_is_one_message_without_a_traceback(repository, project):
-    text = (project / "params.yaml").read_text()
-    (project / "params.yaml").write_text(text.replace("margin:", "margn:"))
-    done = start(repository, project, "captions")
-    assert done.returncode == 1
-    assert "captions: params.yaml: 2 entries are wrong" in done.stderr
-    assert "train.margn: no such key (did you mean 'margin'?)" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "dvc checkout" not in done.stderr
 
 
 def test_under_dvc_the_message_explains_how_to_restore_removed_outputs(repository, project):
@@ -180,7 +179,13 @@ def test_another_interpreter_is_reported_in_one_line(repository, tmp_path):
     assert "has no Sightword installed (it lacks h5py" in done.stderr
 
 
-def test_the_machine_settings_are_checked(repository, project):
-    done = start(repository, project, "resize", SIGHTWORD_WORKERS="many")
-    assert done.returncode == 1
-    assert "SIGHTWORD_WORKERS=many: not a usable number; expected a whole number of at least 0" in done.stderr
+def test_the_stage_writes_the_librarys_page_and_logs_the_fallbacks(tmp_path: Path, repository: Path) -> None:
+    places = write_run(tmp_path)
+    done = start(repository, tmp_path, "report", "--params", str(repository / "params.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert "report: random weights: for demonstration" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("report: report/index.html")
+    page.write(places, params_file.section(repository / "params.yaml", "report"), tmp_path / "same.html")
+    assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()
+    assert (tmp_path / "report" / "plots" / "scatter.svg").read_text().startswith("<?xml")
+    assert json.loads((tmp_path / "metrics" / "summary.json").read_text())["dev_r10"] == 61.5

@@ -18,9 +18,10 @@ from sightword.encoder.pretrained import PACKAGED, packaged
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.vse.selection.model_card import model_card
 from sightword.vse.selection.settings import SelectSettings
-from stages.packed_card import Corpus
 
 ENTRY = {"r1": 17.46, "r5": 44.26, "r10": 58.12} | {f"r{k}_ci95": 1.25 for k in (1, 5, 10)} | {"median_rank": 7.0}
+
+
 METRICS = {"test": {"full": {"caption_to_image": ENTRY, "image_to_caption": ENTRY, "rsum": 1}, "lengths": {}}}
 
 
@@ -108,16 +109,7 @@ def test_an_encoder_of_the_package_is_used_by_its_name(project, monkeypatch) -> 
 @pytest.mark.parametrize(
     "head",
     [
-        *(
-            "license: other",
-            "license: [",
-            "tags:\n- a",
-            "- a",
-            "",
-            '"license": "other"',
-            'model-index: [{"results": []}]',
-        ),
-        *('license: "a"', 'license: "a"\nmodel-index: []', 'license: "a"\nmodel-index: 3'),
+        *("license: other", "tags:\n- a", "", 'model-index: [{"results": []}]'),
         'license: "a"\nmodel-index: [{"results": [{"dataset": {}}]}]',
     ],
 )
@@ -141,17 +133,6 @@ def test_a_card_of_no_project_keeps_its_words_and_gets_the_name(tmp_path, monkey
     packed = Path("other/README.md").read_text()
     assert re.sub(r"license_\w+: .*\n|Of the Hugging .*\n\n", "", packed) == text.replace('("encoder"', '("other"')
     assert "Flickr8k: for non-commercial research" in Path("other/LICENSE").read_text()
-
-
-@pytest.mark.parametrize(
-    ("terms", "name"),
-    [
-        ("For non-commercial research and education.", "non-commercial-research"),
-        ("Captions under CC BY.", "terms-of-x"),
-    ],
-)
-def test_the_name_of_the_terms(terms, name) -> None:
-    assert Corpus("x", "X", terms).license_name == name
 
 
 @pytest.mark.parametrize("name", packaged())

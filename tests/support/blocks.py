@@ -112,7 +112,7 @@ for place, name in enumerate(["cat.jpg", "dog.png"]):
     Image.new("RGB", (300, 260), (90 * place, 120, 30)).save(name)
 import torch
 from safetensors.torch import save_file
-from sightword.features.backbones import build, find_backbone
+from sightword.features.networks import build, find_backbone
 Path("weights").mkdir()
 torch.manual_seed(0)
 save_file(build(find_backbone("densenet169"), initialise=True).state_dict(), "weights/densenet169.safetensors")

@@ -12,7 +12,7 @@ from torch import nn
 
 from sightword import FeaturesSettings, ResizeSettings
 from sightword import extract as extract_by
-from sightword.features.backbones import build, find_backbone
+from sightword.features.networks import build, find_backbone
 from sightword.io.files import Pathish, sha256_file
 
 

@@ -19,8 +19,8 @@ from sightword.captions.table import CaptionTable, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.features.backbones import find_backbone
 from sightword.features.identity import Transform
+from sightword.features.networks import find_backbone
 from sightword.features.tables.table import FeatureTable, Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images.resized import Source, write_resized

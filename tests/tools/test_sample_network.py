@@ -10,10 +10,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from sightword.corpus.sample.scene import Group, Scene, random_scene, scenes_of, split_of
-from sightword.corpus.sample.world import World, load_world
+from sightword.corpus.sample.scene import Group, Scene, World, load_world, random_scene, scenes_of, split_of
 from sightword.errors import CorpusError
-from sightword.features.backbones import find_backbone
+from sightword.features.networks import find_backbone
 from sightword.features.weights import Weights
 from sightword.io import yaml_reader
 from sightword.io.files import sha256_file

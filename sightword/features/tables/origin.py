@@ -56,14 +56,7 @@ def other_kind(
 ) -> tuple[str, Any, Any] | None:
     """Return the first property in which features are of another kind than those of a training run; None if in none.
 
-    Args:
-        attributes: the attributes of the features.
-        width: number of features of a picture.
-        trained: the attributes of the features of the training run.
-        trained_width: their number for a picture.
-
-    Returns:
-        The name of the property, its value, and its value in training.
+    Both have attributes and a width, the number of features of a picture. The property is a name and its two values.
     """
     rows: list[tuple[str, Any, Any]] = [("number of features of a picture", width, trained_width)]
     identity = _IDENTITY if attributes.get("backbone") else (*_IDENTITY, "origin")  # the file of precomputed features
@@ -102,12 +95,7 @@ def side_by_side(parts: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.fl
 def joined(tables: Sequence[FeatureTable], names: Sequence[str]) -> FeatureTable:
     """Return the features of the pictures that all tables have, side by side, with the attributes of all.
 
-    Args:
-        tables: at least two.
-        names: their names, for messages.
-
-    Raises:
-        FeaturesError: a picture has other bytes in another table.
+    FeaturesError: a picture has other bytes in another table, by its name in ``names``.
     """
     rejected = reduce(frozenset.union, (table.rejected for table in tables))
     shared = set(tables[0].image_ids).intersection(*(table.image_ids for table in tables[1:]))

@@ -41,9 +41,7 @@ class Pairs:
 def pair(features: FeatureTable, captions: CaptionTable, split: str) -> Pairs:
     """Return a split, without the captions of pictures that could not be decoded, which the log counts.
 
-    Raises:
-        FeaturesError: captioned pictures have no features; the message counts the pictures and names some.
-        CaptionsError: the split is empty, or none of its pictures could be decoded.
+    FeaturesError: captioned pictures have no features. CaptionsError: the split is empty.
     """
     chosen = captions.split(split)
     kept = [row for row, image_id in enumerate(chosen.image_ids) if image_id not in features.rejected]

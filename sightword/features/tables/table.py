@@ -45,7 +45,7 @@ class Origin:
     origin: str
     """``extracted``, or ``precomputed`` and the file with its sha256."""
     network_sha256: str = ""
-    """Of :func:`sightword.features.networks.files.network_sha256`; an attribute only if there is one."""
+    """Of :func:`sightword.features.network_files.network_sha256`; an attribute only if there is one."""
 
 
 _STATED = [name for name in Origin.__dataclass_fields__ if name != "network_sha256"]
@@ -108,12 +108,11 @@ def write_features(
         dimension: D.
         blocks: row numbers (n,) and their features (n, D), in any order, each row once.
         origin: how the features were made.
-        rejected: pictures that could not be decoded; kept in ``/rejected``, if there are any.
-        zero_rows: rows of only zeros; an attribute, if there are any.
+        rejected: pictures that could not be decoded.
+        zero_rows: rows of only zeros.
 
     Raises:
         FeaturesError: ids are not sorted, rows are missing, repeated or out of range, or values are not finite.
-        OSError: of the file system; a full disk is reported before the first block is taken.
     """
     count = len(image_ids)
     if len(sha256) != count:
@@ -144,11 +143,7 @@ def write_features(
 
 
 def read_features(path: Pathish) -> FeatureTable:
-    """Read and check ``features.h5``.
-
-    Raises:
-        FileFormatError: the file is missing, of another schema or program, not complete, damaged or changed.
-    """
+    """Read and check ``features.h5``; FileFormatError if it is missing, of another schema, not complete or damaged."""
     expected, first = "a features file of this Sightword", "Run the stage features first."
     with opened(path, expected=expected, first=first, again=AGAIN) as (attributes, datasets, checksum):
         schema = attributes.get("schema")

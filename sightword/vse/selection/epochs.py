@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from sightword.encoder.arguments import LONGEST
 from sightword.evaluation.semantics.datasets import missing_file
-from sightword.evaluation.semantics.evaluation import judge
+from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.vse.selection.choice import ensemble
 from sightword.vse.selection.settings import EpochsSettings
 from sightword.vse.training.snapshots import DIRECTIONS, Snapshots
@@ -90,7 +90,7 @@ def _pearson(
             sentences, batch_size=settings.batch_size, max_length=LONGEST, precision=settings.precision
         )
 
-    scores = judge(encode, tasks, settings.data, trained_head=False).metrics
+    scores = evaluate(encode, tasks, settings.data, trained_head=False).metrics
     # An STS task has the mean of its subtasks, the others their cosine.
     found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
     return {task: None if pearson is None else 100 * pearson for task, pearson in found.items()}

@@ -1,0 +1,425 @@
+"""Networks for features by name: torchvision's classifiers and EfficientNet-Lite, timm's, or those of a function."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import difflib
+import functools
+import importlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import nn
+
+from sightword.compute.devices import OwnRandom
+from sightword.errors import FeaturesError, SetupError
+from sightword.features import vision
+from sightword.features.efficientnet_lite import NETWORKS, EfficientNetLite
+from sightword.features.network_files import network_sha256
+from sightword.features.settings import HUB, IMAGENET_MEAN, IMAGENET_STD, PACKAGE, RANDOM
+from sightword.io.modules import import_here
+from sightword.messages import did_you_mean, first_line, install_extra, quote
+
+FEATURE_POINTS = {
+    "alexnet": {"fc7": "classifier.6", "fc6": "classifier.4", "pool5": "classifier.1"},
+    "convnext": {"avgpool": "classifier.2"},
+    "densenet": {"avgpool": "classifier"},
+    "efficientnet": {"avgpool": "classifier.1"},
+    "efficientnet_lite": {"avgpool": "_fc"},
+    "googlenet": {"avgpool": "fc"},
+    "inception": {"avgpool": "fc"},
+    "maxvit": {"head": "classifier.5", "avgpool": "classifier.2"},
+    "mnasnet": {"avgpool": "classifier.1"},
+    "mobilenet_v2": {"avgpool": "classifier.1"},
+    "mobilenet_v3": {"fc1": "classifier.3", "avgpool": "classifier.0"},
+    "regnet": {"avgpool": "fc"},
+    "resnet": {"avgpool": "fc"},
+    "resnext": {"avgpool": "fc"},
+    "shufflenet": {"avgpool": "fc"},
+    "squeezenet": {"avgpool": "classifier"},
+    "swin": {"avgpool": "head"},
+    "vgg": {"fc7": "classifier.6", "fc6": "classifier.3", "pool5": "classifier.0"},
+    "vit": {"token": "heads.head"},
+    "wide_resnet": {"avgpool": "fc"},
+}
+"""The feature points by the start of a classifier's name, the default first, each with the module whose input is the
+feature. fc6 and fc7 come after their ReLU, DenseNet's after the last ReLU and pooling, MobileNet v3's fc1 after its
+Hardswish."""
+
+_NORMALISES_ITSELF = ("googlenet", "inception")
+"""Networks whose published weights expect other means than ImageNet's; torchvision converts within the network."""
+_AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
+"""Classifiers of GoogLeNet and Inception that are used in training only."""
+# torchvision's DenseNet files have names from before 2017, which its own loader renames in the same way.
+_OLD_DENSENET = re.compile(
+    r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$"
+)
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class OwnTransform:
+    """The transform that a network was trained with."""
+
+    crop: int = 224
+    """The side of a crop, in pixels (Merkx & Frank 2019: 224)."""
+    mean: tuple[float, ...] = tuple(IMAGENET_MEAN)
+    std: tuple[float, ...] = tuple(IMAGENET_STD)
+    resize: int | list[int] | None = None
+    """The smaller side, or height and width, in pixels; None where any is right."""
+    interpolation: str | None = None
+    """The name of Pillow's filter; None where any is right."""
+
+
+class FeatureNetwork(nn.Module):
+    """A network without its classifying layers, and the number of its features."""
+
+    def __init__(self, network: nn.Module, dimension: int) -> None:
+        super().__init__()
+        self.network = network
+        self.dimension = dimension
+
+    def forward(self, crops: torch.Tensor) -> torch.Tensor:
+        """Return the features (B, D) of normalised crops (B, 3, height, width)."""
+        return cast("torch.Tensor", self.network(crops))
+
+
+@dataclass(frozen=True)
+class Backbone(ABC):
+    """A network by its name, and the feature point in it."""
+
+    name: str
+    feature_point: str
+
+    whole: ClassVar[str] = ""
+    """The name of the weights that :meth:`published` gives; empty for a network whose published weights are files."""
+
+    @property
+    def own(self) -> OwnTransform:
+        """The transform that the network was trained with."""
+        return OwnTransform()
+
+    @property
+    def configuration(self) -> str:
+        """The record that determines the numbers besides the name, the feature point and the weights."""
+        return ""
+
+    @property
+    def accepted(self) -> list[str]:
+        """The names of weights that are no file."""
+        return [self.whole, RANDOM]
+
+    @abstractmethod
+    def classifier_key(self, key: str) -> bool:
+        """Return whether a key of a state dict belongs to what features do not need, such as the classifier."""
+
+    def renamed(self, state: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """Return a state dict of a file with the names of :meth:`build`."""
+        return state
+
+    def published(self) -> nn.Module:
+        """Return the whole network with the weights that the library has in its cache, or downloads."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def build(self, *, initialise: bool) -> nn.Module:
+        """Return the whole network with random weights, which ``initialise=False`` may leave undrawn."""
+
+    @abstractmethod
+    def cut(self, network: nn.Module) -> FeatureNetwork:
+        """Cut a whole network off at the feature point; the given network is changed."""
+
+    def measured(self, network: nn.Module) -> FeatureNetwork:
+        """Return a network whose number of features one empty crop tells; FeaturesError if it returns no row a crop."""
+        side, first = self.own.crop, next(network.parameters(), torch.empty(0))
+        with torch.inference_mode():
+            found = network.eval()(torch.zeros(1, 3, side, side, device=first.device))
+        if not isinstance(found, torch.Tensor) or found.ndim != 2 or len(found) != 1:
+            shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+            what = f"the network has no feature point: for one crop it returns {shape}"
+            raise FeaturesError(what, where=f"backbone {self.name!r}", expected="a tensor (crops, features)")
+        return FeatureNetwork(network, found.shape[1]).eval()
+
+
+def find_backbone(name: str, feature_point: str = "") -> Backbone:
+    """Return a network by its name, with the default feature point if empty.
+
+    The name is a classifier of torchvision, an EfficientNet-Lite, ``timm:NAME``, or ``package.module:function``.
+
+    Raises:
+        FeaturesError: the network or its feature point is unknown; the message has near names.
+        SetupError: timm is not installed.
+    """
+    library, colon, rest = name.partition(":")
+    if not colon:
+        return _find_classifier(name, feature_point)
+    return _find_timm(rest, feature_point) if library == "timm" else _find_function(name, feature_point)
+
+
+def build(backbone: Backbone, *, initialise: bool) -> nn.Module:
+    """Return the whole network; ``initialise=False`` skips slow draws of random weights if weights are loaded later."""
+    return backbone.build(initialise=initialise).eval()
+
+
+def skeleton(backbone: Backbone) -> FeatureNetwork:
+    """Return a network on torch's meta device, without numbers; FeaturesError if the network takes no pictures."""
+    try:
+        with contextlib.suppress(RuntimeError), torch.device("meta"):
+            return backbone.cut(build(backbone, initialise=False)).to("meta")
+        with OwnRandom():  # RegNet and others compute with tensors, which need numbers
+            network = build(backbone, initialise=False)
+        return backbone.cut(network.to("meta"))
+    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
+        what = f"the network does not take crops of {backbone.own.crop} pixels ({first_line(error)})"
+        raise FeaturesError(what, where=f"backbone {backbone.name!r}") from None
+
+
+def check_crop(network: FeatureNetwork, crop: int) -> None:
+    """Raise FeaturesError if a :func:`skeleton` does not take crops of this size, in pixels."""
+    try:
+        with torch.inference_mode():
+            network(torch.zeros((1, 3, crop, crop), device="meta"))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        what = f"the network does not take crops of {crop} pixels ({first_line(error)})"
+        todo = "Most networks take 224, Inception v3 takes 299, and some transformers take one size only."
+        raise FeaturesError(what, where="features.crop", todo=todo) from None
+
+
+def _no_point(name: str, point: str, points: list[str]) -> FeaturesError:
+    what = f"{name} has no feature point of this name"
+    return FeaturesError(what, where=f"feature_point {point!r}", expected=" or ".join(points))
+
+
+@dataclass(frozen=True)
+class Classifier(Backbone):
+    """A classifier of torchvision, or an EfficientNet-Lite."""
+
+    head: str
+    """The module whose input is the feature, by its place in the whole network."""
+
+    @property
+    def accepted(self) -> list[str]:
+        """The names of weights that are no file."""
+        if self.name in NETWORKS:
+            return [PACKAGE, RANDOM]
+        return [*(entry.name for entry in vision.models.get_model_weights(self.name)), RANDOM]
+
+    def classifier_key(self, key: str) -> bool:
+        """Return whether a key of a state dict belongs to the classifier."""
+        parent, _, child = self.head.rpartition(".")
+        prefix = f"{parent}." if parent else ""
+        if key.startswith(_AUXILIARY) or not key.startswith(prefix):
+            return key.startswith(_AUXILIARY)
+        first = key.removeprefix(prefix).partition(".")[0]
+        return int(first) >= int(child) if child.isdigit() and first.isdigit() else first == child
+
+    def renamed(self, state: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """Return a state dict of a file with the names of :meth:`build`."""
+        if not self.name.startswith("densenet"):
+            return state
+        return {_OLD_DENSENET.sub(r"\1\2", key): value for key, value in state.items()}
+
+    def build(self, *, initialise: bool) -> nn.Module:
+        """Return the whole network with random weights, which ``initialise=False`` may leave undrawn."""
+        if self.name in NETWORKS:
+            return EfficientNetLite(self.name)
+        options: dict[str, bool] = {} if initialise or not self.name.startswith("vgg") else {"init_weights": False}
+        if self.name.startswith(_NORMALISES_ITSELF):
+            options = {"transform_input": True, "aux_logits": True, "init_weights": initialise}
+        network: nn.Module = vision.models.get_model(self.name, weights=None, progress=False, **options)
+        return network
+
+    def cut(self, network: nn.Module) -> FeatureNetwork:
+        """Cut a whole network off at the feature point; the given network is changed."""
+        parent_name, _, child = self.head.rpartition(".")
+        parent = network.get_submodule(parent_name)
+        dimension = _entering(network.get_submodule(self.head))
+        names = map(str, range(int(child), len(list(parent.children())))) if child.isdigit() else [child]
+        for name in names:
+            setattr(parent, name, nn.Identity())
+        if self.name.startswith("squeezenet"):  # its classifier is a convolution before the pooling
+            setattr(parent, child, nn.AdaptiveAvgPool2d(1))
+        return FeatureNetwork(network, dimension).eval()
+
+
+def _find_classifier(name: str, feature_point: str) -> Classifier:
+    names = [*vision.classifiers(), *NETWORKS]
+    where = f"backbone {name!r}"
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
+        expected = f"one such as {', '.join(near or ['resnet152', 'densenet169', 'vgg19', 'inception_v3'])}"
+        raise FeaturesError("there is no image network of this name", where=where, expected=expected)
+    family = max((family for family in FEATURE_POINTS if name.startswith(family)), key=len, default=None)
+    if family is None:
+        expected = f"one of the families {', '.join(FEATURE_POINTS)}"
+        raise FeaturesError("its feature points are not known", where=where, expected=expected)
+    points = FEATURE_POINTS[family]
+    point = feature_point or next(iter(points))
+    if point not in points:
+        raise _no_point(name, point, list(points))
+    return Classifier(name, point, points[point])
+
+
+def _entering(head: nn.Module) -> int:
+    """Return the number of features that enter a classifier."""
+    for module in head.modules():
+        if isinstance(module, nn.Linear):
+            return module.in_features
+        if isinstance(module, nn.Conv2d):
+            return module.in_channels
+        if isinstance(module, nn.LayerNorm):
+            return int(module.normalized_shape[0])
+    raise AssertionError(f"{type(head).__name__} is not a classifier")
+
+
+@dataclass(frozen=True)
+class Timm(Backbone):
+    """A network of timm: ``timm:NAME`` or ``timm:NAME.TAG``, as ``timm.list_models()`` has them."""
+
+    model: str
+    """The name in timm."""
+
+    whole: ClassVar[str] = HUB
+
+    @property
+    def _config(self) -> Any:
+        return _timm().get_pretrained_cfg(self.model)
+
+    @property
+    def own(self) -> OwnTransform:
+        """The transform that the network was trained with, as timm's own evaluation applies it."""
+        found = _timm().data.resolve_data_config(pretrained_cfg=self._config.to_dict(), model=None)
+        crop = int(found["input_size"][-1])
+        side = int(crop / found["crop_pct"])
+        size = [side, side] if found["crop_mode"] == "squash" else side
+        return OwnTransform(crop, tuple(found["mean"]), tuple(found["std"]), size, found["interpolation"])
+
+    def classifier_key(self, key: str) -> bool:
+        """Return whether a key of a state dict belongs to the classifier."""
+        names = self._config.classifier or ()
+        return key.startswith(tuple(f"{name}." for name in ([names] if isinstance(names, str) else names)))
+
+    def _made(self, *, pretrained: bool) -> nn.Module:
+        network: nn.Module = _timm().create_model(self.model, pretrained=pretrained, num_classes=0)
+        return network
+
+    def published(self) -> nn.Module:
+        """Return the network without its classifier, with the weights that timm publishes."""
+        return self._made(pretrained=True)
+
+    def build(self, *, initialise: bool) -> nn.Module:
+        """Return the network without its classifier, with random weights."""
+        del initialise  # timm always draws
+        return self._made(pretrained=False)
+
+    def cut(self, network: nn.Module) -> FeatureNetwork:
+        """Return the network, whose output without a classifier is the pooled feature."""
+        return self.measured(network)
+
+
+def _find_timm(name: str, feature_point: str) -> Timm:
+    timm, where = _timm(), f"backbone 'timm:{name}'"
+    architecture, _, tag = name.partition(".")
+    if not timm.is_model(architecture):
+        todo = did_you_mean(architecture, timm.list_models()) or "`timm.list_models()` has all."
+        raise FeaturesError("timm has no network of this name", where=where, todo=todo)
+    tags = [model.partition(".")[2] for model in timm.list_models(f"{architecture}.*", pretrained=True)]
+    if tag and tag not in tags:
+        what = f"timm has no weights {tag!r} of {architecture}"
+        raise FeaturesError(what, where=where, expected=" or ".join(tags) or "no tag: it publishes no weights")
+    if feature_point not in ("", "pooled"):
+        raise _no_point(f"timm:{name}", feature_point, ["pooled"])
+    return Timm(f"timm:{name}", "pooled", name)
+
+
+def _timm() -> Any:
+    """Import timm, which imports torchvision (:mod:`sightword.features.vision` has done so before)."""
+    try:
+        return importlib.import_module("timm")
+    except ModuleNotFoundError as error:
+        if error.name != "timm":
+            raise
+        raise SetupError("timm is not installed", where="features.backbone", todo=install_extra("timm")) from None
+
+
+@dataclass(frozen=True)
+class Function(Backbone):
+    """A network that ``package.module:function`` returned; the description of the function is the feature point."""
+
+    transform: OwnTransform
+    network: nn.Module = field(repr=False)
+    root: Path | None
+    """The folder of the function's top-level module or package."""
+
+    whole: ClassVar[str] = PACKAGE
+
+    @functools.cached_property
+    def configuration(self) -> str:
+        """The sha256 of the function's files: another function may give the same weights another meaning."""
+        return network_sha256(self.name, self.root) if self.root else ""
+
+    @property
+    def own(self) -> OwnTransform:
+        """The transform that the function returned."""
+        return self.transform
+
+    @property
+    def accepted(self) -> list[str]:
+        """The names of weights that are no file."""
+        return [PACKAGE]
+
+    def classifier_key(self, key: str) -> bool:
+        """Return False: a file has all weights."""
+        del key
+        return False
+
+    def published(self) -> nn.Module:
+        """Return a copy of the network in single precision, with the weights that the function gave it."""
+        return copy.deepcopy(self.network).float()
+
+    def build(self, *, initialise: bool) -> nn.Module:
+        """Return a copy of the network."""
+        del initialise
+        return self.published()
+
+    def cut(self, network: nn.Module) -> FeatureNetwork:
+        """Return the network, whose output is the feature."""
+        return self.measured(network)
+
+
+def _find_function(name: str, feature_point: str) -> Function:
+    """Call a function and return its network; an empty ``feature_point`` stands for any description."""
+    where = f"backbone {quote(name)}"
+    if not _FUNCTION.fullmatch(name):
+        expected = "a name of torchvision, timm:NAME or package.module:function"
+        raise FeaturesError("is not the name of a network", where=where, expected=expected)
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = import_here(module_name)
+    except (ImportError, SyntaxError) as error:  # other errors of its code are shown as they are
+        near = did_you_mean(module_name, ["timm"])
+        raise FeaturesError(f"cannot be imported ({first_line(error)})", where=where, todo=near) from None
+    function: Any = getattr(module, function_name, None)
+    if not callable(function):
+        what, near = f"{module_name} has no such function", did_you_mean(function_name, vars(module))
+        raise FeaturesError(what, where=where, todo=near)
+    expected = "(torch.nn.Module, {'crop': 224, 'mean': [..], 'std': [..]}, 'description')"
+    try:
+        network, transform, description = returned = function()
+        own = OwnTransform(**transform)
+        mean, std = (tuple(map(float, values)) for values in (own.mean, own.std))
+        fits = isinstance(network, nn.Module) and len(mean) == len(std) == 3 and min(std) > 0 and own.crop > 0
+    except (TypeError, ValueError) as error:
+        what = f"the function returns another thing ({first_line(error)})"
+        raise FeaturesError(what, where=where, expected=expected) from None
+    if not fits or feature_point not in ("", description):
+        raise FeaturesError(f"the function returns {quote(returned)}", where=where, expected=feature_point or expected)
+    file = getattr(module, "__file__", None)
+    root = Path(file).parents[module_name.count(".") + (Path(file).stem == "__init__")] if file else None
+    return Function(name, description, replace(own, mean=mean, std=std), network.eval(), root)

@@ -1,1 +1,0 @@
-"""The libraries whose image networks make features, a module for each."""
