@@ -136,7 +136,7 @@ def render(
     return html.render(
         settings.title,
         shown,
-        top=html.text("{}", _story(findings), style="story"),
+        top=Markup(""),
         footer=html.made_by("grounded/dvc.yaml:report"),
         notes=_notes(findings, settings),
         headlines=_headlines(findings),
@@ -172,17 +172,6 @@ def _scores(findings: Findings) -> list[html.Section]:
         folded = html.fold(f"{number} tests", html.table(tests))
         found.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))
     return found
-
-
-def _story(findings: Findings) -> str:
-    sentences = findings.text.get("sentences")
-    captions = findings.text.get("captions", {}).get("train", {}).get("captions")
-    if not (sentences and captions):
-        return ""
-    return (
-        f"An encoder learned from {sentences:,} sentences of text. Then it read {captions:,} captions with their "
-        "pictures: captions of one picture should lie together, and captions of alike pictures near each other."
-    )
 
 
 def _verdict(findings: Findings, key: str) -> Markup:

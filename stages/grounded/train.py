@@ -47,12 +47,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     here = machine.current()
     device = devices.use(here)
     given, origin = _read(settings, chosen)
-    training = given.training
-    log.info(
-        "train: %s, seed %d: %d pictures (%d copies of others), %d captions (%d long ones left out), %d features (%s)",
-        *(scenario, seed, len(training.features), training.copies, len(training.ids), training.left_out),
-        *(training.features.shape[1], origin["describe"]),
-    )
+    log.info("train: %s, seed %d: %d pictures", scenario, seed, len(given.training.features))
     parameters = {"scenario": chosen.model_dump(), "seed": seed}
     notes = {"trained_on": "text and captions", "scenario": scenario, "seed": seed, "training": chosen.model_dump()}
     notes |= {"text": given.textual.settings.model_dump(), "features": origin["noted"]}
@@ -60,7 +55,7 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     with run as checkpoint:
         found = ground(chosen, seed, given, device=device, notes=notes, checkpoint=checkpoint, bar=True)
         about = {"scenario": scenario, "seed": seed, "start": chosen.start, "judged": found.encoder.default}
-        _write(found, about, training, origin["describe"], device.type)
+        _write(found, about, given.training, origin["describe"], device.type)
         return checkpoint.finished()
 
 

@@ -188,11 +188,6 @@ def test_another_encoder_is_a_start(tmp_path, shape):
     assert isinstance(read_start(tmp_path, "grounded"), Part)
 
 
-def test_a_run_that_diverges_names_the_loss():
-    with pytest.raises(TrainingError, match=r"the (cluster loss|norm of the gradient) is not a finite number"):
-        run(cluster=1, rate=1e30, steps=40)
-
-
 def test_undefined_correlations_are_an_error_and_never_nan():
     equal_texts = [TEXTS[0]] * 16
     with pytest.raises(TrainingError, match="Pearson's correlation is undefined where"):

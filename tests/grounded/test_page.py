@@ -121,12 +121,6 @@ def test_missing_parts_are_left_out(findings):
     assert "Nothing grounded" in render(alone, [], SETTINGS)
 
 
-def test_text_from_outside_is_escaped(page):
-    assert "<h1>Pictures &amp; &lt;words&gt;</h1>" in page
-    assert "a &lt;red&gt; dog" in page
-    assert "<red>" not in page
-
-
 def test_queries_have_the_nearest_captions_of_both_scenarios(project, page):
     near = pd.read_parquet(project / "data/grounded/cg-pg-0/neighbours.parquet")
     first = near[(near["space"] == "grounded") & (near["query"] == CAPTION)].iloc[0]

@@ -59,7 +59,7 @@ KNOWN = {
     **dict.fromkeys((f"stages/grounded/{name}.py" for name in ("report", "skipthought", "text", "train")), NUMBERS),
     **dict.fromkeys((f"stages/hypernyms/{name}.py" for name in ("taxonomy", "train")), NUMBERS),
     "stages/entailment/pairs.py": NUMBERS,
-    **dict.fromkeys((f"stages/{name}.py" for name in ("entailment/evaluate", "hypernyms/evaluate")), TABLES),
+    "sightword/report/binary.py": TABLES,
     **dict.fromkeys((f"stages/{name}.py" for name in ("retrieval", "semantics")), TABLES),
 }
 """For each module that writes files: the thing that the tests below change, or the reason why there is none."""
