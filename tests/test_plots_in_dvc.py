@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from sightword.io.files import write_tsv
 from sightword.training.checkpoint import Progress
-from sightword.vse.selection.epochs import Measured, rows
+from sightword.vse.selection.choice import Measured, rows
 from sightword.vse.training.task import write_curves
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")

@@ -13,8 +13,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.ranks import rank
 from sightword.grounded.skipthought.network import output_loss
 from sightword.model.packing import Packing
-from sightword.model.recorded import RECORDED
-from sightword.model.recurrent import Recurrent
+from sightword.model.recurrent import RECORDED, Recurrent
 from sightword.model.similarity import order_errors
 
 pytestmark = pytest.mark.gpu

@@ -27,7 +27,6 @@ HOMES = "of the functions that write"
 NUMBERS = "numbers and curves, which git has or DVC draws"
 TABLES = "tables by write_table: test_files.py"
 ADDRESSED = "named by the sha256 of its bytes: tests/storage"
-OTHERS = "for other programs"
 KNOWN = {
     **dict.fromkeys(("sightword/io/files.py", "sightword/io/group_files.py", "sightword/io/hdf5.py"), HOMES),
     **dict.fromkeys(("sightword/io/saved.py", "sightword/model/saved.py"), HOMES),
@@ -53,7 +52,6 @@ KNOWN = {
     "stages/train.py": "snapshots",
     "sightword/search/picture_files.py": "the sums of a folder's pictures: tests/search",
     "sightword/storage/store.py": ADDRESSED,
-    "sightword/export/mteb.py": OTHERS,
     **dict.fromkeys(("sightword/training/engine.py", "sightword/vse/training/task.py"), NUMBERS),
     **dict.fromkeys((f"stages/{name}.py" for name in ("report", "select")), NUMBERS),
     **dict.fromkeys((f"stages/grounded/{name}.py" for name in ("report", "skipthought", "text", "train")), NUMBERS),
@@ -217,5 +215,5 @@ def test_each_module_that_writes_files_is_known(repository):
             if (name in WRITERS and not sealing) or of_format:
                 found.add(path.relative_to(repository).as_posix())
     assert found == KNOWN.keys()
-    reasons = {HOMES, NUMBERS, TABLES, ADDRESSED, OTHERS, KNOWN["sightword/search/picture_files.py"]}
+    reasons = {HOMES, NUMBERS, TABLES, ADDRESSED, KNOWN["sightword/search/picture_files.py"]}
     assert {*KNOWN.values()} - reasons <= THINGS.keys()

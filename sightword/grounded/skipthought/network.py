@@ -32,10 +32,9 @@ from sightword.io.files import Pathish
 from sightword.io.saved import SUMS, Format, as_folder, entry
 from sightword.model.cells import GruPass, Weights
 from sightword.model.encoders import PAD, CaptionEncoder, pad
-from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
 from sightword.model.products import varying_product
-from sightword.model.recurrent import LAYERS, states_by_torch
+from sightword.model.recurrent import LAYERS, LayerNormGru, states_by_torch
 from sightword.model.saved import load_module, write_tensors
 from sightword.model.shape import RecurrentShape, SavedCellName
 from sightword.text.storage import Text
