@@ -66,12 +66,7 @@ class Extraction:
     """
 
     def __init__(
-        self,
-        settings: FeaturesSettings,
-        resized: dict[str, Any],
-        *,
-        device: torch.device,
-        store: Store | None,
+        self, settings: FeaturesSettings, resized: dict[str, Any], *, device: torch.device, store: Store | None
     ) -> None:
         backbone = find_backbone(settings.backbone, settings.feature_point)
         self._openvino = device.type == "cpu" and machine.current().engine == "openvino"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import difflib
-import functools
 import importlib
 import re
 from abc import ABC, abstractmethod
@@ -90,30 +89,20 @@ class FeatureNetwork(nn.Module):
         return cast("torch.Tensor", self.network(crops))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Backbone(ABC):
     """A network by its name, and the feature point in it."""
 
     name: str
     feature_point: str
-
+    accepted: tuple[str, ...]
+    """The names of weights that are no file."""
+    own: OwnTransform = OwnTransform()
+    """The transform that the network was trained with."""
+    configuration: str = ""
+    """The record that determines the numbers besides the name, the feature point and the weights."""
     whole: ClassVar[str] = ""
     """The name of the weights that :meth:`published` gives; empty for a network whose published weights are files."""
-
-    @property
-    def own(self) -> OwnTransform:
-        """The transform that the network was trained with."""
-        return OwnTransform()
-
-    @property
-    def configuration(self) -> str:
-        """The record that determines the numbers besides the name, the feature point and the weights."""
-        return ""
-
-    @property
-    def accepted(self) -> list[str]:
-        """The names of weights that are no file."""
-        return [self.whole, RANDOM]
 
     @abstractmethod
     def classifier_key(self, key: str) -> bool:
@@ -196,19 +185,12 @@ def _no_point(name: str, point: str, points: list[str]) -> FeaturesError:
     return FeaturesError(what, where=f"feature_point {point!r}", expected=" or ".join(points))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Classifier(Backbone):
     """A classifier of torchvision, or an EfficientNet-Lite."""
 
     head: str
     """The module whose input is the feature, by its place in the whole network."""
-
-    @property
-    def accepted(self) -> list[str]:
-        """The names of weights that are no file."""
-        if self.name in NETWORKS:
-            return [PACKAGE, RANDOM]
-        return [*(entry.name for entry in vision.models.get_model_weights(self.name)), RANDOM]
 
     def classifier_key(self, key: str) -> bool:
         """Return whether a key of a state dict belongs to the classifier."""
@@ -263,7 +245,8 @@ def _find_classifier(name: str, feature_point: str) -> Classifier:
     point = feature_point or next(iter(points))
     if point not in points:
         raise _no_point(name, point, list(points))
-    return Classifier(name, point, points[point])
+    published = [PACKAGE] if name in NETWORKS else [entry.name for entry in vision.models.get_model_weights(name)]
+    return Classifier(name=name, feature_point=point, accepted=(*published, RANDOM), head=points[point])
 
 
 def _entering(head: nn.Module) -> int:
@@ -278,32 +261,18 @@ def _entering(head: nn.Module) -> int:
     raise AssertionError(f"{type(head).__name__} is not a classifier")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Timm(Backbone):
     """A network of timm: ``timm:NAME`` or ``timm:NAME.TAG``, as ``timm.list_models()`` has them."""
 
     model: str
     """The name in timm."""
-
+    classifiers: tuple[str, ...]
     whole: ClassVar[str] = HUB
-
-    @property
-    def _config(self) -> Any:
-        return _timm().get_pretrained_cfg(self.model)
-
-    @property
-    def own(self) -> OwnTransform:
-        """The transform that the network was trained with, as timm's own evaluation applies it."""
-        found = _timm().data.resolve_data_config(pretrained_cfg=self._config.to_dict(), model=None)
-        crop = int(found["input_size"][-1])
-        side = int(crop / found["crop_pct"])
-        size = [side, side] if found["crop_mode"] == "squash" else side
-        return OwnTransform(crop, tuple(found["mean"]), tuple(found["std"]), size, found["interpolation"])
 
     def classifier_key(self, key: str) -> bool:
         """Return whether a key of a state dict belongs to the classifier."""
-        names = self._config.classifier or ()
-        return key.startswith(tuple(f"{name}." for name in ([names] if isinstance(names, str) else names)))
+        return key.startswith(tuple(f"{name}." for name in self.classifiers))
 
     def _made(self, *, pretrained: bool) -> nn.Module:
         network: nn.Module = _timm().create_model(self.model, pretrained=pretrained, num_classes=0)
@@ -335,7 +304,21 @@ def _find_timm(name: str, feature_point: str) -> Timm:
         raise FeaturesError(what, where=where, expected=" or ".join(tags) or "no tag: it publishes no weights")
     if feature_point not in ("", "pooled"):
         raise _no_point(f"timm:{name}", feature_point, ["pooled"])
-    return Timm(f"timm:{name}", "pooled", name)
+    config = timm.get_pretrained_cfg(name)
+    found = timm.data.resolve_data_config(pretrained_cfg=config.to_dict(), model=None)  # as timm's own evaluation
+    crop = int(found["input_size"][-1])
+    side = int(crop / found["crop_pct"])
+    size = [side, side] if found["crop_mode"] == "squash" else side
+    own = OwnTransform(crop, tuple(found["mean"]), tuple(found["std"]), size, found["interpolation"])
+    heads = config.classifier or ()
+    return Timm(
+        name=f"timm:{name}",
+        feature_point="pooled",
+        accepted=(HUB, RANDOM),
+        own=own,
+        model=name,
+        classifiers=(heads,) if isinstance(heads, str) else tuple(heads),
+    )
 
 
 def _timm() -> Any:
@@ -348,31 +331,15 @@ def _timm() -> Any:
         raise SetupError("timm is not installed", where="features.backbone", todo=install_extra("timm")) from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Function(Backbone):
-    """A network that ``package.module:function`` returned; the description of the function is the feature point."""
+    """A network that ``package.module:function`` returned; the description of the function is the feature point.
 
-    transform: OwnTransform
+    Its configuration is the sha256 of its files: another function may give the same weights another meaning.
+    """
+
     network: nn.Module = field(repr=False)
-    root: Path | None
-    """The folder of the function's top-level module or package."""
-
     whole: ClassVar[str] = PACKAGE
-
-    @functools.cached_property
-    def configuration(self) -> str:
-        """The sha256 of the function's files: another function may give the same weights another meaning."""
-        return network_sha256(self.name, self.root) if self.root else ""
-
-    @property
-    def own(self) -> OwnTransform:
-        """The transform that the function returned."""
-        return self.transform
-
-    @property
-    def accepted(self) -> list[str]:
-        """The names of weights that are no file."""
-        return [PACKAGE]
 
     def classifier_key(self, key: str) -> bool:
         """Return False: a file has all weights."""
@@ -422,4 +389,11 @@ def _find_function(name: str, feature_point: str) -> Function:
         raise FeaturesError(f"the function returns {quote(returned)}", where=where, expected=feature_point or expected)
     file = getattr(module, "__file__", None)
     root = Path(file).parents[module_name.count(".") + (Path(file).stem == "__init__")] if file else None
-    return Function(name, description, replace(own, mean=mean, std=std), network.eval(), root)
+    return Function(
+        name=name,
+        feature_point=description,
+        accepted=(PACKAGE,),
+        own=replace(own, mean=mean, std=std),
+        configuration=network_sha256(name, root) if root else "",
+        network=network.eval(),
+    )

@@ -72,11 +72,7 @@ def test_every_classifier_of_torchvision_has_a_feature_point() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "point", "dimension"),
-    [
-        ("alexnet", "pool5", 9216),
-        ("mobilenet_v3_small", "avgpool", 576),
-    ],
+    ("name", "point", "dimension"), [("alexnet", "pool5", 9216), ("mobilenet_v3_small", "avgpool", 576)]
 )
 def test_named_points(name: str, point: str, dimension: int) -> None:
     network = on_paper(name, point)
@@ -290,11 +286,6 @@ def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch)
     [
         ("own_package_a.nets", "own_package_a/parts/blocks.py", "from .parts import blocks"),
         ("own_module_b", "own_helper_b.py", "import own_helper_b as blocks"),
-        (
-            "own_package_c.nets",
-            "own_package_c/blocks.py",
-            "import importlib; blocks = importlib.import_module('own_package_c.blocks')",
-        ),
     ],
 )
 def test_an_edit_of_what_a_network_imports_is_another_key(tmp_path, monkeypatch, module, helper, line) -> None:
