@@ -17,10 +17,9 @@ from torch import nn
 
 from sightword.errors import FeaturesError, SearchError, SetupError, WeightsError
 from sightword.features import vision
-from sightword.features.efficientnet_lite import EfficientNetLite, _Padding
 from sightword.features.extraction import Extraction
 from sightword.features.network_files import network_sha256, packaged_weights
-from sightword.features.networks import FEATURE_POINTS, FeatureNetwork, build, find_backbone
+from sightword.features.networks import FEATURE_POINTS, EfficientNetLite, FeatureNetwork, _Padding, build, find_backbone
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.origin import joined, parts_of
 from sightword.features.tables.table import read_features, write_features

@@ -192,9 +192,8 @@ def test_new_pictures_cannot_have_precomputed_features(tmp_path) -> None:
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
 
 
-@pytest.mark.parametrize("weights", ["random:7", "V1 + random:7", "random:7 + V1"])
-def test_random_weights_of_one_of_several_networks_are_told(weights) -> None:
-    assert describe({"backbone": "a + b", "weights": weights}).endswith("random weights: for demonstration")
+def test_random_weights_of_one_of_several_networks_are_told() -> None:
+    assert describe({"backbone": "a + b", "weights": "V1 + random:7"}).endswith("random weights: for demonstration")
 
 
 @pytest.mark.full

@@ -14,11 +14,10 @@ import torch
 from extracting import lively
 from torch import nn
 
-from sightword.features.efficientnet_lite import NETWORKS
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
-from sightword.features.networks import FEATURE_POINTS, FeatureNetwork, build, find_backbone
+from sightword.features.networks import FEATURE_POINTS, NETWORKS, FeatureNetwork, build, find_backbone
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
 from sightword.features.vision import classifiers, models
 
