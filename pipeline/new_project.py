@@ -20,7 +20,6 @@ from pipeline.lineage import code_lists
 from pipeline.lineage.lock import LISTS, is_code, within
 from pipeline.lineage.repository import git
 from pipeline.params import recipes, writing
-from pipeline.params.own import of_corpus
 from pipeline.pipelines import DVC_YAML, PARAMS, Pipeline, pipelines, run_dvc, shipped
 from sightword.errors import LineageError, SetupError, SightwordError
 from sightword.evaluation import ledger
@@ -114,7 +113,7 @@ def _link(folder: Path, source: Path, columns: Sequence[str]) -> list[str]:
         inner = link / source.relative_to(above)
         try:
             base, to = recipes.find("own", folder), Path(temporary) / "own.yaml"
-            recipe, words = of_corpus(base, inner, folder, to, columns)
+            recipe, words = writing.of_corpus(base, inner, folder, to, columns)
         except SightwordError as error:
             error.args = (str(error).replace(OWN, str(above)),)  # the link goes with the project
             raise

@@ -7,7 +7,6 @@ A system is a pipeline with its modules: ``stages/`` for the first pipeline, ``s
 - ``encoders(values)`` returns the parameters that name saved encoders of other runs, each with the encoder's folder.
 - ``CHECKS`` are the doctor's checks of the system's inputs (:class:`pipeline.doctor.findings.Check`).
 - ``COMPARED`` are the results that `sightword compare` tests (:class:`Compared`).
-- ``USED_WITH`` has parameters that are used with some values of another parameter only: that one's name, the values.
 - ``SEED`` is the parameter in which the runs of a group of experiments differ.
 """
 

@@ -27,9 +27,8 @@ from tqdm import tqdm
 from pipeline import systems
 from pipeline.experiments.slots import take_gpu
 from pipeline.lineage import code_lists
-from pipeline.lineage.facts import OUTS, Recorder, inputs_hash, listed
+from pipeline.lineage.facts import OUTS, Entering, Recorder, inputs_hash, listed
 from pipeline.lineage.lock import lock_here
-from pipeline.lineage.scorings import Entering
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
 from sightword import machine

@@ -36,7 +36,8 @@ def work(settings: FeaturesSettings) -> dict[str, str]:
         else:
             notes = _extract(path, image_ids, settings)
         with h5py.File(path) as file:
-            return notes | {name: str(file.attrs[name]) for name in ("backbone", "weights", "weights_sha256")}
+            names = ("backbone", "weights", "weights_sha256", "network_sha256", "origin")
+            return notes | {name: str(file.attrs[name]) for name in names if name in file.attrs}
 
 
 def _convert(path: Path, image_ids: list[str], settings: FeaturesSettings, order: list[tuple[str, str]]) -> None:

@@ -8,21 +8,9 @@ from pipeline.systems import start
 from stages.checks import CHECKS
 from stages.select import BESIDE
 
-__all__ = ["CHECKS", "SEED", "USED_WITH", "conflicts", "encoders"]
+__all__ = ["CHECKS", "SEED", "conflicts", "encoders"]
 
 SEED = "train.seed"
-_RECURRENT, _HASHED = ("train.cell", ("gru", "lstm")), ("train.cell", ("ngrams", "tfidf"))
-USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
-    "captions.draw_seed": ("captions.draw", ("hash",)),
-    **{f"train.{name}": _RECURRENT for name in ("hidden", "bidirectional", "pooling", "mask_padding")},
-    **{f"train.{name}": _HASHED for name in ("longest_ngram", "ngram_buckets")},
-    "train.attention": ("train.pooling", ("attention",)),
-    "train.margin": ("train.loss", ("hinge", "hardest")),
-    "train.warm_up": ("train.loss", ("hardest",)),
-    "train.temperature": ("train.loss", ("infonce",)),
-    "train.rate_min": ("train.schedule", ("cyclic", "cosine", "range")),
-    "train.step_factor": ("train.schedule", ("step",)),
-}
 
 
 def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,8 @@ output such as plots/semantics/systems.tsv, models/encoder or
 data/features/features.h5, or the name of a stage. Each stage has a line: its status,
 the commit that recorded it, and its run. The status is ok only where facts of a run
 have these inputs and outputs, and the current files are still the same; else
-contradicted, edited or changed since (exit code 1), or missing, not checked out, not
-repeated (on this kind of machine) or not seen (to run).
+contradicted, edited or changed since (exit code 1), or missing, not checked out or
+not seen (to run).
 --full prints the parameters, command, code, data and outputs of each stage with
 their hashes, machine and versions of the run. The command reads dvc.lock, git and
 the facts of runs, works without the data, and reports what is not known.
@@ -80,13 +78,8 @@ def _audit(arguments: argparse.Namespace) -> int:
         _print_json(values) if arguments.json else text.print_difference(values, full=arguments.full)
         return 1 if found.doubts or found.edited else 0
     from pipeline.lineage.audit import audit
-    from pipeline.lineage.files import Workspace
 
-    with _bar() as report:
-        result = audit(
-            arguments.what, project, revision=arguments.rev, start=Path.cwd(),
-            workspace=Workspace(project, report),
-        )  # fmt: skip
+    result = audit(arguments.what, project, revision=arguments.rev, start=Path.cwd())
     values = text.of_audit(result)
     if arguments.json:
         _print_json(values)
@@ -108,23 +101,14 @@ def _check(arguments: argparse.Namespace) -> None:
     )
 
 
-@contextmanager
-def _bar() -> Iterator[Callable[[int], object]]:
-    """Show a bar for the bytes that are hashed, after a second."""
-    from tqdm import tqdm
-
-    with tqdm(desc="comparing", unit="B", unit_scale=True, delay=1, leave=False, disable=None) as bar:
-        yield bar.update
-
-
 def _verify(arguments: argparse.Namespace, project: Path) -> int:
     import tempfile
 
     from pipeline.cli import lineage_text as text
     from pipeline.lineage.verify import verify
 
-    with tempfile.TemporaryDirectory(prefix="sightword-verify-") as folder, _bar() as report:
-        found = verify(arguments.verify, project, Path(folder), revision=arguments.rev, report=report)
+    with tempfile.TemporaryDirectory(prefix="sightword-verify-") as folder:
+        found = verify(arguments.verify, project, Path(folder), revision=arguments.rev)
     values = text.of_verification(found)
     _print_json(values) if arguments.json else text.print_verification(values)
     return 0 if found.same else 1

@@ -268,14 +268,12 @@ def _scoring_lines(scorings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str
     """Return the counts of an audit as stage and words; tasks of one stage with equal counts share a line."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     for one in scorings:
-        key = tuple(one[name] for name in ("stage", "split", "scorings", "encoders", "epochs", "place", "dated"))
+        key = tuple(one[name] for name in ("stage", "split", "scorings", "encoders", "epochs"))
         groups.setdefault(key, []).append(f"{one['of']} ({one['items']:,}, {one['rows'][:8]})")
-    found = []
-    for (stage, split, *counts, place, dated), names in groups.items():
-        words = f"{split} of {and_more(names, SHOWN)}: {Count(*counts)}"
-        words += f"; this scoring is number {place} of {dated} whose times are known" if place else ""
-        found.append((stage, words))
-    return found
+    return [
+        (stage, f"{split} of {and_more(names, SHOWN)}: {Count(*counts)}")
+        for (stage, split, *counts), names in groups.items()
+    ]
 
 
 def _sheet(stage: Values) -> Iterator[tuple[str, str, str]]:

@@ -78,7 +78,7 @@ def _params(arguments: argparse.Namespace) -> int:
 def _recipe(arguments: argparse.Namespace, project: Path) -> int:
     import tempfile
 
-    from pipeline.params import overlay, own, recipes, writing
+    from pipeline.params import overlay, recipes, writing
 
     recipe = recipes.find(arguments.recipe, project)
     pipeline = overlay.resolve(recipe, project).pipeline
@@ -90,7 +90,7 @@ def _recipe(arguments: argparse.Namespace, project: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         if arguments.source:
             to = Path(folder) / "own.yaml"
-            recipe, words = own.of_corpus(recipe, arguments.source, project, to, arguments.column)
+            recipe, words = writing.of_corpus(recipe, arguments.source, project, to, arguments.column)
             print("\n".join(words))
         changed = writing.write(recipe, path, project, force=arguments.force)
     about = f" ({recipe.summary})" if recipe.summary else ""

@@ -105,12 +105,10 @@ def _doubts(known: KnownFacts, lock: Lock) -> list[Finding]:
         for name, one in weighed.items()
         if one.doubted
     ]
-    for verdict in ("not repeated on this kind of machine", "never seen to run"):
-        names = {name: one.why for name, one in weighed.items() if one.verdict == verdict}
-        if names:
-            named = "; ".join(f"{name} ({why})" if why else name for name, why in names.items())
-            todo = "`sightword audit --verify STAGE` shows whether a stage gives the bytes of dvc.lock."
-            findings.append(warning(f"{verdict}: {named}", todo))
+    if unseen := {name: one.why for name, one in weighed.items() if one.verdict == "never seen to run"}:
+        named = "; ".join(f"{name} ({why})" if why else name for name, why in unseen.items())
+        todo = "`sightword audit --verify STAGE` shows whether a stage gives the bytes of dvc.lock."
+        findings.append(warning(f"never seen to run: {named}", todo))
     return findings
 
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from pipeline import systems
 from pipeline.experiments.grid import SHOWN, Trial, sections
-from pipeline.lineage import documents, repository
+from pipeline.lineage import repository
 from pipeline.lineage.facts import stage_paths
 from pipeline.pipelines import DVC_YAML, IGNORE, LEDGER, Pipeline, expanded, pipelines
 from sightword.errors import FileFormatError, LineageError, ParamsError, SweepError
+from sightword.io import yaml_reader
 from sightword.messages import and_more
 
 git = partial(repository.git, errors="surrogateescape")
@@ -59,7 +60,7 @@ class Baseline:
         return same, [run.name for run in there if run.name not in same]
 
     def _read(self, commit: str, path: str) -> Any:
-        return documents.parse(git(self.project, "show", f"{commit}:{self.below}{path}"), path)
+        return yaml_reader.parse(git(self.project, "show", f"{commit}:{self.below}{path}"), path)
 
     def check(self, runs: Sequence[Trial]) -> None:
         """Check that experiments will have what the stages read, and the last commit's version of it.

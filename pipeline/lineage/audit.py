@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,18 +12,16 @@ from typing import Any
 
 from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import STORED, Evidence, KnownFacts, known_facts
-from pipeline.lineage.facts import OUTS, listed
+from pipeline.lineage.facts import OUTS, Tally, listed, tallies
 from pipeline.lineage.files import Snapshot, State, Workspace, snapshot
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.lineage.scorings import Tally, tallies
 from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
 from sightword.errors import FileFormatError, LineageError
 from sightword.features.network_files import network_sha256
 from sightword.messages import did_you_mean, flat
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
-_WEIGHTS = ("backbone", "feature_point", "weights", "weights_sha256", "network_sha256", "precision", "origin")
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Subject:
 
 
 def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject:
-    """Find a path (with a key behind a colon), a stage or an artifact of DVC in a lock.
+    """Find a path (with a key behind a colon) or a stage in a lock.
 
     Relative paths begin at ``start``, by default the project. A LineageError names what is near an unknown name.
     """
@@ -68,9 +65,8 @@ def check_has_run(what: str, project: Path, *, start: Path | None = None) -> Non
 
 
 def _path(what: str, project: Path, start: Path | None) -> tuple[str, str]:
-    """Return the path of a target without its key, by the name of an artifact too; and the same from the project."""
-    named = what.partition(":")[0]
-    path = _artifacts(project).get(named, named)
+    """Return the path of a target without its key, as it is and from the project."""
+    path = what.partition(":")[0]
     whole = Path(os.path.normpath((start or project) / path))
     return path, whole.relative_to(project).as_posix() if whole.is_relative_to(project) else whole.as_posix()
 
@@ -93,16 +89,6 @@ def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject
     found = {path for path in deps if within(name, path) or any(within(file, name) for file in listed_in[path])}
     readers = tuple(entry.name for entry in lock.entries.values() if found & {dep.path for dep in entry.deps})
     return Subject(what, None, name, key, readers) if readers else None
-
-
-def _artifacts(project: Path) -> dict[str, str]:
-    """Return the paths of DVC's artifacts by name, from the ``dvc.yaml`` of each pipeline."""
-    found = {}
-    for pipeline in pipelines(project):
-        with contextlib.suppress(FileFormatError, AttributeError, KeyError, TypeError):  # the lock alone is enough
-            for name, one in pipeline.document.get("artifacts", {}).items():
-                found[name] = posixpath.normpath(posixpath.join(pipeline.folder, one["path"]))
-    return found
 
 
 @dataclass(frozen=True)
@@ -148,8 +134,6 @@ class Link:
         verdict = self.evidence.verdict
         if self.edited or self.evidence.doubted:
             return "edited" if self.edited else verdict
-        if verdict.startswith("not repeated") and self.state != "changed since":
-            return "not repeated"
         return "not seen" if self.state == "ok" and verdict == "never seen to run" else self.state
 
     @property
@@ -203,7 +187,6 @@ def audit(
     *,
     revision: str = "",
     start: Path | None = None,
-    workspace: Workspace | None = None,
 ) -> Audit:
     """Trace a result back to raw data.
 
@@ -212,7 +195,6 @@ def audit(
         project: the folder with ``dvc.lock``.
         revision: a commit or experiment whose lock is read; empty: the workspace's.
         start: where relative paths begin; default: the project.
-        workspace: the files to compare with; default: those of the project's folder.
 
     Raises:
         LineageError: there is no lock, or nothing of this name.
@@ -227,7 +209,7 @@ def audit(
             if revision:
                 raise
             unknown.append(f"commits: {error.what}")
-        here = workspace or Workspace(project)
+        here = Workspace(project)
         if not revision:
             check_has_run(what, project, start=start)
         then = snapshot(revision, project, repository) if repository else Snapshot(project, lock_here(project))
@@ -262,7 +244,7 @@ def _link(entry: Entry, lock: Lock, here: Workspace, known: KnownFacts, reposito
         if maker and wrote not in (None, dep.md5):
             since = f"{maker.name} has since written {str(wrote)[:8]}"
             link.reasons.append(f"it read {dep.path} {dep.md5[:8]}, and {since}")
-    link.weights = _weights(link, here)
+    link.weights = _weights(link)
     then, name = link.weights.get("network_sha256"), link.weights.get("backbone", "")
     extracted = link.weights.get("origin") == "extracted"  # of features made elsewhere the network may be elsewhere too
     if then and extracted and network_sha256(name, here.project) != then:
@@ -296,14 +278,8 @@ def _with_files(dep: Traced, here: Workspace, repository: Repository | None) -> 
     return replace(dep, state="changed since", files=None, differing=sorted(changes(then, now)) if then else None)
 
 
-def _weights(link: Link, here: Workspace) -> dict[str, str]:
-    """Return the network's weights by an unchanged feature file, else by the facts, else by the parameters."""
-    for path in (here.project / part.path for part in link.outs if part.state == "ok"):
-        for file in [path] if path.suffix == ".h5" else sorted(path.glob("*.h5")):
-            import h5py
-
-            with contextlib.suppress(OSError), h5py.File(file) as features:
-                return {name: str(features.attrs[name]) for name in _WEIGHTS if name in features.attrs}
+def _weights(link: Link) -> dict[str, str]:
+    """Return the network's weights by the facts, else by the parameters."""
     if link.run and link.run.get("notes"):
         return {name: value for name, value in link.run["notes"].items() if name != STORED}
     wanted = link.entry.flat_params()

@@ -43,7 +43,7 @@ SHOWN = 3
 _MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
 
 Facts = dict[str, Any]
-Verdict = Literal["run recorded", "contradicted", "not repeated on this kind of machine", "never seen to run"]
+Verdict = Literal["run recorded", "contradicted", "never seen to run"]
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class KnownFacts:
         """Return whether a run of a stage wrote an output with a hash."""
         return any(facts["outs"].get(path) == md5 for _, facts in self._of_stage.get(stage, ()))
 
-    def scorings(self) -> Iterator[tuple[str, str, Scoring]]:
-        """Yield each scoring, with the address of the stage and the time at which the run started."""
+    def scorings(self) -> Iterator[tuple[str, Scoring]]:
+        """Yield each scoring, with the address of the stage."""
         for _, facts in self._all.values():
-            for one in scorings_of(facts) or ():
-                yield stage_of(facts["stage"]), facts["started"], one
+            for scoring in scorings_of(facts) or ():
+                yield stage_of(facts["stage"]), scoring
 
     def __iter__(self) -> Iterator[Facts]:
         return (facts for _, facts in self._all.values())
@@ -131,9 +131,8 @@ class KnownFacts:
 
         ``run recorded``: a run had these inputs and outputs. ``contradicted``: a run on this kind of machine had these
         inputs and other outputs, or a run had these outputs and other inputs; two runs may have an equal output by
-        chance, so all outputs that DVC's cache keeps must be equal. ``not repeated on this kind of machine``: a run
-        with these inputs had other outputs, and the entry may be of another kind of machine. ``never seen to run``:
-        nothing of all this.
+        chance, so all outputs that DVC's cache keeps must be equal. ``never seen to run``: nothing of all this; a run
+        with these inputs may have had other outputs, where the entry may be of another kind of machine.
 
         A run says nothing against an entry that the lock already had when the run began: the entry is of an earlier
         run, perhaps on another machine, and not made from this one.
@@ -154,9 +153,7 @@ class KnownFacts:
             return Evidence("contradicted", _why(repeated[0], foreign))
         if copied := [run for run in foreign if kept <= {*run.shared}]:
             return Evidence("contradicted", _why(None, copied), frozenset(_nearest(copied).ran))
-        if elsewhere := [run for run, _ in runs if not run.ran]:
-            return Evidence("not repeated on this kind of machine", _why(elsewhere[0], foreign))
-        return Evidence("never seen to run", _why(None, foreign))
+        return Evidence("never seen to run", _why(next((run for run, _ in runs if not run.ran), None), foreign))
 
     def _like(self, entry: Entry) -> Iterator[tuple[str, Facts]]:
         """Yield the sources and facts of a stage's runs with all inputs or with one of the outputs of an entry."""

@@ -1,9 +1,8 @@
-"""Facts of a run: versions, machine, device, duration. They explain a number and never enter its hash.
+"""Facts of a run (versions, machine, device, duration), which never enter a hash, and the scorings of test splits.
 
 Each run of a stage under DVC leaves one JSON in the project's ``runs/``, which git ignores, and in the store that a
-lab shares, by the name of the run (:func:`~pipeline.lineage.evidence.run_id`). Whoever has the same entry in
-``dvc.lock`` finds the run that made it. Git has the last run of each stage, ``runs/<pipeline>/<stage>.json``; a run
-with equal hashes leaves this file as it is, so that git has nothing to commit.
+lab shares, by the name of the run (:func:`~pipeline.lineage.evidence.run_id`). Git has the last run of each stage,
+``runs/<pipeline>/<stage>.json``; a run with equal hashes leaves this file as it is.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import code_lists, documents
-from pipeline.lineage.evidence import RUNS, SCHEMA, SCORINGS, run_id
+from pipeline.lineage import code_lists
+from pipeline.lineage.evidence import RUNS, SCHEMA, SCORINGS, KnownFacts, run_id, scorings_of
 from pipeline.lineage.files import Ignored, hash_path, md5_of, measure, stamp
-from pipeline.lineage.lock import entry_key, hashes, is_code, lock_here, tracked_hashes, within
+from pipeline.lineage.lock import entry_key, is_code, within
 from pipeline.lineage.repository import git
 from pipeline.pipelines import (
     IGNORE,
@@ -41,10 +40,13 @@ from pipeline.pipelines import (
     full_name,
     parameter,
     pipelines,
+    project_of,
     stage_of,
 )
 from sightword.errors import FileFormatError, LineageError, SightwordError
+from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Scoring
+from sightword.io import yaml_reader
 from sightword.io.files import Pathish, canonical_json, read_text, write_text
 from sightword.io.group_files import write_new
 from sightword.machine import Machine, processor
@@ -53,7 +55,7 @@ from sightword.messages import and_more, flat
 log = logging.getLogger(__name__)
 
 LARGE = 1 << 31
-"""Bytes: a larger input that DVC tracks is not read again for its hash, which DVC has compared before the run."""
+"""Bytes: a half-done run knows larger data by the names, sizes and times of the files."""
 OUTS = ("outs", "metrics", "plots")
 """The lists of ``dvc.yaml`` with a stage's outputs."""
 PACKAGES = (
@@ -71,10 +73,7 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 
 class Recorder:
-    """Collects the facts of one run of a stage; the store of the machine ``here`` has a copy of all facts.
-
-    The stage is named by its address, with its item, such as ``train@cg-0``, where it has a matrix.
-    """
+    """Collects the facts of one run of a stage, named by its address with its item, such as ``train@cg-0``."""
 
     def __init__(self, stage: str, project: Path, here: Machine) -> None:
         self._stage, self._project, self._machine = stage, project, here
@@ -92,13 +91,10 @@ class Recorder:
         before, now = self._versions, _versions(self._project, *self._watched)
         if changed := [name for name in {**before, **now} if repr(before.get(name)) != repr(now.get(name))]:
             new, old = ("new version", "old one") if len(changed) == 1 else ("new versions", "old ones")
+            what = f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the {new} with what the"
+            todo = "Run it again, with the version that you want; leave parameters, code and data alone meanwhile."
             finished = f" With the {old} back, the next run takes over the finished training." if kept else ""
-            raise LineageError(
-                f"{and_more(changed, 5)} changed while the stage ran, and DVC would record the {new} with what the "
-                f"{old} made",
-                todo="Run it again, with the version that you want; leave parameters, code and data alone meanwhile."
-                + finished,
-            )
+            raise LineageError(f"{what} {old} made", todo=todo + finished)
 
     def finish(self, notes: Mapping[str, Any] | None = None, scorings: Sequence[Scoring] | None = None) -> Path | None:
         """Write the facts with the stage's notes and scorings, once the outputs are in place, and return the file.
@@ -128,7 +124,7 @@ class Recorder:
 
     def _keep_in_git(self, facts: Mapping[str, Any]) -> None:
         """Write the facts that git has of the stage, unless they are of a run with equal hashes."""
-        path = self._project / in_git(self._stage)
+        path = self._project / RUNS / (folder_of(self._stage) or FIRST) / f"{self._stage.rpartition(':')[2]}.json"
         with contextlib.suppress(SightwordError, OSError, ValueError, AttributeError):
             if json.loads(read_text(path)).get("id") == facts["id"]:
                 return
@@ -161,11 +157,6 @@ class Recorder:
         }
 
 
-def in_git(stage: str) -> str:
-    """Return the path of the facts that git has of a stage, such as ``runs/first/train.json``."""
-    return f"{RUNS}/{folder_of(stage) or FIRST}/{stage.rpartition(':')[2]}.json"
-
-
 def _text(facts: Mapping[str, Any]) -> str:
     return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
 
@@ -180,39 +171,22 @@ def packages_here() -> dict[str, str]:
 
 
 def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the inputs of a stage that has just run, as the arguments of :func:`entry_key`, and its outputs' hashes.
-
-    DVC is about to hash the outputs too, but what DVC saves tells no run from a `dvc commit`.
-    """
+    """Return the inputs of a stage that has just run, as :func:`entry_key` takes them, and its outputs' hashes."""
     described, sections, deps, outs = _described(stage, project)
-    command = described["cmd"]
-    ignored, known = Ignored(project), _known(project)
-
-    def read(path: str) -> str:
-        """Return the hash of what lies there: with `dvc repro --single-item` that need not be what the lock has."""
-        taken = path in known and measure(project / path, ignored) > LARGE
-        return known[path] if taken else hash_path(project / path, ignored).md5
-
-    ran = {
-        "command": command if isinstance(command, str) else "\n".join(command),
-        "params": sections,
-        "deps": {path: read(path) for path in deps},
-    }
-    return ran, {path: hash_path(project / path, ignored).md5 for path in outs}
+    command, ignored = described["cmd"], Ignored(project)
+    # With `dvc repro --single-item` an input need not be the one in the lock.
+    read, wrote = ({path: hash_path(project / path, ignored).md5 for path in paths} for paths in (deps, outs))
+    ran = {"command": command if isinstance(command, str) else "\n".join(command), "params": sections, "deps": read}
+    return ran, wrote
 
 
-def _described(
-    stage: str, project: Path, known: Mapping[str, Pipeline] | None = None
-) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]], list[str], list[str]]:
-    """Return a stage as in ``dvc.yaml``, the parameters it reads by their file, its dependencies and its outputs.
-
-    ``known`` has the pipeline of each stage; None reads the files.
-    """
+def _described(stage: str, project: Path) -> tuple[Mapping[str, Any], dict[str, dict[str, Any]], list[str], list[str]]:
+    """Return a stage as in ``dvc.yaml``, the parameters it reads by their file, its dependencies and its outputs."""
     try:
-        pipeline = (known or by_stage(project))[stage_of(stage)]
+        pipeline = by_stage(project)[stage_of(stage)]
         described = pipeline.runs()[stage]
         read = params_files(described, pipeline)
-        params = {file: documents.parse(read_text(project / file), file) for file in read}
+        params = {file: yaml_reader.parse(read_text(project / file), file) for file in read}
         used = ((file, names) for file, names in read.items() if names)
         sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
         return described, sections, *stage_paths(described, params[pipeline.params])
@@ -226,25 +200,21 @@ def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]
     DVC itself guards the outputs of other stages.
     """
     try:
-        known = by_stage(project)
-        _, sections, deps, _ = _described(stage, project, known)
-        made = _made(known.values(), project)
+        _, sections, deps, _ = _described(stage, project)
+        made = [out for pipeline in pipelines(project) for out in _outs(pipeline)]
     except (SightwordError, OSError, KeyError, TypeError, AttributeError):
         return {}, [], []  # whoever records the facts tells of it
-    raw = [path for path in deps if not any(within(path, out) or within(out, path) for out in made)]
+    raw = [path for path in deps if not any(_overlap(path, out) for out in made)]
     raw = [path for path in raw if Path(path).name != LEDGER]  # a stage that scores writes there itself
     code, data = ([path for path in raw if is_code(path) == wanted] for wanted in (True, False))
     return {file: [*values] for file, values in sections.items()}, code, data
 
 
-def _made(known: Iterable[Pipeline], project: Path) -> set[str]:
-    """Return the outputs of all stages of some pipelines."""
-    found: set[str] = set()
-    for pipeline in {one.dvc_yaml: one for one in known}.values():
-        params = documents.parse(read_text(project / pipeline.params), pipeline.params)
-        for described in pipeline.runs().values():
-            found |= {*stage_paths(described, params)[1]}
-    return found
+def _outs(pipeline: Pipeline) -> Iterator[str]:
+    """Yield the outputs of all stages of a pipeline."""
+    params = yaml_reader.parse(read_text(pipeline.project / pipeline.params), pipeline.params)
+    for described in pipeline.runs().values():
+        yield from stage_paths(described, params)[1]
 
 
 def _versions(
@@ -255,7 +225,7 @@ def _versions(
     for file, names in parameters.items():
         values: Any = None
         with contextlib.suppress(SightwordError, OSError):
-            values = documents.parse(read_text(project / file), file)
+            values = yaml_reader.parse(read_text(project / file), file)
         flattened = flat({name: parameter(values, name, None) for name in names})
         found |= {full_name(file, name): value for name, value in flattened.items()}
     ignored = Ignored(project)
@@ -297,19 +267,6 @@ def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tupl
     return deps, outs
 
 
-def _known(project: Path) -> dict[str, str]:
-    """Return the hashes of other stages' outputs and of data added to DVC."""
-    found: dict[str, str] = {}
-    if any((project / pipeline.lock).is_file() for pipeline in pipelines(project)):
-        for entry in lock_here(project).entries.values():
-            found |= hashes(entry.outs)
-    for path in (project / "data" / "raw").rglob("*.dvc"):
-        # A file that cannot be read saves no work, and does no harm: its data is hashed.
-        with contextlib.suppress(SightwordError):
-            found |= tracked_hashes(read_text(path), path.relative_to(project).as_posix())
-    return found
-
-
 def _git(project: Path, *arguments: str) -> str | None:
     """Return the output of a git command; None without git or a repository."""
     with contextlib.suppress(LineageError):
@@ -331,7 +288,7 @@ def inputs_hash(described: Mapping[str, Any], params: Pathish, item: Mapping[str
     A half-done run goes on with the same inputs only. Data above :data:`LARGE` bytes counts by the names, sizes and
     times of the files. A LineageError names a parameter that the file lacks.
     """
-    values = documents.parse(read_text(params), str(params))
+    values = yaml_reader.parse(read_text(params), str(params))
     try:
         deps, _ = stage_paths({"deps": described.get("deps", [])}, {**values, "item": item})
     except KeyError as error:
@@ -357,3 +314,113 @@ def _of_data(path: Path) -> str | None:
         return None
     ignored = Ignored(Path.cwd())
     return stamp(path, ignored) if measure(path, ignored) > LARGE else hash_path(path, ignored).md5
+
+
+class Entering:
+    """Enters the scorings of a stage in the ledger of its pipeline, below the current folder.
+
+    The ledger also gets the scorings of this pipeline that the facts in the project's ``runs/`` know, such as those of
+    experiments that ran in copies of the project.
+    """
+
+    def __init__(self, pipeline: Pipeline, entry: str, params: Pathish) -> None:
+        self._pipeline, self._entry, self._params = pipeline, entry, params
+        self.scorings: list[Scoring] = []
+        """The scorings of this run."""
+
+    def __call__(self, scorings: Sequence[Scoring]) -> Sequence[Scoring]:
+        """Enter scorings, and return all that the ledger has; a call without any changes nothing."""
+        place = Path(self._pipeline.ledger)
+        if not scorings:
+            return ledger.read(place)
+        recipe, stage = recipe_hash(self._entry, self._params), stage_of(self._entry).rpartition(":")[2]
+        own = [replace(one, recipe=recipe, stage=stage) for one in scorings]
+        self.scorings += own
+        runs = Path(os.environ.get("DVC_ROOT") or Path.cwd()) / RUNS
+        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *own])
+
+
+def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
+    return [one for at, one in facts.scorings() if folder_of(at) == pipeline.folder]
+
+
+def recipe_hash(entry: str, params: Pathish) -> str:
+    """Return the hash of the parameters of a stage, in the file ``params``, and of all stages that feed it.
+
+    Raises:
+        LineageError: the stage is not in a ``dvc.yaml``, or a file of parameters lacks what a stage reads.
+    """
+    project = project_of(Path.cwd())
+    stages: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {}
+    for pipeline in pipelines(project):
+        own = pipeline.folder == folder_of(entry)
+        if not own and not (project / pipeline.params).is_file():
+            continue  # a copy in which one stage runs again has what this stage reads
+        values = {pipeline.params: yaml_reader.parse(read_text(params if own else project / pipeline.params), params)}
+        for address, described in pipeline.runs().items():
+            found: dict[str, Any] = {}
+            for file, names in params_files(described, pipeline).items():
+                if file not in values:
+                    values[file] = yaml_reader.parse(read_text(project / file), file)
+                found |= {full_name(file, name): parameter(values[file], name, None) for name in names}
+            try:
+                stages[address] = (found, *stage_paths(described, values[pipeline.params]))
+            except KeyError as error:
+                raise LineageError(f"has no {error.args[0]}, which {address} reads", where=params) from None
+    if entry not in stages:
+        raise LineageError(f"has no stage {entry}", where="dvc.yaml")
+    chain, new = set[str](), {entry}
+    while new:
+        chain |= new
+        deps = [dep for name in new for dep in stages[name][1]]
+        feeding = {n for n, (_, _, outs) in stages.items() if any(_overlap(d, o) for d in deps for o in outs)}
+        new = feeding - chain
+    used: dict[str, Any] = {}
+    for name in sorted(chain):
+        used |= stages[name][0]
+    return hashlib.sha256(canonical_json(used).encode()).hexdigest()[: ledger.DIGITS]
+
+
+def _overlap(path: str, other: str) -> bool:
+    return within(path, other) or within(other, path)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often a split was scored on which a stage of a chain scored an encoder."""
+
+    stage: str
+    split: str
+    of: str
+    items: int
+    rows: str
+    """The hash of the split."""
+    scorings: int
+    encoders: int
+    epochs: int
+    """The snapshots of single epochs that were scored too."""
+
+
+def tallies(stages: Mapping[str, Mapping[str, Any] | None], project: Path, facts: KnownFacts) -> list[Tally]:
+    """Return the counts of the splits that some stages scored, over the ledgers of a project and the known facts.
+
+    ``stages`` has the facts of each stage's run. Without facts, or where they have no scorings, each split counts that
+    the ledger has of the stage. A FileFormatError tells of an edited or damaged ledger.
+    """
+    entered = {
+        (pipeline.address(one.stage), one): None
+        for pipeline in pipelines(project)
+        for one in ledger.read(project / pipeline.ledger)
+    }
+    entered |= dict.fromkeys(facts.scorings())
+    tallied = []
+    for entry, run in stages.items():
+        address = stage_of(entry)
+        told = scorings_of(run) if run else None
+        shown = [one for at, one in entered if at == address] if told is None else told
+        for key in dict.fromkeys((one.split, one.of, one.items, one.rows) for one in shown):
+            same = [one for _, one in entered if (one.of, one.rows) == (key[1], key[3])]
+            encoders = sum(one.stage != ledger.EPOCHS for one in same)
+            counted = ledger.count(same, key[1], key[3])
+            tallied.append(Tally(address, *key, encoders, counted.encoders, counted.epochs))
+    return tallied

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,11 @@ from typing import Any, Literal
 
 from pathspec import GitIgnoreSpec
 
-from pipeline.lineage import documents
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import IGNORE, pipelines
 from sightword.errors import LineageError, SightwordError
+from sightword.io import yaml_reader
 from sightword.io.files import read_text
 
 FOLDER = ".dir"
@@ -36,8 +36,6 @@ CHECKED = 1 << 26
 WORKSPACE = "workspace"
 """The name of the files that lie here, committed or not."""
 _ALWAYS = [".git/", ".hg/", ".dvc/"]
-Report = Callable[[int], object]
-"""Called now and then with the number of bytes read, from several threads."""
 State = Literal["ok", "changed since", "missing", "not checked out"]
 """``missing``: absent or unreadable. ``not checked out``: the output of another run that facts know lies here."""
 
@@ -79,14 +77,14 @@ class Ignored:
         return self._specs[place]
 
 
-def hash_path(path: Path, ignored: Ignored, report: Report | None = None) -> Hashed:
+def hash_path(path: Path, ignored: Ignored) -> Hashed:
     """Return the hash of a file or folder at an absolute path; an OSError where it cannot be read."""
     if not path.is_dir():
-        return Hashed(md5_of(path, report))
+        return Hashed(md5_of(path))
     paths = {file.relative_to(path).as_posix(): file for file in _files(path, ignored)}
     names = sorted(paths)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="hash") as threads:
-        found = dict(zip(names, threads.map(lambda name: md5_of(paths[name], report), names), strict=True))
+        found = dict(zip(names, threads.map(lambda name: md5_of(paths[name]), names), strict=True))
     return Hashed(hash_listing(found), found)
 
 
@@ -115,15 +113,10 @@ def md5_of_text(text: bytes) -> str:
     return hashlib.md5(text, usedforsecurity=False).hexdigest()
 
 
-def md5_of(path: Path, report: Report | None = None) -> str:
+def md5_of(path: Path) -> str:
     """Return the MD5 of a file's bytes; an OSError where it cannot be read."""
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-            if report is not None:
-                report(len(block))
-    return digest.hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, functools.partial(hashlib.md5, usedforsecurity=False)).hexdigest()
 
 
 def _files(folder: Path, ignored: Ignored) -> Iterator[Path]:
@@ -200,9 +193,8 @@ def _configured(project: Path) -> Path:
 class Workspace:
     """A project's folder; each path in it is hashed once."""
 
-    def __init__(self, project: Path, report: Report | None = None) -> None:
+    def __init__(self, project: Path) -> None:
         self.project, self.cache = project, Cache(project)
-        self._report = report
         self._ignored = Ignored(project)
         self._hashed: dict[str, Hashed | None] = {}
         self._values: dict[str, Any] = {}
@@ -212,7 +204,7 @@ class Workspace:
         """Return the hash of a file or folder; None where it is not there, or cannot be read."""
         if path not in self._hashed:
             try:
-                self._hashed[path] = hash_path(self.project / path, self._ignored, self._report)
+                self._hashed[path] = hash_path(self.project / path, self._ignored)
             except OSError:
                 self._hashed[path] = None
         return self._hashed.get(path)
@@ -257,7 +249,7 @@ class Workspace:
         """Return the values of a parameter file; None where it cannot be read."""
         if file not in self._values:
             try:
-                self._values[file] = documents.parse(read_text(self.project / file), file)
+                self._values[file] = yaml_reader.parse(read_text(self.project / file), file)
             except SightwordError:
                 self._values[file] = None
         found = self._values.get(file)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.lineage import documents
 from pipeline.pipelines import DVC_YAML, LOCK, full_name, parameter, pipelines
-from sightword.errors import LineageError
+from sightword.errors import FileFormatError, LineageError
+from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import flat
 
-_STAGE = re.compile(r"^  (\S.*):$")
+_STAGE = re.compile(r"(?m)^(?=  \S.*:$)")
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)( |$)")
 RESOLVE = (
     f"Take one side whole (`git checkout --ours {LOCK}`, or `--theirs`), then run `dvc repro`: what either side has in "
@@ -198,40 +198,24 @@ def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
     for number, line in enumerate(text.splitlines(), start=1):
         if _CONFLICT.match(line):
             raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
-    head, blocks = _split(text)
     entries: dict[str, Entry] = {}
-    try:
-        for entry in (one for part in (head, *(block for _, block in blocks)) for one in _entries(part, pipeline)):
+    try:  # in pieces, most of which an earlier commit had too
+        for entry in (entry for part in _STAGE.split(text) for entry in _entries(part, pipeline)):
             if entry.name in entries:
                 raise LineageError(f"has the stage {entry.name} twice")
             entries[entry.name] = entry
     except (KeyError, TypeError, AttributeError) as error:
         what = f"is not a lock file ({type(error).__name__}: {error})"
         raise LineageError(what, where=where, expected=f"a {LOCK} that DVC wrote") from None
-    except LineageError as error:
+    except (LineageError, FileFormatError) as error:
         raise LineageError(error.what, where=where, todo="Have it back from git, then run `dvc repro`.") from None
     return Lock(entries)
-
-
-def _split(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split a lock into the lines outside of entries, and the stage and lines of each entry in DVC's own layout."""
-    head: list[str] = []
-    blocks: list[tuple[str, list[str]]] = []
-    inside, lines = False, head
-    for line in text.splitlines(keepends=True):
-        if line.strip() and not line.startswith(" "):
-            inside, lines = line.rstrip() == "stages:", head
-        elif inside and (found := _STAGE.match(line)):
-            lines = []
-            blocks.append((found[1].strip("'\""), lines))
-        lines.append(line)
-    return "".join(head), [(name, "".join(block)) for name, block in blocks]
 
 
 @functools.lru_cache(maxsize=4096)
 def _entries(part: str, pipeline: str) -> tuple[Entry, ...]:
     """Return the entries of a part of a lock; most entries of a history are those of the commit before."""
-    found = documents.parse(part, LOCK) or {}
+    found = yaml_reader.parse(part, LOCK) or {}
     stages = found if part.startswith(" ") else found.get("stages") or {}
     return tuple(build_entry(f"{pipeline}{name}", stage) for name, stage in stages.items())
 
@@ -256,9 +240,9 @@ def tracked_hashes(text: str, name: str) -> dict[str, str]:
     The result is empty where the file names no hash, as of an import that was not downloaded, or is not DVC's.
 
     Raises:
-        LineageError: the text is not valid YAML.
+        FileFormatError: the text is not valid YAML.
     """
-    values = documents.parse(text, name)
+    values = yaml_reader.parse(text, name)
     outs = values.get("outs") if isinstance(values, Mapping) else None
     folder = posixpath.join(posixpath.dirname(name), str(values.get("wdir", "."))) if outs else ""
     return {

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pipeline.lineage import documents
 from pipeline.lineage.evidence import known_facts
 from pipeline.lineage.facts import packages_here
-from pipeline.lineage.files import Report, Snapshot, State, Workspace, hash_listing, md5_of_text, put, snapshot
+from pipeline.lineage.files import Snapshot, State, Workspace, hash_listing, md5_of_text, put, snapshot
 from pipeline.lineage.lock import CODE, Artefact, Entry
 from pipeline.lineage.repository import Repository
 from pipeline.pipelines import DVC_YAML, IGNORE
 from sightword.errors import LineageError
+from sightword.io import yaml_reader
 from sightword.machine import processor
 from sightword.messages import and_more, did_you_mean
 
@@ -74,13 +74,12 @@ def verify(
     folder: Path,
     *,
     revision: str = "",
-    report: Report | None = None,
 ) -> Verification:
     """Run a stage again, in an empty folder, as the lock of the workspace or of a revision has it.
 
     A LineageError says that there is no such stage, or that an input is lost.
     """
-    here = Workspace(project, report)
+    here = Workspace(project)
     with Repository(project) as repository:
         then = snapshot(revision, project, repository)
         if stage not in then.lock.entries:
@@ -104,7 +103,7 @@ def verify(
         entry.command, shell=True, cwd=folder, env=environment(folder, run), stdout=sys.stderr, check=False
     )
     seconds = time.monotonic() - started
-    made = Workspace(folder, report)
+    made = Workspace(folder)
     pairs = [] if done.returncode else zip(entry.outs, present, strict=True)
     outs = [_compared(out, here, made, state) for out, state in pairs]
     return Verification(stage, outs, done.returncode, seconds, _remarks(run))
@@ -141,7 +140,7 @@ class Copy:
         for name, sections in entry.params.items():
             place, beside = self._folder / name, str(PurePosixPath(name).with_name(DVC_YAML))
             text = self._committed(name)
-            values: Any = documents.parse(text.decode(), name) if text else {}
+            values: Any = yaml_reader.parse(text.decode(), name) if text else {}
             for key, value in sections.items():
                 values = _placed(values, key.split("."), value)
             written = json.dumps(values, indent=1).encode()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline import pipelines, systems
+from pipeline import pipelines
 from pipeline.params.overlay import plain
 from pipeline.params.params_file import settings_class
 from pipeline.params.writing import spelt
@@ -111,7 +111,7 @@ def _entry(one: Parameter, section: str, told: dict[tuple[str, str], str]) -> st
 
 
 def present(name: str) -> str:
-    """Return a parameter's value in the current project, and why the value is not used; empty where none is known."""
+    """Return a parameter's value in the current project; empty where none is known."""
     try:
         project = pipelines.find_project(Path.cwd())
         for pipeline in pipelines.pipelines(project):
@@ -119,18 +119,9 @@ def present(name: str) -> str:
             sections = flat(values) if isinstance(values, Mapping) else {}
             named = {pipeline.full_name(key): value for key, value in sections.items()}
             if name in named:
-                return f"{spelt(named[name])}{_unused(name, named, systems.declared(pipeline, 'USED_WITH', {}))}"
+                return spelt(named[name])
     except (SetupError, FileFormatError):  # the meaning is known without a project, or with a file that is wrong
         pass
-    return ""
-
-
-def _unused(name: str, values: Mapping[str, Any], used_with: Mapping[str, tuple[str, Collection[object]]]) -> str:
-    """Return why a parameter is not used, by the parameter on which that depends, and so on; empty for a used one."""
-    while name in used_with:
-        name, used = used_with[name]
-        if name in values and values[name] not in used:
-            return f" (not used: {name} is {spelt(values[name])})"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Writes parameter files: every key with its value, and a comment from the recipe or from the settings."""
+"""Writes parameter files: every key with its value, and a comment with its meaning."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import contextlib
 import inspect
 import json
 import math
+import os
 import re
 import textwrap
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -18,11 +19,13 @@ from pydantic.fields import FieldInfo
 
 from pipeline.lineage.repository import git
 from pipeline.params import params_file
-from pipeline.params.overlay import Key, Note, resolve
+from pipeline.params.overlay import pipeline_of, resolve
 from pipeline.params.recipes import Recipe, list_recipes
-from sightword.errors import FileFormatError, LineageError, ParamsError, SightwordError
+from sightword.corpus.columns import NAMES
+from sightword.corpus.looking import look
+from sightword.errors import CorpusError, FileFormatError, LineageError, ParamsError, SightwordError
 from sightword.io import yaml_reader
-from sightword.io.files import atomic_file
+from sightword.io.files import atomic_file, write_text
 from sightword.settings import Settings
 
 WIDTH = 120
@@ -33,9 +36,7 @@ _SENTENCE = re.compile(r"(?<!\bal\.)(?<=\.)\s+(?=[A-Z])")
 
 
 def text(recipe: Recipe, project: Path) -> str:
-    """Return the whole parameter file of a recipe.
-
-    A key has the comments of the recipe, or else the first sentence of its meaning.
+    """Return the whole parameter file of a recipe, with the first sentence of the meaning of each key.
 
     Errors are those of :func:`~pipeline.params.overlay.resolve`.
     """
@@ -46,25 +47,16 @@ def text(recipe: Recipe, project: Path) -> str:
         lines += [f"{WRITTEN} {recipe.name}`; `sightword params --explain KEY` tells more of a key."]
     for name in whole.pipeline.stages:
         settings = params_file.settings_class(whole.pipeline, name)
-        meaning = _first_sentence(inspect.getdoc(settings) or "")
         kind = settings.of(whole.values[name])
-        lines += ["", *_entry((name,), whole.values[name], kind, meaning, whole.notes)]
+        lines += ["", *_entry(name, whole.values[name], kind, _first_sentence(inspect.getdoc(settings) or ""))]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
 def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> bool:
     """Write a parameter file whole from a recipe, with comments.
 
-    A file that a recipe writes, or that git's last commit has, is replaced. Another file has edits and is kept.
-
-    Args:
-        recipe: the recipe.
-        path: the parameter file.
-        project: the folder with ``recipes/``.
-        force: replace a file with edits too.
-
-    Returns:
-        Whether the file changed.
+    A file that a recipe writes, or that git's last commit has, is replaced. Another file has edits and is kept without
+    ``force``. Returns whether the file changed.
 
     Raises:
         ParamsError: the recipe is wrong, or the file has edits; then nothing is written.
@@ -78,6 +70,48 @@ def write(recipe: Recipe, path: Path, project: Path, *, force: bool = False) -> 
     with atomic_file(path) as temporary:
         temporary.write_bytes(new)
     return True
+
+
+def of_corpus(
+    base: Recipe, source: Path, project: Path, to: Path, columns: Sequence[str] = ()
+) -> tuple[Recipe, list[str]]:
+    """Write a recipe for the corpus in a folder or file, and return the recipe with what was found, in sentences.
+
+    ``base`` has all other parameters, ``columns`` are those of tables without a usual name, each as ``ROLE=NAME``.
+
+    Raises:
+        ParamsError: the corpus lies outside of the project; the base has no name, or no section ``corpus``; or a column
+            has no role.
+        SightwordError: there is no corpus, or it cannot be read.
+    """
+    if base not in list_recipes(project):
+        raise ParamsError("has no name for --from", where=base.path, todo="Move it to recipes/, and give its name.")
+    if "corpus" not in pipeline_of(base, project).stages:
+        raise ParamsError("its pipeline has no section corpus for --from", where=base.name, todo="Name another recipe.")
+    # without following links: DVC may keep data as links to its cache
+    inner = os.path.relpath(Path.cwd() / source, Path.cwd() / project)
+    if inner == "." or Path(inner).parts[0] == "..":
+        expected = "a folder or a file below it, such as data/raw/own"
+        raise ParamsError(f"is not in the project {project}", where=source, expected=expected, todo="Move it there.")
+    named = {}
+    for column in columns:
+        role, _, name = column.partition("=")
+        if role not in NAMES or not name or role in named:
+            expected = f"ROLE=NAME with one of {', '.join(NAMES)} once, such as caption=alt"
+            raise ParamsError("names no column", where=f"--column {column}", expected=expected)
+        named[role] = name
+    with contextlib.chdir(project):
+        try:
+            found = look(Path(inner), named)
+        except CorpusError as error:
+            if "corpus.columns" in (error.todo or ""):
+                error.args = (f"{error} Here --column ROLE=NAME sets corpus.columns.",)
+            raise
+    lines = [f"# The corpus in {inner}, with the other parameters of {base.name}", "#"]
+    lines += [*(f"# {line}"[:WIDTH] for line in found.words), "", f"base: {base.name}", "corpus:"]
+    lines += [f"  {key}: {spelt(value)}" for key, value in found.values.items()]
+    write_text(to, "\n".join([*lines, ""]))
+    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), found.words
 
 
 def spelt(value: Any) -> str:
@@ -108,39 +142,24 @@ def _items(value: Any) -> list[str]:
     return [spelt(item) for item in value]
 
 
-def _entry(
-    key: Key, value: Any, settings: type[Settings] | None, meaning: str, notes: Mapping[Key, Note]
-) -> Iterator[str]:
-    """Write the lines of a key, with all below it.
-
-    Args:
-        key: the full name.
-        value: the value, plain.
-        settings: the settings of a mapping, if it has any.
-        meaning: the comment of a key without comments of the recipe.
-        notes: the comments of the recipe.
-    """
-    indent = "  " * (len(key) - 1)
+def _entry(name: str, value: Any, settings: type[Settings] | None, meaning: str, indent: str = "") -> Iterator[str]:
+    """Yield the lines of a key, with all below it; ``settings`` are those of a mapping, if it has any."""
     is_block = isinstance(value, Mapping) and (settings or any(isinstance(one, Mapping) for one in value.values()))
-    first, *others = [f"{indent}{key[-1]}:"] if is_block else _lines(f"{indent}{key[-1]}:", value, indent)
-    above, beside = notes.get(key, Note([], meaning))
-    yield from (f"{indent}# {line}".rstrip() for line in above)
-    if beside:
-        whole = f"{first:{COLUMN - 2}}  # {beside}"
-        if len(whole) > WIDTH:
-            yield from _wrapped(beside, f"{indent}# ", f"{indent}# ")
+    first, *others = [f"{indent}{name}:"] if is_block else _lines(f"{indent}{name}:", value, indent)
+    if meaning:
+        beside = f"{first:{COLUMN - 2}}  # {meaning}"
+        if len(beside) > WIDTH:
+            yield from _wrapped(meaning, f"{indent}# ", f"{indent}# ")
         else:
-            first = whole
+            first = beside
     yield first
     yield from others
     if is_block:
         fields = settings.model_fields if settings else dict.fromkeys(value)
         meanings = settings.meanings() if settings else {}
-        for name, field in fields.items():
-            item = value[name]
-            yield from _entry(
-                (*key, name), item, _settings(field), _meaning(field, meanings.get(name, ""), item), notes
-            )
+        for key, field in fields.items():
+            about = _meaning(field, meanings.get(key, ""), value[key])
+            yield from _entry(key, value[key], _settings(field), about, f"{indent}  ")
 
 
 def _lines(start: str, value: Any, indent: str) -> list[str]:
@@ -186,11 +205,8 @@ def _refuse_to_lose(path: Path, project: Path) -> None:
     data, others = path.read_bytes(), list_recipes(project)
     if _is_committed(path) or any(data in (_written(one, project), one.path.read_bytes()) for one in others):
         return
-    what, todo = (
-        "has edits that neither a recipe nor git has, and would be lost",
-        "Commit the file, or replace it with --force.",
-    )
-    raise ParamsError(what, where=path, todo=todo)
+    what = "has edits that neither a recipe nor git has, and would be lost"
+    raise ParamsError(what, where=path, todo="Commit the file, or replace it with --force.")
 
 
 def _written(recipe: Recipe, project: Path) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 
-from sightword.entailment.data.settings import SentencePairsSettings
+from sightword.entailment.settings import SentencePairsSettings
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 SEED = "train.seed"
 PARAMS = "entailment/params.yaml"
-USED_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
-    f"train.{name}": ("train.start", (None,)) for name in (*("unit", "case", "embedding", "hidden"),)
-}
 
 
 def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightword.entailment.training.settings import EntailSettings
+from sightword.entailment.settings import EntailSettings
 
 if TYPE_CHECKING:
     from sightword.captions.vocabulary import Vocabulary
@@ -40,23 +40,22 @@ def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     from sightword.training.checkpoint import open_checkpoint
 
     pairs = {split: read_split(PAIRS, split) for split in ("train", "dev")}
-    start = read_start(settings.encoders, settings.start) if settings.start else None
-    if start is not None:
-        vocabulary = start.vocabulary
-    else:
-        texts = [*pairs["train"].premises, *pairs["train"].hypotheses]
-        vocabulary = Vocabulary.build(texts, normalise=Normalisation(case=settings.case), unit=settings.unit)
+    start, here = read_start(settings.encoders, settings.start) if settings.start else None, machine.current()
+    texts = [*pairs["train"].premises, *pairs["train"].hypotheses]
+    normalise = Normalisation(case=settings.case)
+    vocabulary = start.vocabulary if start else Vocabulary.build(texts, normalise=normalise, unit=settings.unit)
     training, dev = (EncodedPairs.of(pairs[split], vocabulary) for split in ("train", "dev"))
     if start is not None:
         report_unknown(str(settings.start), start, training.sentences)
-    device = devices.use(machine.current(), deterministic=settings.deterministic)
+    device, parameters = devices.use(here), settings.model_dump()
     log.info(
         "train: %d training pairs of %d different sentences, %d tokens%s",
         *(len(training), len(training.sentences), len(vocabulary)),
         f", from the encoder {settings.start}" if settings.start else "",
     )
-    scratch, parameters = machine.current().scratch, settings.model_dump()
-    with open_checkpoint(scratch, "entailment", inputs=inputs, device=device.type, parameters=parameters) as checkpoint:
+    with open_checkpoint(
+        here.scratch, "entailment", inputs=inputs, device=device.type, parameters=parameters
+    ) as checkpoint:
         task = train(
             settings, training, dev, tokens=len(vocabulary), device=device, start=start, checkpoint=checkpoint,
             progress=True,
@@ -74,16 +73,17 @@ def _write(task: PairTask, vocabulary: Vocabulary, start: Part | None) -> None:
     from sightword.io.saved import SUMS
     from sightword.training.engine import write_curves
 
-    settings, now = task.settings, task.progress
+    settings, now, threshold = task.settings, task.progress, task.progress.notes["threshold"]
     notes = {"trained_on": "sentence pairs", "training": settings.model_dump(), "epochs": settings.epochs}
     encoder = SentenceEncoder([Part(task.captions, vocabulary, shape_of(settings, start))], notes=notes)
-    chosen = {"energy": settings.energy, "threshold": now.notes["threshold"]}
+    decision = {"energy": settings.energy, "threshold": threshold, "criterion": "accuracy", "dev": now.best}
     with atomic_folder(MODELS) as folder:
         encoder.save(folder / "encoder")
-        DECISION.write(folder, {**chosen, "criterion": "accuracy", "dev": now.best}, [f"encoder/{SUMS}"])
+        DECISION.write(folder, decision, [f"encoder/{SUMS}"])
     with atomic_folder("plots/entailment/train") as folder:
         write_curves(folder, now)
     numbers = {
+        "energy": settings.energy,
         "device": task.device.type,
         "pairs": len(task.training),
         "sentences": len(task.training.sentences),
@@ -93,8 +93,7 @@ def _write(task: PairTask, vocabulary: Vocabulary, start: Part | None) -> None:
         "best_batch": now.best_step,
         "dev": round(now.best, 4),
         "loss": round(now.last("loss", "loss"), 6),
+        "threshold": threshold,
     }
-    write_json(
-        "metrics/entailment/train.json", {"energy": settings.energy, **numbers, "threshold": chosen["threshold"]}
-    )
+    write_json("metrics/entailment/train.json", numbers)
     log.info("train: %s, dev accuracy %.2f %% at batch %d of %d", settings.energy, now.best, now.best_step, now.steps)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.params import overlay, recipes, writing
-from pipeline.params.own import of_corpus
+from pipeline.params.writing import of_corpus
 from sightword.corpus.looking import look
 from sightword.errors import CorpusError, ParamsError
 from sightword.io.files import write_table
@@ -152,7 +152,7 @@ def test_the_recipe_of_a_corpus_has_its_section_and_what_was_found(
         of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")
     with pytest.raises(ParamsError, match="hypernyms-sample: its pipeline has no section corpus"):
         of_corpus(recipes.find("hypernyms-sample", repository), folder, tmp_path, tmp_path / "own.yaml")
-    with pytest.raises(ParamsError, match="caption=a caption=b: a role has two columns; expected one for each role"):
+    with pytest.raises(ParamsError, match="caption=b: names no column; expected ROLE=NAME"):
         of_corpus(base, folder, tmp_path, tmp_path / "own.yaml", ["caption=a", "caption=b"])
     (tmp_path / "mine.yaml").write_text("base: own\n")
     with pytest.raises(ParamsError, match=r"mine\.yaml: has no name for --from\. Move it to recipes/"):

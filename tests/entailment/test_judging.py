@@ -11,11 +11,11 @@ from scipy.special import softmax
 from scipy.stats import chi2
 
 from sightword.compute.devices import threads
+from sightword.entailment import classifiers
+from sightword.entailment.classifiers import classify, energies_of
 from sightword.entailment.data.pairs import SentencePairs, premise_numbers
-from sightword.entailment.judging import classifiers
-from sightword.entailment.judging.classifiers import classify, energies_of
-from sightword.entailment.judging.scores import System, judge, parts, significance, three_classes
-from sightword.entailment.judging.settings import NetworkSettings
+from sightword.entailment.judging import System, judge, parts, significance, three_classes
+from sightword.entailment.settings import NetworkSettings
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.encoding import Inputs
 from sightword.io.opening import lines
@@ -28,15 +28,10 @@ def pairs_of(*rows, source="here"):
 
 
 def test_a_confusion_by_hand():
-    pairs = SentencePairs.of(
-        [
-            ("a dog runs", "an animal runs", E, "one"),
-            ("a dog runs in the park with a ball", "a dog runs", E, "one"),
-            ("a dog runs", "a cat sleeps", C, "one"),
-            ("a dog", "a brown dog", N, "two"),
-            ("a dog", "a dog .", N, "two"),
-        ]
-    )
+    rows = [("a dog runs", "an animal runs", E, "one"), ("a dog runs in the park", "a dog runs", E, "one"),
+            ("a dog runs", "a cat sleeps", C, "one"), ("a dog", "a brown dog", N, "two"),
+            ("a dog", "a dog .", N, "two")]  # fmt: skip
+    pairs = SentencePairs.of(rows)
     energies = np.array([0.1, 0.9, 0.5, 0.2, 0.3])
     found = judge(energies, pairs.entailed, parts(pairs), 0.4, premise_numbers(pairs.premises))
     # Accepted: rows 1, 4 and 5. Right: rows 1 and 3.
@@ -50,13 +45,8 @@ def test_a_confusion_by_hand():
     right = {name: (one["accuracy"], one["pairs"]) for name, one in found["class"].items()}
     assert right == {E: (50.0, 2), N: (0.0, 2), C: (100.0, 1)}
     assert found["class"][E]["accuracy_ci95"] == pytest.approx([5.4619, 94.5381], abs=1e-4)
-    assert {name: one["pairs"] for name, one in found["premise_words"].items()} == {"0-8": 4, "9-13": 1}
-    assert found["premise_words"]["9-13"]["accuracy"] == 0.0
-    assert {name: one["pairs"] for name, one in found["hypothesis_words"].items()} == {"0-5": 5}
-    assert {name: one["accuracy"] for name, one in found["source"].items()} == {
-        "one": pytest.approx(66.666667),
-        "two": 0.0,
-    }
+    sources = {name: one["accuracy"] for name, one in found["source"].items()}
+    assert sources == {"one": pytest.approx(66.666667), "two": 0.0}
 
 
 def test_systems_are_compared_by_mcnemars_test_over_premises_with_holms_correction():
@@ -85,11 +75,8 @@ def test_three_classes_by_hand():
     assert {name: one["accuracy"] for name, one in found["systems"].items()} == {"one": 75.0, "other": 50.0}
     by_class = {label: one["accuracy"] for label, one in found["systems"]["one"]["class"].items()}
     assert by_class == {E: 50.0, N: 100.0, C: 100.0}
-    assert [*found["significance"]] == ["one_vs_other"]
-    assert (
-        found["significance"]["one_vs_other"]["only_first"],
-        found["significance"]["one_vs_other"]["only_second"],
-    ) == (2, 1)
+    ((name, test),) = found["significance"].items()
+    assert (name, test["only_first"], test["only_second"]) == ("one_vs_other", 2, 1)
 
 
 def test_the_energy_of_logits_is_minus_the_log_odds_of_entailment():
@@ -143,17 +130,6 @@ def test_the_hypothesis_alone_reveals_a_bias_and_never_sees_the_premise():
     assert [a.tolist() for a in again] == [a.tolist() for a in found]
 
 
-def test_the_hypothesis_alone_reveals_three_classes():
-    draw = np.random.default_rng(0)
-    words = {N: "tall", C: "nobody", E: "outdoors"}
-    train, dev, test = (
-        pairs_of(*(("a dog", f"{words[label]} here", label) for label in draw.choice([*words], number)))
-        for number in (300, 90, 90)
-    )
-    (found,) = classifiers.hypothesis_only(train, dev, [test], features=50, classes=3, seed=0)
-    assert [[*words][place] for place in found.argmax(1)] == test.labels
-
-
 def test_without_a_repeated_word_the_hypothesis_says_nothing():
     train = pairs_of(("a", "one", E), ("b", "two", N))
     with pytest.raises(SemanticsError, match="no word stands in two of the 2 training hypotheses"):
@@ -187,8 +163,6 @@ def test_the_classifier_learns_a_direction_with_the_same_bytes(monkeypatch):
     system = System.chosen("x", energies, labels[0])
     assert system.right(labels[1]).mean() > 0.9
     assert ((energies[1] < energies[2]) == labels[1]).mean() > 0.9  # lower in the direction that is entailed
-    other = classify(train, dev, [test], settings, seed=4, device=torch.device("cpu"))
-    assert other[0].tobytes() != found[0][1].tobytes()
 
 
 def plain_normalised(values, state, training):

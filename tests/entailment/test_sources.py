@@ -1,4 +1,4 @@
-"""Readers of sentence pairs: real files by their published counts, each layout, and each message of a wrong file."""
+"""Sentence pairs: real files by their published counts, layouts, messages of wrong files, and splits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from sightword.corpus.sample.sentences import sick_pair
 from sightword.corpus.sample.world import load_world
-from sightword.entailment.data.settings import SentencePairsSettings, Source
+from sightword.entailment.data.pairs import read_split, write_pairs
 from sightword.entailment.data.sources import in_tenth, read_source, split_pairs
-from sightword.errors import SemanticsError
+from sightword.entailment.settings import SentencePairsSettings, Source
+from sightword.errors import FileFormatError, SemanticsError
 
 ROWS = [
     ("A dog runs .", "An animal runs .", "entailment"),
@@ -47,12 +48,6 @@ def test_snli_has_its_published_counts(real_data):
     tenth, most = (read_source(snli(folder, "dev", premises=name)) for name in ("tenth", "most"))
     assert (len(tenth), len(most)) == (1051, 8791)
     assert sorted(tenth + most) == sorted(dev)
-
-
-def test_counterfactual_pairs_have_their_published_counts(real_data):
-    table = Source(format="table", path=str(real_data / "nli_counterfactual/train.tsv"))
-    assert table.name == "nli_counterfactual/train"
-    assert len(read_source(table)) == 8330
 
 
 def test_the_small_recipe_shares_no_premise_of_dev(real_data):
@@ -153,33 +148,23 @@ def test_a_wrong_file_is_one_message(tmp_path, fault):
             r"a.jsonl, line 1: has the premise under two keys: premise and sentence1",
         ),
         ("a.txt", "x\n", r"a.txt: ends in .txt; expected .csv, .tsv or .jsonl"),
+        ("absent", None, r"does not exist\. Put the table there"),
     ],
 )
 def test_a_wrong_table_is_one_message(tmp_path, name, text, message):
-    (tmp_path / name).write_bytes(text.encode())
+    if text is not None:
+        (tmp_path / name).write_text(text)
     with pytest.raises(SemanticsError, match=message):
         read_source(Source(format="table", path=str(tmp_path / name)))
 
 
-def test_a_table_that_is_absent_is_one_message(tmp_path):
-    with pytest.raises(SemanticsError, match=r"does not exist\. Put the table there"):
-        read_source(Source(format="table", path=str(tmp_path / "absent")))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_a_source_that_makes_no_sense_is_refused():
+    for values, message in (
         ({"format": "snli", "path": "x", "part": "matched"}, "part is 'matched'; snli has 'train', 'dev', 'test'"),
         ({"format": "sample", "path": "x", "part": "dev"}, "count is given for the format sample"),
-        ({"format": "table", "path": "x", "count": 3}, "count is given for the format sample"),
-    ],
-)
-def test_a_source_that_makes_no_sense_is_refused(values, message):
-    with pytest.raises(ValidationError, match=message):
-        Source(**values)
-
-
-def test_a_source_outside_the_folders_that_dvc_watches_is_refused():
+    ):
+        with pytest.raises(ValidationError, match=message):
+            Source(**values)
     with pytest.raises(ValidationError, match=r"data/other is neither in folder .* nor in tables"):
         SentencePairsSettings(train=[snli("data/other")])
 
@@ -188,3 +173,85 @@ def test_a_tenth_is_known_by_the_premise_alone():
     chosen = [number for number in range(2000) if in_tenth(f"Sentence {number}")]
     assert 140 < len(chosen) < 260
     assert all(in_tenth(f"  SENTENCE {number} ") for number in chosen)
+
+
+HEADER = "premise\thypothesis\tlabel\n"
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """34 training pairs of 17 premises, 6 of dev; test has an undecided pair and a premise of training."""
+    labels = ["entailment", "neutral"]
+    rows = [f"Premise {place // 2} .\tClaim {place} .\t{labels[place % 2]}\n" for place in range(40)]
+    (tmp_path / "train.tsv").write_text(HEADER + "".join(rows[:34]))
+    (tmp_path / "dev.tsv").write_text(HEADER + "".join(rows[34:]))
+    test = "New .\tC\tentailment\nNew .\tD\tcontradiction\nNewer .\tE\t-\npremise 3.\tF\tneutral\n"
+    (tmp_path / "test.tsv").write_text(HEADER + test)
+    return tmp_path
+
+
+def settings_of(tables, **more):
+    def source(name):
+        return [Source(format="table", path=str(tables / f"{name}.tsv"))]
+
+    given = {"train": source("train"), "dev": source("dev"), "test": source("test"), **more}
+    return SentencePairsSettings(folder=str(tables), **given)
+
+
+def test_the_counts_name_premises_that_training_has(tables):
+    _, counts = split_pairs(settings_of(tables))
+    assert counts["dev"] == {
+        "pairs": 6, "entailed": 50.0, "labels": {"entailment": 3, "neutral": 3}, "undecided": 0, "contradictory": 0,
+        "premises": 3, "sources": {f"{tables.name}/dev": 6},
+        "premises_in_training": 0, "pairs_with_premise_in_training": 0.0,
+    }  # fmt: skip
+    assert (counts["test"]["pairs"], counts["test"]["undecided"]) == (3, 1)
+    assert counts["test"]["premises_in_training"] == 1  # "premise 3." is "Premise 3 ."
+    assert counts["test"]["pairs_with_premise_in_training"] == pytest.approx(100 / 3, abs=1e-4)
+
+
+def test_a_smaller_part_of_training_is_in_a_larger_one(tables):
+    sizes = (5, 11, 34)
+    parts = [split_pairs(settings_of(tables, size=size))[0]["train"] for size in sizes]
+    assert [len(part) for part in parts] == list(sizes)
+    small, middle, every = (set(part.hypotheses) for part in parts)
+    assert small < middle < every
+    with pytest.raises(SemanticsError, match="size = 35 is more than the 34 training pairs"):
+        split_pairs(settings_of(tables, size=35))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("train", "A\tB\t-\nA\tC\t-\n", r"all pairs of the split train are undecided.*pairs.train"),
+        ("test", "A\tB\tneutral\nA\tC\tcontradiction\n", r"the split test has no pair that is entailed; .* pairs.test"),
+    ],
+)
+def test_a_split_without_both_classes_is_one_message(tables, name, rows, message):
+    (tables / f"{name}.tsv").write_text(HEADER + rows)
+    with pytest.raises(SemanticsError, match=message):
+        split_pairs(settings_of(tables))
+
+
+def test_pairs_come_back_as_they_were_written(tables, tmp_path):
+    splits, counts = split_pairs(settings_of(tables))
+    write_pairs(tmp_path, splits, counts)
+    for name, wanted in splits.items():
+        found = read_split(tmp_path, name)
+        assert (found.premises, found.hypotheses, found.labels) == (wanted.premises, wanted.hypotheses, wanted.labels)
+        assert (found.sources, found.entailed.tolist()) == (wanted.sources, wanted.entailed.tolist())
+    with pytest.raises(SemanticsError, match="no split is called 'all'; expected train, dev, test"):
+        read_split(tmp_path, "all")
+    with pytest.raises(FileFormatError, match=r"Run `make entailment`"):
+        read_split(tmp_path / "absent", "dev")
+
+
+def test_pairs_that_stand_with_two_labels_are_counted_and_kept(tmp_path):
+    rows = ["A dog .\tIt runs .\tentailment\n", "A dog .\tIt runs .\tneutral\n", "A dog .\tIt sits .\tneutral\n" * 2]
+    (tmp_path / "a.tsv").write_text(HEADER + "".join(rows))
+    source = Source(format="table", path=str(tmp_path / "a.tsv"))
+    splits, counts = split_pairs(
+        SentencePairsSettings(train=[source], dev=[source], test=[source], tables=str(tmp_path))
+    )
+    assert counts["train"]["contradictory"] == 2
+    assert len(splits["train"]) == 4

@@ -102,14 +102,6 @@ def test_edited_ledger_is_refused_with_its_line_and_stays_as_it_is(tmp_path: Pat
     assert place.read_text() == text
 
 
-def test_ledgers_joined_by_git_line_by_line_are_read(tmp_path: Path) -> None:
-    """Lines of two branches in any order, some twice."""
-    place = tmp_path / "scorings.csv"
-    lines = [ledger.text([scoring(number)]).splitlines(keepends=True)[1] for number in (3, 1, 3, 2)]
-    place.write_text(HEADER + "".join(lines))
-    assert ledger.read(place) == [scoring(number) for number in (1, 2, 3)]
-
-
 def _add(place: Path, numbers: range) -> None:
     for number in numbers:
         ledger.add(place, [scoring(number)])
@@ -161,13 +153,6 @@ def test_digest_of_rows_is_the_sha256_of_their_sorted_json() -> None:
     lines = '["a.jpg",null,2]\n["b.jpg","\\u00c9",1.5]\n'
     assert ledger.digest(rows) == ledger.digest(rows[::-1]) == hashlib.sha256(lines.encode()).hexdigest()[:16]
     assert json.loads(lines.splitlines()[1])[1] == "É"
-
-
-def test_dev_and_train_are_not_counted() -> None:
-    assert ledger.scored("dev", "pictures", [("a", "b")], "0" * 16) == []
-    assert ledger.scored("train", "pictures", [("a", "b")], "0" * 16) == []
-    (found,) = ledger.scored("sealed", "pictures", [("a", "b")], "0" * 16)
-    assert (found.split, found.items) == ("sealed", 1)
 
 
 def test_encoder_without_checksums_is_an_error(tmp_path: Path) -> None:

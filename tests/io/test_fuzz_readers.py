@@ -16,8 +16,8 @@ import pytest
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.encoder.word_vectors import BagOfWords
-from sightword.entailment.data.settings import Source
 from sightword.entailment.data.sources import read_source
+from sightword.entailment.settings import Source
 from sightword.errors import SightwordError
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.features.precomputed import convert

@@ -1,19 +1,28 @@
-"""Facts of a run are found under the entry that DVC writes for it."""
+"""Facts of a run, the inputs of a half-done one, and the scorings of test splits."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
+from checkout import change
 
+from pipeline.cli.lineage_text import _scoring_lines as scoring_lines
 from pipeline.lineage import facts
-from pipeline.lineage.evidence import KnownFacts
-from pipeline.lineage.facts import Recorder
-from pipeline.lineage.lock import read_lock
+from pipeline.lineage.evidence import RUNS, SCHEMA, KnownFacts, run_id
+from pipeline.lineage.facts import Entering, Recorder, inputs_hash, recipe_hash, stage_paths, tallies
+from pipeline.lineage.lock import entry_key, is_code, read_lock
+from pipeline.pipelines import Pipeline, pipelines
 from sightword import machine
-from sightword.errors import LineageError
+from sightword.errors import FileFormatError, LineageError
+from sightword.evaluation import ledger
+from sightword.evaluation.ledger import Scoring
+from sightword.io import yaml_reader
 from sightword.machine import Machine
 
 
@@ -142,34 +151,6 @@ def test_paths_with_parameters_in_them_and_data_added_to_dvc_count(project, here
     assert "first      ok" in project.audit("first").stdout
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("outs:\n- hash: md5\n  path: later\n", "outs:\n", "", "- 1\n", "3", "outs: 3\n", "outs:\n- 3\n", "outs: [["),
-        *("outs:\n- md5: 12\n", "outs:\n- path: [a]\n  md5: 12\n", "outs:\n- path: a\n  md5: [1]\n"),
-        *("outs:\n- path: /etc/hosts\n  md5: 12\n", "outs:\n- path: ../../../a\n  md5: 12\n", "wdir: 3\nouts:\n- 1\n"),
-        "outs:\n- path: in.txt\n  md5: !!int x\n",
-    ],
-)
-def test_a_dvc_file_that_names_no_hash_does_not_matter(project, here, text):
-    """As of an import that was not downloaded, or one that nobody can read: the file's data is hashed."""
-    project.write("data/raw/later.dvc", text)
-    path = Recorder("first", project.folder, here).finish()
-    assert path is not None
-    assert path.name.partition(".")[0] == keys(project)["first"]
-
-
-def test_large_data_that_dvc_tracks_is_not_read_again(project, here, monkeypatch):
-    """A wrong hash shows that it is taken; the file names its folder."""
-    monkeypatch.setattr(facts, "LARGE", 1)
-    project.write(
-        "data/raw/in.txt.dvc", "wdir: ..\nouts:\n- path: raw/in.txt\n  md5: 0123456789abcdef0123456789abcdef\n"
-    )
-    path = Recorder("first", project.folder, here).finish()
-    assert path is not None
-    assert path.name.partition(".")[0] != keys(project)["first"]
-
-
 def test_an_installation_that_was_cut_off_is_left_out(project, here, tmp_path, monkeypatch):
     """pip leaves such a folder where it is killed: no METADATA, or one without a name or a version."""
     for name, text in (("timm", None), ("openvino", ""), ("simplejpeg", "Name: simplejpeg\n")):
@@ -181,12 +162,6 @@ def test_an_installation_that_was_cut_off_is_left_out(project, here, tmp_path, m
     packages = json.loads(Recorder("second", project.folder, here).finish().read_text())["packages"]
     assert packages["numpy"]
     assert not {"timm", "openvino", "simplejpeg"} & packages.keys()
-
-
-def test_what_was_not_committed_is_named(project, here):
-    project.write("stages/second.py", (project.folder / "stages/second.py").read_text() + "# more\n")
-    path = Recorder("second", project.folder, here).finish()
-    assert json.loads(path.read_text())["uncommitted"] == ["stages/second.py"]
 
 
 def test_the_first_facts_stay_in_the_store_and_the_last_in_the_project(project, here):
@@ -265,7 +240,7 @@ def test_a_clone_knows_every_run_that_git_has(project, here, tmp_path):
         assert {stage["record"]["verdict"] for stage in found["stages"]} == {"run recorded"}
 
 
-def test_kinds_of_processors_that_share_a_name_are_told_apart(tmp_path, monkeypatch):
+def test_processors_that_share_a_name_are_told_apart(tmp_path, monkeypatch):
     text = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: {}\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel\t\t: 99\n"
     monkeypatch.setattr(Path, "read_text", lambda path, encoding: text.format(1))
     one = machine.processor()
@@ -273,9 +248,211 @@ def test_kinds_of_processors_that_share_a_name_are_told_apart(tmp_path, monkeypa
     assert (one, machine.processor()) == ("AMD EPYC (family 25, model 1)", "AMD EPYC (family 25, model 17)")
 
 
-def test_a_machine_without_proc_has_a_processor_too(monkeypatch):
-    def absent(path, encoding):
-        raise FileNotFoundError(path)
+STAGES = [
+    pytest.param(pipeline, stage, id=f"{pipeline.dvc_yaml}:{name}")
+    for pipeline in pipelines(Path(__file__).parents[2])
+    for name, stage in pipeline.stages.items()
+    if "sightword/training" in stage["deps"]
+]
+"""The stages that train."""
 
-    monkeypatch.setattr(Path, "read_text", absent)
-    assert machine.processor()
+
+@pytest.fixture(scope="module")
+def code(repository, tmp_path_factory):
+    """A copy of the code."""
+    folder = tmp_path_factory.mktemp("code")
+    for room in ("sightword", "stages", "pipeline"):
+        shutil.copytree(repository / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.mark.parametrize(("pipeline", "described"), STAGES)
+def test_changed_dependency_of_a_training_is_another_hash(repository, code, tmp_path, monkeypatch, pipeline, described):
+    monkeypatch.setattr(facts, "_CODE", code)
+    monkeypatch.chdir(tmp_path)
+    params = repository / pipeline.params
+    deps, _ = stage_paths({"deps": described["deps"]}, yaml_reader.parse(params.read_text(), "params"))
+    data = [Path(path) for path in deps if not is_code(path)]
+    for path in data:
+        path.mkdir(parents=True)
+        (path / "one").write_text("1")
+
+    def now():
+        return inputs_hash(described, params, {})
+
+    assert len(STAGES) >= 5
+    before = now()
+    changed = [path / "one" for path in data]
+    for path in (code / path for path in deps if is_code(path)):
+        changed += sorted(path.rglob("*.py"))[:1] if path.is_dir() else [path]
+    assert len(changed) == len(deps)
+    for file in changed:
+        text = file.read_text()
+        file.write_text(text + "# changed\n")
+        assert now() != before, file
+        file.write_text(text)
+        assert now() == before
+    for file in (code / "sightword/search/__init__.py", code / "pipeline/cli/__init__.py"):
+        assert not any(file.is_relative_to(code / path) for path in deps)
+        text = file.read_text()
+        file.write_text(text + "# changed\n")
+        assert now() == before
+        file.write_text(text)
+    shutil.rmtree(data[0])
+    assert now() != before
+
+
+def test_large_data_count_by_the_times_of_their_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text("train: {}\n")
+    Path("data").write_text("1234")
+    small = inputs_hash({"deps": ["data"]}, "params.yaml", {})
+    monkeypatch.setattr(facts, "LARGE", 3)
+    assert inputs_hash({"deps": ["data"]}, "params.yaml", {}) != small
+
+
+def test_values_of_the_item_and_of_parameters_name_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text("text: {path: data}\n")
+    described = {"deps": ["${text.path}/${item.name}"]}
+    Path("data").mkdir()
+    found = []
+    for name in "ab":
+        Path("data", name).write_text(name)
+        found.append(inputs_hash(described, "params.yaml", {"name": name}))
+    assert found[0] != found[1]
+    with pytest.raises(LineageError, match=r"params.yaml: has no item.name, which a dependency of the stage names"):
+        inputs_hash(described, "params.yaml", {})
+
+
+FURTHER = ("entailment", "grounded", "hypernyms")
+
+
+@pytest.fixture
+def described(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The descriptions and parameters of all pipelines; the current folder."""
+    for folder in ("", *FURTHER):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for name in ("dvc.yaml", "params.yaml"):
+            shutil.copyfile(repository / folder / name, tmp_path / folder / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    return tmp_path
+
+
+def scoring(number: int, rows: str = "a", stage: str = "", recipe: str = "") -> Scoring:
+    return Scoring("test", "pictures", 5, rows * 16, f"{number:016x}", recipe, stage)
+
+
+def keep_run(folder: Path, stage: str, started: str, *scorings: Scoring) -> dict[str, Any]:
+    """Write facts of a run as the launcher does."""
+    ran: dict[str, Any] = {"command": f"run {stage} {started}", "params": {}, "deps": {}}
+    outs = {"out": started}
+    key = entry_key(stage, **ran)
+    facts = {"schema": SCHEMA, "stage": stage, "host": "here", "started": started, "ran": ran}
+    facts |= {"id": run_id(key, outs), "outs": outs, "scorings": [dataclasses.asdict(one) for one in scorings]}
+    folder.mkdir(exist_ok=True)
+    (folder / f"{run_id(key, outs)}.json").write_text(json.dumps(facts))
+    return facts
+
+
+def test_recipe_hash_is_that_of_the_stage_and_the_stages_before_it(described) -> None:
+    before = {name: recipe_hash(name, "params.yaml") for name in ("captions", "retrieval", "semantics")}
+    assert len(set(before.values())) == 3
+
+    def changed() -> set[str]:
+        return {name for name, found in before.items() if recipe_hash(name, "params.yaml") != found}
+
+    change(described / "params.yaml", report__gallery=3)
+    assert not changed()
+    change(described / "params.yaml", retrieval__top=11)
+    assert changed() == {"retrieval"}
+    change(described / "params.yaml", train__seed=12)
+    assert changed() == {"retrieval", "semantics"}
+    change(described / "params.yaml", captions__min_count=2)
+    assert changed() == {*before}
+    with pytest.raises(LineageError, match="has no stage trein"):
+        recipe_hash("trein", "params.yaml")
+
+
+def test_recipe_hash_of_a_matrix_has_its_own_item_and_reaches_other_pipelines(described) -> None:
+    params = "grounded/params.yaml"
+    entries = [f"grounded/dvc.yaml:evaluate@{name}-0" for name in ("cg", "cg-pg")]
+    before = [recipe_hash(entry, params) for entry in entries]
+    assert before[0] != before[1]
+    change(described / params, train__scenarios__cg__cluster=2.0)
+    assert [recipe_hash(entry, params) == found for entry, found in zip(entries, before, strict=True)] == [False, True]
+    change(described / "params.yaml", resize__side=300)
+    assert recipe_hash(entries[1], params) != before[1]
+
+
+def test_stage_enters_its_scorings_and_those_of_known_runs_of_its_pipeline(described) -> None:
+    away, other = scoring(2, stage="retrieval"), scoring(3, stage="evaluate")
+    keep_run(described / RUNS, "retrieval", "2026-01-02T00:00:00+00:00", away)
+    keep_run(described / RUNS, "hypernyms/dvc.yaml:evaluate", "2026-01-02T00:00:00+00:00", other)
+    enter = Entering(Pipeline(described), "retrieval", "params.yaml")
+    own = scoring(1, stage="retrieval", recipe=recipe_hash("retrieval", "params.yaml"))
+    assert enter([scoring(1)]) == sorted([own, away])
+    assert enter.scorings == [own]
+    assert ledger.read("metrics/scorings.csv") == sorted([own, away])
+    evaluate = Entering(Pipeline(described, "hypernyms"), "hypernyms/dvc.yaml:evaluate", "hypernyms/params.yaml")
+    assert evaluate([]) == []
+    assert not Path("metrics/hypernyms").exists()
+    evaluate([scoring(4)])
+    assert [one.encoder[-1] for one in ledger.read("metrics/hypernyms/scorings.csv")] == ["3", "4"]
+
+
+def test_damaged_ledger_stops_the_stage_before_it_writes(described) -> None:
+    Path("metrics").mkdir()
+    Path("metrics/scorings.csv").write_text("no ledger\n")
+    with pytest.raises(FileFormatError, match=r"metrics/scorings\.csv, line 1: has the header"):
+        Entering(Pipeline(described), "retrieval", "params.yaml")([scoring(1)])
+    assert Path("metrics/scorings.csv").read_text() == "no ledger\n"
+
+
+def test_scorings_of_edited_facts_are_left_out_and_the_others_stay(described) -> None:
+    whole = scoring(1, stage="retrieval")
+    damage: list[dict[str, Any]] = [{"items": "5"}, {"rows": "x"}, {"split": None}]
+    wrong = [dataclasses.replace(whole, **one) for one in damage]
+    facts = keep_run(described / RUNS, "retrieval", "2026-01-02T00:00:00+00:00", *wrong, whole)
+    (found,) = tallies({"retrieval": facts}, described, KnownFacts([described / RUNS]))
+    assert (found.rows, found.scorings) == ("a" * 16, 1)
+    own = Entering(Pipeline(described), "retrieval", "params.yaml")([scoring(2)])
+    assert [one.encoder[-1] for one in own] == ["1", "2"]
+    assert ledger.read("metrics/scorings.csv") == own
+
+
+def test_run_that_scored_no_test_split_has_no_counts_of_the_runs_that_did(described) -> None:
+    ledger.add("metrics/scorings.csv", [scoring(1, stage="retrieval")])
+    on_dev = keep_run(described / RUNS, "retrieval", "2026-01-02T00:00:00+00:00")
+    assert tallies({"retrieval": on_dev}, described, KnownFacts([described / RUNS])) == []
+    without = {name: value for name, value in on_dev.items() if name != "scorings"}
+    assert [one.scorings for one in tallies({"retrieval": without}, described, KnownFacts([]))] == [1]
+
+
+def test_snapshots_of_epochs_count_apart_from_encoders(described) -> None:
+    epochs = [scoring(number, stage="epochs") for number in (1, 2, 3)]
+    runs = keep_run(described / RUNS, "epochs", "2026-01-01T00:00:00+00:00", *epochs)
+    later = keep_run(described / RUNS, "semantics", "2026-01-02T00:00:00+00:00", scoring(4, stage="semantics"))
+    found = tallies({"semantics": later, "epochs": runs}, described, KnownFacts([described / RUNS]))
+    assert [(one.scorings, one.encoders, one.epochs) for one in found] == [(1, 1, 3), (1, 1, 3)]
+    (_, words), _ = scoring_lines([dataclasses.asdict(one) for one in found])
+    assert "scored once so far, with 1 encoder and 3 snapshots of single epochs" in words
+
+
+def test_tallies_count_over_ledgers_and_facts(described) -> None:
+    """Of five scorings one is in the ledger alone, two in facts alone, and one is of another split."""
+    runs, store = described / RUNS, described / "store"
+    known = [scoring(number, stage="retrieval") for number in range(4)]
+    keep_run(runs, "retrieval", "2026-01-03T00:00:00+00:00", known[0])
+    second = keep_run(runs, "retrieval", "2026-01-02T00:00:00+00:00", known[1])
+    keep_run(store, "retrieval", "2026-01-01T00:00:00+00:00", known[2])
+    keep_run(store, "retrieval", "2026-01-05T00:00:00+00:00", known[0])  # again, later
+    ledger.add("metrics/scorings.csv", [known[0], known[3], scoring(9, rows="b", stage="retrieval")])
+    (found,) = tallies({"retrieval": second}, described, KnownFacts([runs, store]))
+    assert (found.rows, found.scorings, found.encoders) == ("a" * 16, 4, 4)
+    unknown = tallies({"retrieval": None, "train": None}, described, KnownFacts([]))
+    assert [(one.rows[0], one.scorings) for one in unknown] == [("a", 2), ("b", 1)]
+    ((stage, words),) = scoring_lines([dataclasses.asdict(found)])
+    assert stage == "retrieval"
+    assert words == "test of pictures (5, aaaaaaaa): scored 4 times so far, with 4 encoders"

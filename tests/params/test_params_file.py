@@ -9,8 +9,10 @@ from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 
 from pipeline.downloads.sources import DataSet
+from pipeline.experiments import grid
 from pipeline.experiments.grid import Grid
-from pipeline.params import overlay, params_file, recipes
+from pipeline.params import params_file, reference
+from pipeline.pipelines import Pipeline, expanded
 from sightword.corpus.sample.world import World, _Part
 from sightword.errors import ParamsError
 from sightword.settings import Settings, explain
@@ -37,15 +39,10 @@ def message(path):
     return str(caught.value)
 
 
-def test_a_section_comes_typed(repository):
-    settings = params_file.section(repository / "params.yaml", "train")
-    assert settings.hidden == 96
-    assert settings.margin == 0.2
-
-
-def test_the_published_values_are_the_defaults_and_the_recipe(repository):
-    found = overlay.resolve(recipes.find("flickr8k", repository), repository).sections["train"]
-    assert found == TrainSettings()
+def refused(values):
+    with pytest.raises(ParamsError) as caught:
+        params_file.check(values, where="grounded/params.yaml")
+    return str(caught.value)
 
 
 def test_all_mistakes_of_the_file_stand_in_one_message(edited):
@@ -76,11 +73,6 @@ def test_all_mistakes_of_the_file_stand_in_one_message(edited):
     assert "accepted: " not in text  # dozens of names, where a near one is known
 
 
-def test_values_that_do_not_fit_each_other(edited):
-    text = message(edited(lambda values: values["train"].update(epochs=7, cycle=4)))
-    assert "train: epochs (7) is no multiple of cycle (4)" in text
-
-
 def test_sections_that_do_not_fit_each_other(edited):
     def change(values):
         values["train"].update(epochs=4, cycle=4)
@@ -96,31 +88,16 @@ def test_sections_that_do_not_fit_each_other(edited):
     assert "features.crop = 224: the resized pictures' smaller side is 200" in text
 
 
-def test_a_query_bank_needs_cosines(edited):
+def test_infinity_large_seeds_and_other_types_are_refused(edited):
     def change(values):
-        values["retrieval"]["protocols"] = ["full", "querybank"]
-        values["select"].update(members=2, renormalise=renormalise)
-
-    renormalise = False
-    assert "querybank with select.members > 1 needs select.renormalise: true" in message(edited(change))
-    renormalise = True
-    assert params_file.load(edited(change))["retrieval"].protocols == ["full", "querybank"]
-
-
-def test_infinity_and_seeds_that_no_generator_takes(edited):
-    def change(values):
-        values["train"].update(clip_images=float("inf"), margin=float("nan"), seed=2**32)
+        values["train"].update(clip_images=float("inf"), margin=float("nan"), seed=2**32, epochs=True, batch="2")
 
     text = message(edited(change))
     assert "train.clip_images = inf: expected a finite number" in text
     assert "train.margin = nan: expected a finite number" in text
     assert f"train.seed = {2**32}" in text
-
-
-def test_yes_is_no_number_and_true_is_no_1(edited):
-    text = message(edited(lambda values: values["train"].update(epochs=True, seed="0")))
     assert "train.epochs = True" in text
-    assert "train.seed = '0'" in text
+    assert "train.batch = '2'" in text
 
 
 def test_files_that_are_no_parameters(tmp_path):
@@ -131,29 +108,8 @@ def test_files_that_are_no_parameters(tmp_path):
     assert "has no sections" in message(tmp_path / "p.yaml")
 
 
-def test_a_character_that_no_file_may_have_is_told(tmp_path):
-    (tmp_path / "p.yaml").write_bytes(b"corpus: \x00")
-    assert "is not valid YAML" in message(tmp_path / "p.yaml")
-
-
 PYDANTIC = re.compile(r"\b([Ii]nput|should|valid|[Vv]alidation error|pydantic|instance|type)\b")
-WRONG = [
-    "many",
-    1.5,
-    -(10**30),
-    True,
-    None,
-    math.inf,
-    math.nan,
-    "",
-    [],
-    {},
-    ["x"],
-    [None],
-    [[]],
-    {"x": 1},
-    {"x": {"y": []}},
-]
+WRONG = ["many", 1.5, True, None, math.inf, [[]], {"x": {"y": []}}]
 
 
 def kinds(one: type[Settings]) -> set[type[BaseModel]]:
@@ -181,6 +137,64 @@ def test_no_word_of_pydantic_reaches_the_user(repository, wrong):
     assert [line for line in own if PYDANTIC.search(line)] == []
 
 
-def test_wrong_value_is_told_with_what_is_expected(edited):
-    text = message(edited(lambda values: values["train"].update(hidden="many")))
-    assert text.count("train.hidden = 'many': expected a whole number, above 0") == 1
+@pytest.fixture
+def grounded(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    return YAML(typ="safe", pure=True).load((repository / "grounded/params.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cg": {"clustr": 1.0}}, "scenarios.cg.clustr: no such key (did you mean 'cluster'?)"),
+        ({"cg": {"cluster": -1.0}}, "scenarios.cg.cluster"),
+        ({"cg": {"cluster": [1.0]}}, "train.scenarios.cg.cluster"),
+        ({"cg": 1.0}, "train.scenarios.cg = 1.0"),
+        ({"a-b-c": {}}, "scenarios.'a-b-c'"),
+    ],
+)
+def test_a_mistake_inside_a_scenario_is_named(grounded, change, said):
+    grounded["train"]["scenarios"] |= change
+    assert said in refused(grounded)
+
+
+def test_mistakes_in_the_nested_keys_of_all_scenarios_are_named(grounded):
+    del grounded["train"]["common"]["batch"]
+    grounded["train"]["common"]["batchh"] = 32
+    grounded["train"]["run"] += ["nothing"]
+    found = refused(grounded)
+    assert "train.common.batch: the key is missing; its published value is 32" in found
+    assert "train.common.batchh: no such key (did you mean 'batch'?)" in found
+    grounded["train"]["common"] = {**grounded["train"]["common"], "batch": 32}
+    del grounded["train"]["common"]["batchh"]
+    assert "no scenario is called 'nothing'" in refused(grounded)
+
+
+def test_a_baseline_that_is_no_scenario_is_named_before_anything_runs(grounded):
+    grounded["report"]["baseline"] = "cg-gp"
+    assert "report.baseline = cg-gp: no such scenario (did you mean 'cg-pg'?); known: t, cg, pg" in refused(grounded)
+    grounded["report"]["baseline"], grounded["train"]["run"] = "t", ["cg-pg"]
+    params_file.check(grounded)
+
+
+def test_the_reference_explains_nested_settings(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    (cluster,) = reference.explain("train.common.cluster")
+    assert (cluster.name, cluster.default) == ("grounded/params.yaml:train.common.cluster", 0.0)
+    assert "Bordes et al. 2019, equation 4" in cluster.text  # alpha, the weight of the grounded losses
+    (seeds,) = reference.explain("train.seeds")
+    assert seeds.accepted == "list of whole number, at least 0, at most 4294967295, not empty"
+    (scenarios,) = reference.explain("train.scenarios")
+    assert scenarios.accepted.startswith("mapping of text to mapping of text to ")
+
+
+def test_the_sweep_of_alpha_changes_one_scenario(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    wanted = grid.load(repository / "study/recipes/grid-alpha.yaml")
+    _, base, _ = grid.base_params(wanted, repository)
+    runs = grid.expand(wanted, base, "grid-alpha.yaml")
+    assert len(runs) == 8
+    described = Pipeline(repository, "grounded").stages
+    for run in runs:
+        entries = expanded(described, run.params, "grounded/dvc.yaml")
+        assert [name for name in entries if "@" in name] == ["train@cg-pg-0", "evaluate@cg-pg-0"]

@@ -57,7 +57,7 @@ def in_order(rows: list[list[int]], query: list[int], similarity: str, holds: st
     st.integers(1, 12),
     st.integers(1, 3),
     st.sampled_from(
-        [{"_SAMPLE": 2}, {"_SCORES": 30}, {"_SCORES": 30, "_TOGETHER": 3, "_DOUBTFUL": 8, "_SAMPLE": 3}],
+        [{"_SAMPLE": 2}, {"_SCORES": 30}, {"_SCORES": 90, "_SAMPLE": 3}],
     ),
 )
 def test_the_best_are_those_of_exact_arithmetic_and_equal_ones_stand_in_order(

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.entailment.judging.measuring import TAKEN
+from sightword.entailment.judging import TAKEN
 from sightword.errors import FileFormatError, ParamsError
 from study import __main__ as command
 from study import charts, origins, prose

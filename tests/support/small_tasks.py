@@ -11,8 +11,8 @@ import torch
 from small_ground import described, scenario, textual
 from small_text import text_of
 
+from sightword.entailment.settings import EntailSettings
 from sightword.entailment.training import task as entail
-from sightword.entailment.training.settings import EntailSettings
 from sightword.entailment.training.task import EncodedPairs
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.skipthought import task as skipthought

@@ -36,12 +36,9 @@ class SentencePairs:
 
     premises: list[str]
     hypotheses: list[str]
-    labels: list[str]
-    """Each one of :data:`LABELS`."""
-    entailed: Bools
-    """(N,) whether the premise entails the hypothesis."""
-    sources: list[str]
-    """The source of each pair, as the parameters name it."""
+    labels: list[str]  # of LABELS
+    entailed: Bools  # (N,) whether the premise entails the hypothesis
+    sources: list[str]  # the source of each pair, as the parameters name it
 
     def __len__(self) -> int:
         return len(self.premises)

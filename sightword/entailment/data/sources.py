@@ -13,7 +13,7 @@ import numpy as np
 from sightword.corpus.sample.sentences import sick_pair
 from sightword.corpus.sample.world import load_world
 from sightword.entailment.data.pairs import LABELS, UNDECIDED, SentencePairs, in_training, premise_key
-from sightword.entailment.data.settings import SentencePairsSettings, Source
+from sightword.entailment.settings import SentencePairsSettings, Source
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import read_parallel
 from sightword.io.json_records import json_lines, member
@@ -91,10 +91,8 @@ def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> d
 def read_source(source: Source) -> list[tuple[str, str, str]]:
     """Return the pairs of a source in its order: premise, hypothesis, and a label, maybe :data:`UNDECIDED`.
 
-    Raises:
-        SemanticsError: a file is absent or damaged, files of one part differ in length, a label is unknown, or a
-            sentence is empty (file and line).
-        CorpusError: the sample's description is wrong.
+    SemanticsError (file and line) if a file is absent or damaged, files of one part differ in length, a label is
+    unknown, or a sentence is empty; CorpusError if the sample's description is wrong.
     """
     found = []
     for where, premise, hypothesis, label in _rows(source):

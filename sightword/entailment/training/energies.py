@@ -30,9 +30,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 def read_decision(folder: Pathish) -> dict[str, Any]:
-    """Return ``energy``, ``threshold`` and ``criterion`` of a trained encoder; EncoderError if the folder is
-    damaged.
-    """
+    """Return ``energy``, ``threshold``, ``criterion`` of a trained encoder; EncoderError if the folder is damaged."""
     place = as_folder(folder)
     about, names = DECISION.read(place)
     DECISION.require(names, f"encoder/{SUMS}", where=place)
@@ -45,18 +43,10 @@ def read_decision(folder: Pathish) -> dict[str, Any]:
 
 
 def pair_energies(energy: str, premises: Floats, hypotheses: Floats) -> NDArray[np.float64]:
-    """Return the energy of each pair, computed in float64.
+    """Return the energy (N,) of each pair of vectors (N, D), computed in float64.
 
-    A hypothesis is more general than the premise that entails it, so its vector should be the smaller one in every
-    dimension (Vendrov et al. 2016, section 5.1 and equation 2).
-
-    Args:
-        energy: ``order``, ``sum_d max(0, h_d - p_d)^2``; or ``symmetric``, 1 - cosine, which is 1 for a zero vector.
-        premises: (N, D).
-        hypotheses: (N, D).
-
-    Returns:
-        float64 (N,), from 0.
+    ``order``: ``sum_d max(0, h_d - p_d)^2``, since a hypothesis is more general than the premise that entails it
+    (Vendrov et al. 2016, section 5.1 and equation 2); ``symmetric``: 1 - cosine, which is 1 for a zero vector.
 
     Raises:
         SemanticsError: the energy is unknown.

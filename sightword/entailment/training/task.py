@@ -16,8 +16,8 @@ from sightword.compute.devices import move
 from sightword.compute.optimisers import Adam
 from sightword.encoder.parts import Part
 from sightword.entailment.data.pairs import SentencePairs
+from sightword.entailment.settings import EntailSettings
 from sightword.entailment.training.energies import margin_loss, pair_energies, torch_energies
-from sightword.entailment.training.settings import EntailSettings
 from sightword.errors import SemanticsError, TrainingError
 from sightword.evaluation.binary import best_threshold
 from sightword.messages import quote
@@ -36,14 +36,10 @@ Rows = NDArray[np.int64]
 class EncodedPairs:
     """N pairs of M different sentences."""
 
-    sentences: list[Rows]
-    """The token ids of each of the M sentences, sorted by their first place among the pairs."""
-    premises: Rows
-    """(N,) places in ``sentences``."""
-    hypotheses: Rows
-    """(N,) places in ``sentences``."""
-    entailed: NDArray[np.bool_]
-    """(N,) whether the premise entails the hypothesis."""
+    sentences: list[Rows]  # the token ids of each of the M sentences, sorted by their first place among the pairs
+    premises: Rows  # (N,) places in `sentences`
+    hypotheses: Rows  # (N,) places in `sentences`
+    entailed: NDArray[np.bool_]  # (N,) whether the premise entails the hypothesis
 
     def __len__(self) -> int:
         return len(self.entailed)
@@ -105,16 +101,9 @@ def build(settings: EntailSettings, tokens: int, start: Part | None = None) -> C
 
 
 def train(
-    settings: EntailSettings,
-    training: EncodedPairs,
-    dev: EncodedPairs,
-    *,
-    tokens: int,
-    device: torch.device,
-    start: Part | None = None,
-    checkpoint: Checkpoint | None = None,
-    progress: bool = False,
-) -> PairTask:
+    settings: EntailSettings, training: EncodedPairs, dev: EncodedPairs, *, tokens: int, device: torch.device,
+    start: Part | None = None, checkpoint: Checkpoint | None = None, progress: bool = False,
+) -> PairTask:  # fmt: skip
     """Train the encoder of both sentences (Vendrov et al. 2016, sections 5.1 and 5.3), and return the finished run.
 
     It has the curves, and the network with the best accuracy on dev, the first of several. ``tokens`` is the number of

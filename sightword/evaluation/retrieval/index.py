@@ -15,21 +15,18 @@ import torch
 from sightword.compute.devices import pool
 from sightword.errors import SearchError
 from sightword.evaluation.retrieval.similarity import GRID, PRODUCTS, ROUND, SQUARES, Doubles, Rows, Singles
-from sightword.model.products import single_product
 from sightword.model.shape import ComparisonName
 
 _TILE = 1 << 18
 """Numbers in a tile: a megabyte, which stays in the cache of a core."""
 _EXACT_ROWS = 1024
-_TOGETHER, _SCORES = 256, 1 << 19
-"""Queries that are searched together, and their scores at a time: two megabytes, written again and again."""
+_SCORES = 1 << 23
+"""Rough scores at a time: 32 megabytes."""
 _SAMPLE = 1 << 12
 """Scores among which a first bound of the best ones is looked for: the best of all scores takes longer."""
 _PLAIN = 2.0**60
 """Rows that are no longer, and no shorter than 1 divided by it, have products that float32 holds; where one row is not
 so, all rows are scored in float64."""
-_DOUBTFUL = 1 << 22
-"""Most candidates, such as equal rows, of the queries that are searched together; else half of the queries are."""
 
 
 class Found(NamedTuple):
@@ -122,51 +119,35 @@ class Index:
         count = self._count
         top = min(top, count)
         rows, scores = np.empty((len(queries), top), np.int64), np.empty((len(queries), top))
-        for start in range(0, len(queries) if top else 0, _TOGETHER):
-            part = slice(start, start + _TOGETHER)
-            scores[part], rows[part] = self._search(queries[part], count, top)
+        together = max(1, _SCORES // max(1, count))
+        for start in range(0, len(queries) if top else 0, together):
+            some = queries[start : start + together]
+            sizes = np.array([self._size(query) for query in some])
+            is_scaled = self._is_product and self._is_plain
+            rough = self._rough((some / sizes[:, None]).astype(np.float32) if is_scaled else some, slice(count))
+            for place, (query, size, near) in enumerate(zip(some, sizes, rough, strict=True), start):
+                candidates = self._candidates(near, top)
+                exact = self._exact(query, candidates, size)
+                order = np.argsort(-exact, kind="stable")[:top]  # the candidates are in the order of the rows
+                scores[place], rows[place] = exact[order], candidates[order]
         return Found(rows, scores + 0.0)  # no minus zero
 
-    def _search(self, queries: Singles, count: int, top: int) -> tuple[Doubles, Rows]:
-        """Return the scores and the rows, both (Q, top), of the best of the first ``count`` rows."""
-        sizes, width = np.array([self._size(query) for query in queries]), self._rows.shape[1]
+    def _candidates(self, rough: Singles, top: int) -> Rows:
+        """Return all rows that may be among the best by exact scores, given rough scores (n,) of all."""
+        worst = np.partition(rough[:: max(1, len(rough) // max(top, _SAMPLE))], -top)[-top]  # quick, but too low
+        rows = np.flatnonzero(rough >= self._least(worst))
+        worst = np.partition(rough[rows], -top)[-top]
+        return rows[rough[rows] >= self._least(worst)]
 
-        def least(last: Singles) -> Singles:
-            low = last.astype(np.float64)
-            if self._is_product:
-                low = low - 2 * (width + 8) * ROUND - 2 / GRID
-            else:  # the error of a sum of squares is relative, and values below the range of float32 are lost
-                low = low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
-            return np.nextafter(low.astype(np.float32), np.float32(-np.inf))
-
-        is_scaled = self._is_product and self._is_plain
-        scaled = (queries / sizes[:, None]).astype(np.float32) if is_scaled else queries
-        found, held, tile = [], 0, max(top, _SCORES // len(queries))
-        kept = np.full((len(queries), top), -np.inf, np.float32)
-        for start in range(0, count, tile):
-            rough = self._rough(scaled, slice(start, min(start + tile, count)))
-            some = rough[:, :: max(1, rough.shape[1] // max(top, _SAMPLE))]
-            worst = kept[:, 0] if start else np.partition(some, -top, axis=1)[:, -top]
-            query, row = divmod(np.flatnonzero(rough >= least(worst)[:, None]), rough.shape[1])
-            kept = _highest(kept, query, score := rough[query, row])
-            still = np.flatnonzero(score >= least(kept[:, 0])[query])
-            query, row, score = query[still], row[still], score[still]
-            found.append((query, start + row, score))
-            held += len(query)
-            if held > _DOUBTFUL and len(queries) > 1:
-                middle = len(queries) // 2
-                halves = [self._search(half, count, top) for half in (queries[:middle], queries[middle:])]
-                return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
-        query, row, score = map(np.concatenate, zip(*found, strict=True))
-        still = np.flatnonzero(score >= least(kept[:, 0])[query])
-        still = still[np.argsort(query[still], kind="stable")]  # of each query in the order of the rows
-        ends = np.bincount(query[still], minlength=len(queries)).cumsum()
-        scores, rows = np.empty((len(queries), top)), np.empty((len(queries), top), np.int64)
-        for one, candidates in enumerate(np.split(row[still], ends[:-1])):
-            exact = self._exact(queries[one], candidates, sizes[one])
-            order = np.argsort(-exact, kind="stable")[:top]
-            scores[one], rows[one] = exact[order], candidates[order]
-        return scores, rows
+    def _least(self, last: np.float32) -> np.float32:
+        """Return the lowest rough score of a row that may have a better exact score than one with the score given."""
+        low, width = float(last), self._rows.shape[1]
+        if self._is_product:
+            low = low - 2 * (width + 8) * ROUND - 2 / GRID
+        else:  # the error of a sum of squares is relative, and values below the range of float32 are lost
+            low = low * (1 + 4 * (width + 8) * ROUND) - width * 2.0**-125
+        least: np.float32 = np.nextafter(np.float32(low), np.float32(-np.inf))
+        return least
 
     def _rough(self, queries: Singles, part: slice) -> Singles:
         """Return the scores (Q, n) of some rows in float32."""
@@ -178,10 +159,8 @@ class Index:
         if count == 1:  # row by row at the speed of memory, twice as fast as a product of matrix and vector
             found = np.empty((1, len(rows)), np.float32)
             self._share(lambda some: np.vecdot(rows[some], queries[0], out=found[0, some]), len(rows))
-        else:  # torch keeps a megabyte for each shape that oneDNN has multiplied: so there are few
-            room = np.zeros((1 << (count - 1).bit_length(), rows.shape[1]), np.float32)
-            room[:count] = queries
-            found = single_product(torch.from_numpy(room), torch.from_numpy(rows)).numpy()[:count]
+        else:
+            found = (torch.from_numpy(queries) @ torch.from_numpy(rows).T).numpy()
         found *= self._inverse[part].astype(np.float32)
         return found
 
@@ -231,16 +210,6 @@ class Index:
         if self._is_product:
             return PRODUCTS.rounded(scores) * (size if self._similarity == "dot" else 1.0)
         return SQUARES.rounded(scores)
-
-
-def _highest(kept: Singles, query: Rows, scores: Singles) -> Singles:
-    """Return the highest of the scores that are kept (Q, top), the least first, and of others of a ``query`` (n,)."""
-    many = np.bincount(query, minlength=len(kept))
-    taken = np.arange(many.max()) < many[:, None]
-    others = np.full(taken.shape, -np.inf, np.float32)
-    others[taken] = scores  # the queries are sorted
-    top = kept.shape[1]
-    return np.partition(np.concatenate([kept, others], axis=1), -top, axis=1)[:, -top:]
 
 
 def _check_finite(vectors: Singles) -> None:

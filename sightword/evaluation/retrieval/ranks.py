@@ -1,7 +1,6 @@
 """Exact ranks of the right answers, and the best candidates, in one tiled pass over all scores.
 
-Each score is computed once, in float64, and serves both directions. Without lists of the best, products on a CPU are
-computed in float32, and again in float64 where the error of float32 leaves a comparison in doubt. Ties
+Each score is computed once, in float64, and serves both directions. Ties
 (:mod:`sightword.evaluation.retrieval.similarity`) count against the right answer. The ranks are the same whatever the
 size of the tiles, the number of threads or the device.
 """
@@ -66,8 +65,6 @@ _BLOCK_BYTES = 1 << 26
 """Memory for one block of pictures; with several blocks, the captions are prepared anew for each."""
 _TILE, _TILE_ELSEWHERE = 1024, 4096
 """Captions and pictures of a tile, on a CPU and on other devices."""
-_FEW = 1 / 128
-"""The share of a tile's pairs up to which doubtful ones are scored one by one; of more, the whole tile is."""
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Rows of queries and rows of candidates, of the same length."""
@@ -124,7 +121,7 @@ def rank(
     images = embeddings(image_embeddings, "image_embeddings")
     owner = owners(image_of_caption, captions, images)
     alike = similarity_named(similarity, captions, images, device or torch.device("cpu"))
-    own = alike.own(owner)
+    own = alike.pairs(np.arange(len(owner)), owner)
     best = np.full(len(images), -np.inf)
     np.maximum.at(best, owner, own)
     owner_rows, bar_of_caption, bar_of_image = (
@@ -135,7 +132,7 @@ def rank(
     top_images = Best(len(captions), len(images), top, alike.ties, alike.device) if top else None
     top_captions = Best(len(images), len(captions), top, alike.ties, alike.device) if top else None
     with torch.inference_mode():
-        for rows, columns, scores in tiles(alike, progress=progress, rough=not top):
+        for rows, columns, scores in tiles(alike, progress=progress):
             if top_images and top_captions:
                 top_images.offer(scores, rows=rows, candidates_from=columns.start)
                 top_captions.offer(scores.T, rows=columns, candidates_from=rows.start)
@@ -143,10 +140,8 @@ def rank(
             here = owner_rows[rows] - columns.start
             mine = torch.nonzero((here >= 0) & (here < scores.shape[1])).squeeze(1)
             scores[mine, here[mine]] = -torch.inf
-            bars = bar_of_caption[rows, None], bar_of_image[columns]
-            for_captions, for_images = _reach(alike, rows, columns, scores, *bars)
-            to_image[rows] += for_captions.sum(dim=1)
-            to_caption[columns] += for_images.sum(dim=0)
+            to_image[rows] += (scores >= bar_of_caption[rows, None]).sum(dim=1)
+            to_caption[columns] += (scores >= bar_of_image[columns]).sum(dim=0)
     return Ranks(
         caption_to_image=to_image.cpu().numpy(),
         image_to_caption=to_caption.cpu().numpy(),
@@ -182,62 +177,37 @@ def rank_best(
     candidates = embeddings(candidate_embeddings, "candidate_embeddings")
     alike = similarity_named(similarity, queries, candidates, device or torch.device("cpu"))
     best = np.full(len(queries), -np.inf)
-    np.maximum.at(best, right[0], alike.pairs_of(*right))
+    np.maximum.at(best, right[0], alike.pairs(*right))
     bar = torch.from_numpy(alike.bar(best)).to(alike.device)
     found = torch.ones(len(queries), dtype=torch.int64, device=alike.device)
     no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
     asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
     with torch.inference_mode():
-        for rows, columns, scores in tiles(alike, progress=False, rough=True):
+        for rows, columns, scores in tiles(alike, progress=False):
             here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
             scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
-            found[rows] += _reach(alike, rows, columns, scores, bar[rows, None])[0].sum(dim=1)
+            found[rows] += (scores >= bar[rows, None]).sum(dim=1)
     return found.cpu().numpy()
 
 
-def _reach(
-    alike: Similarity, captions: slice, images: slice, scores: torch.Tensor, *bars: torch.Tensor
-) -> list[torch.Tensor]:
-    """Return whether the scores (n, m) of a tile reach each of the bars, (n, 1) or (m,), exactly.
-
-    Scores in float32 may be off by ``alike.doubt``; one of minus infinity reaches no bar.
-    """
-    if scores.dtype == torch.float64:
-        return [scores >= bar for bar in bars]
-    edge = torch.tensor(torch.inf)
-    found = [scores >= torch.nextafter((bar + alike.doubt).float(), edge) for bar in bars]
-    lower = [scores >= torch.nextafter((bar - alike.doubt).float(), -edge) for bar in bars]
-    doubtful = [torch.nonzero(sure ^ maybe, as_tuple=True) for sure, maybe in zip(found, lower, strict=True)]
-    if sum(len(rows) for rows, _ in doubtful) > _FEW * scores.numel():
-        exact = torch.empty(scores.shape, dtype=torch.float64)
-        alike.scores(alike.captions(captions), alike.images(images), exact)
-        return [(exact >= bar) & (scores > -edge) for bar in bars]
-    for reach, bar, (rows, columns) in zip(found, bars, doubtful, strict=True):
-        again = alike.pairs_of((rows + captions.start).numpy(), (columns + images.start).numpy())
-        reach[rows, columns] = torch.from_numpy(again) >= bar.expand_as(scores)[rows, columns]
-    return found
-
-
-def tiles(alike: Similarity, *, progress: bool, rough: bool = False) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+def tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """Yield the rows of captions and pictures of each tile with their scores, which the next tile overwrites.
 
     The tiles of a caption come in the order of the pictures, and the tiles of a picture in the order of the captions.
-    Scores that may be ``rough`` are float32 where the similarity has such scores.
     """
-    kind = torch.float32 if rough and alike.doubt else torch.float64
     side = _TILE if alike.device.type == "cpu" else _TILE_ELSEWHERE
     block = max(side, _BLOCK_BYTES // (8 * alike.dimensions) // side * side)
     n, m = alike.counts
-    kept = torch.empty(min(side, n) * min(side, m), dtype=kind, device=alike.device)
+    kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
     total = -(-m // side) * -(-n // side)
     bar = tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True)
     with bar, threadpool_limits(1, user_api="blas"):  # the last digits of a product by several threads depend on them
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
-            images = alike.images(slice(block_start, block_stop)).to(kind)
+            images = alike.images(slice(block_start, block_stop))
             for first in range(0, n, side):
                 rows = slice(first, min(first + side, n))
-                captions = alike.captions(rows).to(kind)
+                captions = alike.captions(rows)
                 for left in range(block_start, block_stop, side):
                     columns = slice(left, min(left + side, block_stop))
                     shape = (rows.stop - first, columns.stop - left)

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.compute.devices import thread_count
 from sightword.errors import ScoringError
-from sightword.model.products import single_product
 from sightword.model.similarity import errors, tie_width
 
 Doubles = NDArray[np.float64]
@@ -208,25 +207,25 @@ class Side:
         return rows * self.factors[which][:, None]
 
 
-class Similarity(ABC):
+class Similarity:
     """One way to compare captions with pictures; a higher score is more similar.
+
+    Products of rows of length 1 or less have ties as wide as the error for the longest rows. The error of a sum of
+    squares, ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, equation 2, no root taken), is a share of the sum, and
+    so is the width of its ties.
 
     Args:
         captions: M captions.
         images: N pictures.
         device: the device that computes the scores of blocks.
+        ties: ``PRODUCTS`` or ``SQUARES``: which scores are equal in lists of the best candidates.
         unit: the value of a score of 1 for the embeddings as given; a power of two.
     """
 
-    ties: Ties
-    """Which scores are equal in lists of the best candidates."""
-    doubt: float
-    """The most by which scores in float32 are off; 0 where there are none."""
-
-    def __init__(self, captions: Side, images: Side, device: torch.device, unit: float = 1.0) -> None:
-        self._captions, self._images, self.device, self.unit = captions, images, device, unit
+    def __init__(self, captions: Side, images: Side, device: torch.device, ties: Ties, unit: float = 1.0) -> None:
+        self._captions, self._images, self.device, self.ties, self.unit = captions, images, device, ties, unit
         self.dimensions, self.tie = images.embeddings.dimensions, tie_width(images.embeddings.dimensions)
-        self.counts, self.doubt = (len(captions.factors), len(images.factors)), 0.0
+        self.counts = len(captions.factors), len(images.factors)
 
     def captions(self, which: slice) -> torch.Tensor:
         """Return float64 (n, D) captions as :meth:`scores` takes them."""
@@ -236,81 +235,35 @@ class Similarity(ABC):
         """Return float64 (m, D) pictures as :meth:`scores` takes them."""
         return torch.from_numpy(self._images.rows(which)).to(self.device)
 
-    def own(self, owner: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the score (M,) of each caption with its own picture; ``owner`` (M,) holds the pictures' rows."""
-        return self.pairs_of(np.arange(len(owner)), owner)
-
-    def pairs_of(self, captions: NDArray[np.int64], images: NDArray[np.int64]) -> NDArray[np.float64]:
+    def pairs(self, captions: NDArray[np.int64], images: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the score (n,) of each pair, given the rows (n,) of its caption and of its picture."""
-        step = rows_at_once(self.dimensions)
-        blocks = [slice(start, start + step) for start in range(0, len(images) or 1, step)]
-        return np.concatenate(
-            [self.pairs(self._captions.rows(captions[rows]), self._images.rows(images[rows])) for rows in blocks]
-        )
+        found, step = np.empty(len(images)), rows_at_once(self.dimensions)
+        for start in range(0, len(images), step):
+            rows = slice(start, start + step)
+            left, right = self._captions.rows(captions[rows]), self._images.rows(images[rows])
+            if self.ties is PRODUCTS:
+                found[rows] = np.einsum("nd,nd->n", left, right)
+            else:
+                excess = np.maximum(left - right, 0.0)
+                found[rows] = -np.einsum("nd,nd->n", excess, excess)
+        return found
 
-    @abstractmethod
-    def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the score (n,) of each caption with the picture in the same row."""
-
-    @abstractmethod
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        """Write the scores of all pairs into ``out`` (n, m); all three may be float32 where :attr:`doubt` is not 0."""
+        """Write the scores of all pairs into ``out`` (n, m)."""
+        if self.ties is SQUARES:
+            errors(captions, images, out)
+            out.neg_()
+        elif out.device.type != "cpu":
+            torch.mm(captions, images.T, out=out)
+        else:  # torch has MKL's product, at half of the speed on an AMD EPYC with AVX-512
+            left, right, found = captions.numpy(), images.numpy().T, out.numpy()
+            pieces = [slice(start, start + _PIECE) for start in range(0, len(left), _PIECE)]
+            with ThreadPoolExecutor(thread_count()) as threads:
+                list(threads.map(lambda rows: np.matmul(left[rows], right, out=found[rows]), pieces))
 
-    @abstractmethod
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the lowest score that is tied with each of these scores."""
-
-
-class _Products(Similarity):
-    """The products of rows of length 1 or less; all ties are as wide as the error for the longest rows."""
-
-    ties = PRODUCTS
-
-    def __init__(self, captions: Side, images: Side, device: torch.device, unit: float = 1.0) -> None:
-        super().__init__(captions, images, device, unit)
-        share = (self.dimensions + 8) * ROUND  # so often is each product of a sum of at most 1 rounded, in any order
-        self.doubt = share / (1 - share) if device.type == "cpu" and share < 1 else 0.0
-
-    def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.einsum("nd,nd->n", captions, images)
-        return found
-
-    def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        if out.device.type != "cpu":
-            torch.mm(captions, images.T, out=out)
-            return
-        if out.dtype == torch.float32:
-            out.copy_(single_product(captions, images))
-            return
-        # torch has MKL's product, at half of the speed on an AMD EPYC with AVX-512
-        left, right, found = captions.numpy(), images.numpy().T, out.numpy()
-        pieces = [slice(start, start + _PIECE) for start in range(0, len(left), _PIECE)]
-        with ThreadPoolExecutor(thread_count()) as threads:
-            list(threads.map(lambda rows: np.matmul(left[rows], right, out=found[rows]), pieces))
-
-    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
-        return score - self.tie
-
-
-class _Order(Similarity):
-    """The order similarity ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, equation 2, no root taken).
-
-    The error of a sum of squares is a share of the sum, so the width of a tie is a share of the score.
-    """
-
-    ties = SQUARES
-
-    def pairs(self, captions: NDArray[np.float64], images: NDArray[np.float64]) -> NDArray[np.float64]:
-        excess = np.maximum(captions - images, 0.0)
-        found: NDArray[np.float64] = -np.einsum("nd,nd->n", excess, excess)
-        return found
-
-    def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
-        errors(captions, images, out)
-        out.neg_()
-
-    def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
-        return score - self.tie * np.abs(score)
+        return score - self.tie * (1.0 if self.ties is PRODUCTS else np.abs(score))
 
 
 def similarity(name: str, captions: Embeddings, images: Embeddings, device: torch.device) -> Similarity:
@@ -330,7 +283,7 @@ def similarity(name: str, captions: Embeddings, images: Embeddings, device: torc
     if name not in NAMES:
         raise ScoringError(f"no such similarity: {name!r}", expected=", ".join(NAMES[:-1]) + f" or {NAMES[-1]}")
     if name == "cosine":
-        return _Products(_of_length_1(captions), _of_length_1(images), device)
+        return Similarity(_of_length_1(captions), _of_length_1(images), device, PRODUCTS)
     longest = [float(np.sqrt(side.squares.max())) for side in (captions, images)]
     for side, length in zip((captions, images), longest, strict=True):
         if length > LONGEST:
@@ -345,7 +298,7 @@ def similarity(name: str, captions: Embeddings, images: Embeddings, device: torc
     else:  # max(0, i - c) is max(0, (-c) - (-i))
         factors, unit = [-1.0 if name == "reversed_order" else 1.0] * 2, 1.0
     sides = Side(captions, np.full(len(captions), factors[0])), Side(images, np.full(len(images), factors[1]))
-    return (_Products if name == "dot" else _Order)(*sides, device, unit)
+    return Similarity(*sides, device, PRODUCTS if name == "dot" else SQUARES, unit)
 
 
 def _of_length_1(embeddings: Embeddings) -> Side:

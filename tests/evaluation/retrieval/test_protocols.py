@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 import sightword
 from sightword.corpus.cleaning import clean
 from sightword.corpus.karpathy import Karpathy
 from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError, ScoringError
-from sightword.evaluation.retrieval.protocols import corpus_order, entry, fold_rows, rank_folds, score
-from sightword.evaluation.retrieval.ranks import Ranks, rank
+from sightword.evaluation.retrieval import protocols
+from sightword.evaluation.retrieval.protocols import corpus_order, entry, fold_rows, intervals, rank_folds, score
+from sightword.evaluation.retrieval.ranks import Ranks
+from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.evaluation.retrieval.similarity import NAMES
 
 
@@ -43,16 +47,6 @@ def test_an_entry_has_the_keys_of_the_metrics_file():
     assert found["rsum"] == 600.0
 
 
-def test_recalls_medians_and_means_are_of_the_ranks():
-    found = entry([made([1, 5, 6, 11], [2, 10])])
-    there, back = found["caption_to_image"], found["image_to_caption"]
-    assert (there["r1"], there["r5"], there["r10"]) == (25.0, 50.0, 75.0)
-    assert (there["median_rank"], there["mean_rank"]) == (5.5, 5.75)
-    assert there["r5_ci95"] == pytest.approx([15.0036, 84.9964], abs=1e-4)
-    assert (back["r1"], back["r5"], back["r10"], back["queries"]) == (0.0, 50.0, 100.0, 2)
-    assert (there["rsum"], back["rsum"], found["rsum"]) == (150.0, 150.0, 300.0)
-
-
 def test_numbers_by_hand():
     # 8 queries from captions to pictures, two for each picture; hits: 2, 5, 7 of 8.
     found = entry([made([1, 2, 9, 1, 5, 30, 4, 6], [1, 7, 2, 12])])
@@ -65,47 +59,9 @@ def test_numbers_by_hand():
     assert found["rsum"] == 175 + 150
 
 
-def test_published_intervals_come_out():
-    # Merkx & Frank (2019), Table 2: 27.5 +- 1.2 of 5000 captions, 38.5 +- 3.0 of 1000 pictures.
-    to_image = np.where(np.arange(5000) < 1375, 1, 20)
-    to_caption = np.where(np.arange(1000) < 385, 1, 20)
-    found = entry([Ranks(to_image, to_caption, np.repeat(np.arange(1000), 5))])
-    assert round(found["caption_to_image"]["r1_ci95"], 1) == 1.2
-    assert round(found["image_to_caption"]["r1_ci95"], 1) == 3.0
-
-
 def test_folds_pool_their_queries_and_average_their_medians():
     found = entry([made([1, 1, 1], [1]), made([4], [3])])["caption_to_image"]
     assert (found["r1"], found["queries"], found["mean_rank"], found["median_rank"]) == (75.0, 4, 1.75, 2.5)
-
-
-def test_both_intervals_are_around_their_numbers():
-    random = np.random.default_rng(3)
-    images = random.standard_normal((60, 3))
-    owner = np.repeat(np.arange(60), 3)
-    found = score(images[owner] + random.standard_normal((180, 3)), images, owner)
-    for direction in ("caption_to_image", "image_to_caption"):
-        scores = found[direction]
-        for name in ("r1", "r5", "r10", "median_rank"):
-            low, high = scores[f"{name}_bootstrap95"]
-            assert low < scores[name] < high, (direction, name)
-
-
-@pytest.mark.parametrize("similarity", NAMES)
-def test_a_collapsed_model_scores_no_better_than_chance(similarity):
-    owner = np.repeat(np.arange(40), 5)
-    found = score(np.full((200, 7), 0.3), np.full((40, 7), 0.3), owner, similarity)
-    assert found["rsum"] == 0.0
-    assert found["caption_to_image"]["median_rank_bootstrap95"] == [40.0, 40.0]
-
-
-@pytest.mark.parametrize("similarity", NAMES)
-def test_random_embeddings_score_about_chance(similarity):
-    random = np.random.default_rng(0)
-    owner = np.repeat(np.arange(500), 5)
-    found = score(random.random((2500, 8)), random.random((500, 8)), owner, similarity)
-    assert found["caption_to_image"]["r10"] == pytest.approx(100 * 10 / 500, abs=1)
-    assert found["image_to_caption"]["r10"] == pytest.approx(100 * (1 - (1 - 5 / 2500) ** 10), abs=2)
 
 
 def test_folds_are_blocks_or_drawn_with_a_seed():
@@ -167,18 +123,6 @@ def test_too_few_pictures_have_no_folds():
         fold_rows(np.arange(4999), "contiguous")
 
 
-def test_a_fold_is_ranked_among_its_own_pictures_and_captions():
-    random = np.random.default_rng(5)
-    images, owner = random.standard_normal((12, 6)), random.permutation(np.repeat(np.arange(12), 2))
-    captions = images[owner] + random.standard_normal((24, 6))
-    folds = [np.array([1, 4, 7]), np.array([0, 2, 3, 11])]
-    for rows, found in zip(folds, rank_folds(captions, images, owner, folds), strict=True):
-        inside = np.isin(owner, rows)
-        alone = rank(captions[inside], images[rows], np.searchsorted(rows, owner[inside]))
-        np.testing.assert_array_equal(found.caption_to_image, alone.caption_to_image)
-        np.testing.assert_array_equal(found.image_to_caption, alone.image_to_caption)
-
-
 @pytest.mark.parametrize("similarity", NAMES)
 def test_the_order_of_the_captions_does_not_matter(similarity):
     random = np.random.default_rng(6)
@@ -186,3 +130,67 @@ def test_the_order_of_the_captions_does_not_matter(similarity):
     captions = images[owner] + random.standard_normal((60, 5))
     shuffled = random.permutation(60)
     assert score(captions, images, owner, similarity) == score(captions[shuffled], images, owner[shuffled], similarity)
+
+
+def one_by_one(folds, resamples, seed):
+    """Every resample written out query by query."""
+    randoms = [np.random.default_rng([seed, zlib.crc32(f"fold {n}".encode())]) for n in range(len(folds))]
+    found = []
+    for _ in range(resamples):
+        queries, medians = [], []
+        for random, (ranks, picture) in zip(randoms, folds, strict=True):
+            pictures = max(picture) + 1
+            mine = [
+                r for p in random.integers(0, pictures, pictures) for r, q in zip(ranks, picture, strict=True) if q == p
+            ]
+            medians.append(np.median(mine))
+            queries += mine
+        found.append([100 * sum(r <= k for r in queries) / len(queries) for k in (1, 5, 10)] + [np.mean(medians)])
+    ends = np.percentile(np.array(found), [2.5, 97.5], axis=0).T.tolist()
+    return dict(zip(("r1", "r5", "r10", "median_rank"), ends, strict=True))
+
+
+@pytest.mark.parametrize("numbers", [1, 300, 1 << 21])
+@pytest.mark.parametrize("spread", [3, 15, 1000])
+@pytest.mark.parametrize("sizes", [[1], [9], [6, 11], [150]])
+def test_intervals_are_those_of_a_plain_loop(monkeypatch, sizes, spread, numbers):
+    monkeypatch.setattr(protocols, "_NUMBERS", numbers)
+    random = np.random.default_rng(len(sizes))
+    directions = [[], []]
+    for size in sizes:
+        picture = random.permutation(np.repeat(np.arange(size), random.integers(1, 8, size)))
+        directions[0].append((random.integers(1, spread, len(picture)), picture))
+        directions[1].append((random.integers(1, spread, size), np.arange(size)))
+    for found, folds in zip(intervals(directions, resamples=40, seed=3), directions, strict=True):
+        expected = one_by_one(folds, 40, 3)
+        assert list(found) == list(expected)
+        for name, ends in expected.items():
+            assert found[name] == pytest.approx(ends, abs=1e-12)
+
+
+def test_a_middle_far_from_the_samples_is_found_too():
+    # One picture has nearly all the queries: a resample without it has its middle elsewhere.
+    picture = np.array([0] * 400 + list(range(1, 30)))
+    folds = [(np.array([1] * 400 + list(range(2, 31))), picture)]
+    found, expected = intervals([folds], resamples=60)[0], one_by_one(folds, 60, 0)
+    assert expected["median_rank"][1] > 10
+    for name, ends in expected.items():
+        assert found[name] == pytest.approx(ends)
+
+
+def test_the_draws_are_the_same_every_time():
+    folds = [(np.random.default_rng(0).integers(1, 20, 50), np.arange(50))]
+    assert intervals([folds]) == intervals([folds])
+    assert intervals([folds, folds])[1] == intervals([folds])[0]  # both directions see the same pictures
+    assert intervals([folds]) != intervals([folds], seed=1)
+
+
+@pytest.mark.parametrize("protocols", [[], ["full", "full"], ["one_fold"]])
+def test_wrong_protocols_are_refused(protocols):
+    with pytest.raises(ValidationError):
+        RetrievalSettings(protocols=protocols)
+
+
+def test_the_query_bank_is_no_judge_of_its_own_split():
+    with pytest.raises(ValidationError, match="its bank from the split train: score dev or test"):
+        RetrievalSettings(split="train", protocols=["full", "querybank"])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sightword.captions.table import CaptionTable
 from sightword.errors import CaptionsError, ScoringError
-from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import bank, with_querybank
 from sightword.evaluation.retrieval.ranks import rank
 from sightword.features.tables.table import Origin, read_features, write_features
@@ -53,22 +52,6 @@ def test_more_than_one_tile_of_the_bank_and_of_candidates():
         assert found[row, -2] == pytest.approx(-np.log(np.exp(20.0 * cosines).mean()) / 20, abs=1e-6)
     cosines = bank_images @ captions[2400] / np.linalg.norm(bank_images, axis=1) / np.linalg.norm(captions[2400])
     assert back[2400, -1] == pytest.approx(-np.log(np.exp(20.0 * cosines).mean()) / 20, abs=1e-6)
-
-
-def test_a_hub_loses_its_place():
-    """The last picture is nearer to each caption than the caption's own picture is."""
-    images = np.eye(5)
-    captions = np.vstack([images[:4] + 2 * images[4], images[4]])
-    owner = np.arange(5)
-    assert score(captions, images, owner)["caption_to_image"]["r1"] == 20.0
-    bank = captions[:4] * [[1.0], [2.0], [3.0], [4.0]]  # lengths do not matter
-    assert score(*with_querybank(captions, images, bank, images), owner, "dot")["caption_to_image"]["r1"] == 100.0
-
-
-def test_a_collapsed_model_scores_no_better_than_chance():
-    owner = np.repeat(np.arange(40), 5)
-    sides = (np.full((count, 7), 0.3) for count in (200, 40, 13, 11))
-    assert score(*with_querybank(*sides), owner, "dot")["rsum"] == 0.0
 
 
 def test_wrong_values_are_told():

@@ -6,7 +6,6 @@ import logging
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,12 +13,11 @@ from sightword.captions.table import CaptionTable, read_captions, write_captions
 from sightword.encoder import arguments, sentence_encoder
 from sightword.errors import CaptionsError, ScoringError
 from sightword.evaluation.ledger import digest
-from sightword.evaluation.retrieval import protocols
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.features.tables.table import Origin, write_features
-from sightword.io.files import write_table, write_text
+from sightword.io.files import write_text
 from sightword.statistics.inference import rounded
 from stages import retrieval
 
@@ -98,13 +96,6 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert Path("plots/retrieval/ranks.tsv").read_text().startswith("rank\tcaption_to_image\timage_to_caption\n1\t")
 
 
-def test_the_encoder_says_how_it_is_compared(workplace, monkeypatch):
-    monkeypatch.setattr(StandIn, "similarity_name", "order")
-    retrieval.work(RetrievalSettings())
-    scores = pq.read_table("data/retrieval/top.parquet")["score"].to_pylist()
-    assert max(scores) <= 0  # minus an error; the cosines of the same embeddings are positive
-
-
 def test_the_same_inputs_give_the_same_bytes(workplace):
     retrieval.work(RetrievalSettings())
     once = contents(workplace)
@@ -144,11 +135,6 @@ def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace
             retrieval.work(RetrievalSettings(protocols=["querybank"]))
 
 
-def test_the_lists_are_as_long_as_asked_for(workplace):
-    retrieval.work(RetrievalSettings(top=3))
-    assert max(pq.read_table("data/retrieval/top.parquet")["position"].to_pylist()) == 3
-
-
 def test_short_and_long_captions_have_mean_ranks(workplace):
     retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
     found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
@@ -162,35 +148,6 @@ def test_short_and_long_captions_have_mean_ranks(workplace):
     assert (found["lengths"]["pairs"], found["lengths"]["pictures"]) == (2, 2)
     words = [found["lengths"][kind]["words"] for kind in ("shorter", "longer")]
     assert words[1] - words[0] == (8 + 5) / 2
-
-
-def test_five_folds_are_blocks_of_the_corpuss_own_order(workplace, monkeypatch):
-    """Four folds of two pictures, against a plain loop over the order in which the publisher lists them."""
-    monkeypatch.setattr(protocols, "FOLDS", 4)
-    monkeypatch.setattr(protocols, "FOLD_SIZE", 2)
-    monkeypatch.setattr(protocols, "PICTURES", 8)
-    order = [7, 0, 11, 3, 5, 1, 10, 2, 8, 4, 9, 6]  # picture 3 is of another split
-    ids = [f"p{number:02}.jpg" for number in order]
-    table = pa.table({"image_id": ids, "position": pa.array(range(PICTURES), pa.int32())}).sort_by("image_id")
-    write_table("data/corpus/images.parquet", table)
-    retrieval.work(RetrievalSettings())
-    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]["five_fold_1k"]
-    of_test = [number for number in order if number != 3]
-    parts = []
-    for first in range(0, 8, 2):
-        rows = of_test[first : first + 2]
-        captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
-        parts.append(score(captions, np.eye(PICTURES)[rows], np.repeat([0, 1], 2)))
-    for direction in ("caption_to_image", "image_to_caption"):
-        for name in ("r1", "mean_rank", "median_rank"):
-            assert found[direction][name] == pytest.approx(np.mean([part[direction][name] for part in parts]))
-
-
-def test_an_empty_split_is_told_and_nothing_is_written(workplace):
-    with pytest.raises(CaptionsError, match="the split 'dev' has no captions"):
-        retrieval.work(RetrievalSettings(split="dev"))
-    assert not Path("metrics").exists()
-    assert not Path("data/retrieval").exists()
 
 
 def test_scoring_of_test_is_entered_before_anything_is_written_and_of_dev_is_not(workplace):

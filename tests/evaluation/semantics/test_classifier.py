@@ -1,16 +1,223 @@
+"""Logistic regression and protocols of SentEval, against plain loops."""
+
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 
 import numpy as np
 import pytest
 import torch
 from plain_classifier import examples, features, plain_fit
+from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
 
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import classifier
-from sightword.evaluation.semantics.classifier import AdamRegression, accuracy
-from sightword.evaluation.semantics.encoding import Inputs
+from sightword.evaluation.semantics.classification_data import ClassificationTask, Labelled
+from sightword.evaluation.semantics.classifier import AdamRegression, check_folds, classify
+from sightword.evaluation.semantics.datasets import read_task
+from sightword.evaluation.semantics.encoding import Embeddings, Inputs
+from sightword.statistics.inference import proportion_interval
+
+
+def part(count, seed, classes, pairs):
+    """Sentences that say their own class, most of the time."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, classes, count)
+    noisy = np.where(random.random(count) < 0.8, labels, random.integers(0, classes, count))
+    first = [f"{seed} {number} {name}" for number, name in enumerate(noisy)]
+    second = [f"{text} 0" for text in first] if pairs else None
+    return Labelled(first, second, labels)
+
+
+def vector(sentence):
+    return np.random.default_rng([int(word) for word in sentence.split()]).standard_normal(5) + 2 * int(
+        sentence.split()[2]
+    )
+
+
+def task_and_vectors(name, protocol, tmp_path, classes=2, features="vector", train=60, dtype=np.float64):
+    pairs = features != "vector"
+    test = None if protocol == "nested" else part(40, 2, classes, pairs)
+    dev = part(30, 3, classes, pairs) if protocol == "split" else None
+    names = tuple("abcdef"[:classes])
+    task = ClassificationTask(
+        name, tmp_path, names, features, protocol, part(train, 1, classes, pairs), dev, test, regularised=name != "SNLI"
+    )
+    sentences = sorted(set(task.sentences()))
+    return task, Embeddings(sentences, np.array([vector(sentence) for sentence in sentences], dtype=dtype))
+
+
+def arrays(part, vectors, features):
+    u = vectors.of(part.first)
+    if features == "vector":
+        return u, part.labels
+    v = vectors.of(part.second)
+    columns = (np.abs(u - v), u * v) if features == "compared" else (u, v, u * v, np.abs(u - v))
+    return np.hstack(columns), part.labels
+
+
+class Adam:
+    grid = (1e-5, 1e-4, 1e-3, 1e-2)
+
+    def __init__(self, classes, seed):
+        self.classes, self.seed = classes, seed
+
+    def score(self, x, y, test_x, test_y, strength):
+        return plain_fit(x, y, self.classes, strength, self.seed, (test_x, test_y))[0]
+
+    def predict(self, x, y, test_x, strength, dev=None):
+        layer = plain_fit(x, y, self.classes, strength, self.seed, dev)[1]
+        return layer(layer.weight.new_tensor(test_x)).argmax(1).numpy()
+
+
+def chosen(plain, grid, x, y, folds, seed):
+    """One mean accuracy for each regularisation, rounded; the first best."""
+    scores = []
+    for strength in grid:
+        each = [
+            plain.score(x[rest], y[rest], x[fold], y[fold], strength)
+            for rest, fold in StratifiedKFold(folds, shuffle=True, random_state=seed).split(x, y)
+        ]
+        scores.append(round(100 * np.mean(each), 2))
+    return grid[int(np.argmax(scores))], max(scores)
+
+
+def test_nested_folds_agree_with_a_plain_loop(tmp_path):
+    seed, folds = 4, 2
+    task, vectors = task_and_vectors("MR", "nested", tmp_path)
+    x, y = arrays(task.train, vectors, task.features)
+    plain = Adam(2, seed)
+    dev, test = [], []
+    for rest, fold in StratifiedKFold(folds, shuffle=True, random_state=1111).split(x, y):
+        strength, best = chosen(plain, plain.grid, x[rest], y[rest], folds, 1111)
+        dev.append(best)
+        right = np.mean(plain.predict(x[rest], y[rest], x[fold], strength) == y[fold])
+        test.append(round(100 * right, 2))
+    found = classify(task, vectors, kfold=folds, seed=seed)
+    expected = round(np.mean(test), 2)
+    assert found == {
+        "accuracy": expected,
+        "accuracy_ci95": proportion_interval(expected, 60),
+        "dev_accuracy": round(np.mean(dev), 2),
+        "test": 60,
+    }
+    assert found["accuracy"] not in (50, 100)  # so that the comparison says something
+
+
+def test_folds_and_a_test_set_agree_with_a_plain_loop(tmp_path):
+    seed = 4
+    task, vectors = task_and_vectors("MRPC", "folds", tmp_path, features="compared")
+    x, y = arrays(task.train, vectors, task.features)
+    test_x, test_y = arrays(task.test, vectors, task.features)
+    plain = Adam(2, seed)
+    strength, best = chosen(plain, plain.grid, x, y, 4, seed)
+    predicted = plain.predict(x, y, test_x, strength)
+    found = classify(task, vectors, kfold=4, seed=seed)
+    accuracy = round(100 * np.mean(predicted == test_y), 2)
+    assert found == {
+        "accuracy": accuracy,
+        "accuracy_ci95": proportion_interval(accuracy, 40),
+        "dev_accuracy": best,
+        "f1": round(100 * f1_score(test_y, predicted), 2),
+        "test": 40,
+    }
+
+
+@pytest.mark.parametrize(("name", "features"), [("SICKEntailment", "compared"), ("SNLI", "all"), ("SST2", "vector")])
+def test_a_split_agrees_with_a_plain_loop(tmp_path, name, features):
+    task, vectors = task_and_vectors(name, "split", tmp_path, 3, features, dtype=np.float32)
+    (x, y), dev, (test_x, test_y) = (arrays(p, vectors, features) for p in (task.train, task.dev, task.test))
+    plain = Adam(3, 1111)
+    grid = plain.grid if name != "SNLI" else [1e-9]
+    scores = [round(100 * plain.score(x, y, *dev, strength), 2) for strength in grid]
+    predicted = plain.predict(x, y, test_x, grid[int(np.argmax(scores))], dev)
+    found = classify(task, vectors)
+    assert found["dev_accuracy"] == max(scores)
+    assert found["accuracy"] == round(100 * np.mean(predicted == test_y), 2)
+    assert (found["test"], "f1" in found) == (40, False)
+
+
+def silent(protocol, tmp_path, value, test_labels=None):
+    """Four of five examples are of class 0; all vectors are the same."""
+    labels = (np.arange(500) % 5 == 0).astype(np.int64)
+    sentences = [str(number) for number in range(500)]
+    train = Labelled(sentences, None, labels)
+    other = Labelled(sentences[:50], None, labels[:50] if test_labels is None else test_labels)
+    test = None if protocol == "nested" else other
+    dev = other if protocol == "split" else None
+    task = ClassificationTask("MRPC", tmp_path, ("0", "1"), "vector", protocol, train, dev, test)
+    return task, Embeddings(sentences, np.full((500, 100), value))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3])
+@pytest.mark.parametrize("protocol", ["nested", "folds", "split"])
+def test_a_constant_encoder_predicts_the_largest_class(tmp_path, value, protocol):
+    found = classify(*silent(protocol, tmp_path, value), kfold=2)
+    assert (found["accuracy"], found["dev_accuracy"]) == (80.0, 80.0)
+    assert found.get("f1", 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("protocol", "counts", "folds", "message"),
+    [
+        ("folds", (30, 4), 5, "task MR: has 4 examples of the class b; expected enough for 5 folds. Lower"),
+        ("nested", (30, 6), 5, "has 6 examples of the class b; expected enough for 5 folds within each of as many"),
+        ("folds", (9, 10), 5, "has 19 training examples; expected enough to hold out 5% of them"),
+        ("nested", (12, 12), 5, "has 24 training examples; expected enough to hold out 5% of them"),
+    ],
+)
+def test_too_few_examples_for_the_folds_are_reported(tmp_path, protocol, counts, folds, message):
+    labels = np.repeat([0, 1], counts)
+    sentences = [str(number) for number in range(len(labels))]
+    test = None if protocol == "nested" else Labelled(["0"], None, np.array([0]))
+    task = ClassificationTask(
+        "MR", tmp_path, ("a", "b"), "vector", protocol, Labelled(sentences, None, labels), test=test
+    )
+    for check in (lambda: check_folds(task, folds), lambda: classify(task, Embeddings([], []), kfold=folds)):
+        with pytest.raises(SemanticsError) as caught:
+            check()
+        assert message in str(caught.value)
+        assert str(tmp_path) in str(caught.value)
+    enough = int(10 * folds)
+    more = Labelled([str(number) for number in range(2 * enough)], None, np.repeat([0, 1], enough))
+    check_folds(ClassificationTask("MR", tmp_path, ("a", "b"), "vector", protocol, more, test=test), folds)
+
+
+def test_the_smallest_sets_that_pass_can_be_classified(tmp_path):
+    """Seven of a class are enough for 5 folds within 5: each takes two at most."""
+    labels = np.repeat([0, 1], (30, 7))
+    sentences = [f"1 {number} {label}" for number, label in enumerate(labels)]
+    task = ClassificationTask("MR", tmp_path, ("a", "b"), "vector", "nested", Labelled(sentences, None, labels))
+    vectors = Embeddings(sentences, np.array([vector(sentence) for sentence in sentences]))
+    assert classify(task, vectors)["test"] == 37  # scikit-learn would warn of too few members in a class
+
+
+def sick(real_data, monkeypatch):
+    monkeypatch.syspath_prepend(str(real_data / "reference"))
+    hash_encoder = __import__("hash_encoder")
+    monkeypatch.delitem(sys.modules, "hash_encoder")
+    task = read_task("SICKEntailment", real_data / "senteval")
+    sentences = sorted(set(task.sentences()))
+    return task, Embeddings(sentences, hash_encoder.encode_batch([sentence.split() for sentence in sentences]))
+
+
+@pytest.mark.full
+def test_sick_entailment_with_the_reference_encoder_agrees_with_plain_fits(real_data, monkeypatch):
+    task, vectors = sick(real_data, monkeypatch)
+    (x, y), dev, (test_x, test_y) = (arrays(p, vectors, "compared") for p in (task.train, task.dev, task.test))
+    found = classify(task, vectors)
+    plain = Adam(3, 1111)
+    scores = [round(100 * plain.score(x, y, *dev, strength), 2) for strength in plain.grid]
+    predicted = plain.predict(x, y, test_x, plain.grid[int(np.argmax(scores))], dev)
+    assert found["dev_accuracy"] == pytest.approx(
+        max(scores), abs=0.41
+    )  # two of 500 pairs: other sums, other last bits
+    assert found["accuracy"] == pytest.approx(100 * np.mean(predicted == test_y), abs=0.2)
+    majority = 100 * 2793 / 4927  # all neutral
+    assert found["accuracy"] > majority + 10
+    assert found["test"] == 4927
+
 
 GRID = [1e-5, 1e-4, 1e-3, 1e-2]
 
@@ -70,13 +277,6 @@ def test_a_batch_and_the_whole_are_the_published_features(kind):
     assert part.at(index).labels.tolist() == part.labels[index].tolist()
 
 
-@pytest.mark.parametrize(("kind", "same"), [("compared", True), ("directed", False), ("all", False)])
-def test_swapped_sides_change_the_features_that_tell_a_direction(kind, same):
-    part = examples(20, 1, kind=kind, dtype=np.float64)
-    swapped = replace(part, first=part.second, second=part.first)
-    assert (swapped.batch(slice(None)) == part.batch(slice(None))).all(1).tolist() == [same] * 20
-
-
 def test_vectors_whose_products_overflow_are_refused():
     part = examples(40, 1, kind="compared")
     huge = Inputs(part.vectors * 1e30, "compared", part.first, part.second, part.labels)
@@ -96,7 +296,3 @@ def test_torchs_global_state_is_restored():
     AdamRegression(3).final(part, 1e-3).predict(part)
     assert torch.rand(1) == expected
     assert torch.get_num_threads() == threads
-
-
-def test_accuracy_is_a_share():
-    assert accuracy(np.array([0, 1, 2]), np.array([0, 2, 2])) == 2 / 3

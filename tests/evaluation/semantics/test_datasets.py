@@ -1,12 +1,24 @@
+"""Tasks of SentEval: what is read, and what is refused with its file and line."""
+
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_benchmark_dev, read_task
+from sightword.evaluation.semantics.datasets import (
+    SUBTASKS,
+    missing_file,
+    read_benchmark_dev,
+    read_task,
+)
+from sightword.evaluation.semantics.settings import SemanticsSettings
 
 OWN = "downstream/STS/STSOwn-en-test"
 
@@ -35,12 +47,6 @@ def test_sentences_are_tokens_joined_by_single_spaces_and_an_empty_one_is_a_full
     (data / OWN / "STS.gs.street.txt").write_bytes(b"1\r\n2.5\r\n")
     pairs = read_task("STSOwn", data).subtasks["street"]
     assert (pairs.first, pairs.second, pairs.gold.tolist()) == (["a dog .", "."], [".", "b"], [1.0, 2.5])
-
-
-def test_separators_inside_a_sentence_do_not_end_a_line(data):
-    (data / OWN / "STS.input.street.txt").write_text("a\u2028b\tc\x0bd\nx\ty\n")
-    (data / OWN / "STS.gs.street.txt").write_text("1\n2")
-    assert read_task("STSOwn", data).subtasks["street"].first == ["a b", "x"]
 
 
 def test_tasks_with_training_pairs_have_three_parts(data):
@@ -126,14 +132,6 @@ def test_a_wrong_line_of_a_set_with_training_pairs_is_named(data, name, file, li
     assert re.search(message, wrong(data, name))
 
 
-def test_sick_without_its_header_is_refused(data):
-    path = data / "downstream/SICK/SICK_train.txt"
-    path.write_text(path.read_text().split("\n", 1)[1])
-    assert "SICK_train.txt, line 1: has no column pair_ID (it has: " in wrong(data, "SICKRelatedness")
-    path.write_text("")
-    assert "SICK_train.txt, line 1: has no column pair_ID (it has: none)" in wrong(data, "SICKRelatedness")
-
-
 def test_the_first_missing_file_is_named(data, tmp_path):
     assert missing_file("STSOwn", data) is None
     assert missing_file("STS12", data) == "downstream/STS/STS12-en-test"
@@ -164,7 +162,216 @@ def test_a_repeated_subtask_is_refused(data):
         read_task("STSOwn", data)
 
 
-def test_a_subtask_without_a_name_is_refused(data):
-    (data / "downstream/STS/STSOwn-en-test/STS.input..txt").write_text("a\tb\n")
-    with pytest.raises(SemanticsError, match="a subtask without a name"):
-        read_task("STSOwn", data)
+def rows(part, classes):
+    second = part.second or [None] * len(part)
+    return [(a, b, classes[label]) for a, b, label in zip(part.first, second, part.labels, strict=True)]
+
+
+def test_two_files_of_sentences_are_sorted_by_length_and_class(published):
+    task = read_task("MR", published)
+    assert (task.protocol, task.features, task.dev, task.test) == ("nested", "vector", None, None)
+    assert rows(task.train, task.classes) == [
+        (".", None, "rt-polarity.pos"),  # an empty line is an example too
+        ("dull", None, "rt-polarity.neg"),
+        ("a poor film", None, "rt-polarity.neg"),
+        ("a fine film", None, "rt-polarity.pos"),
+        ("it is good", None, "rt-polarity.pos"),
+        ("good good M-i good", None, "rt-polarity.pos"),
+    ]
+    assert task.test_sentences() == list(task.sentences()) == task.train.first
+
+
+@pytest.mark.parametrize(("name", "first_class"), [("CR", "works well"), ("SUBJ", "he leaves town"), ("MPQA", "agree")])
+def test_the_first_file_is_class_1(published, name, first_class):
+    train = read_task(name, published).train
+    assert [sentence for sentence, label in zip(train.first, train.labels, strict=True) if label] == [first_class]
+
+
+def test_sst2_has_three_parts(published):
+    task = read_task("SST2", published)
+    assert (task.protocol, task.features) == ("split", "vector")
+    assert rows(task.train, task.classes) == [
+        ("no", None, "0"),
+        ("bad one .", None, "0"),
+        ("a gorgeous film", None, "1"),
+    ]
+    assert (task.dev.first, task.test.labels.tolist()) == (["so so"], [1, 0])
+    assert task.test_sentences() == ["great", "long , dull and flat"]
+    assert Counter(task.sentences()) == Counter([*task.train.first, *task.dev.first, *task.test.first])
+
+
+def test_trec_has_the_coarse_classes(published):
+    task = read_task("TREC", published)
+    assert (task.protocol, task.features, task.dev) == ("folds", "vector", None)
+    assert rows(task.train, task.classes) == [
+        (f"What is {name} ?", None, name) for name in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+    ]
+    assert rows(task.test, task.classes)[0] == ("Where ?", None, "LOC")
+
+
+def test_mrpc_has_pairs_and_its_quotes_are_plain_characters(published):
+    task = read_task("MRPC", published)
+    assert (task.protocol, task.features, task.dev) == ("folds", "compared", None)
+    assert rows(task.train, task.classes) == [
+        ("Shares rose .", "It rained all day .", "0"),
+        ('He said "no .', "He refused .", "1"),
+    ]
+    assert task.test_sentences() == ["A b", "A b c"]
+
+
+def test_snli_is_read_as_latin_1_and_sorted_by_second_sentence_and_label_name(published):
+    task = read_task("SNLI", published)
+    assert (task.protocol, task.features, task.regularised) == ("split", "all", False)
+    assert rows(task.train, task.classes) == [
+        ("women", "a caf\u00c3\u00a9", "entailment"),
+        ("a man runs", "he is late", "neutral"),
+        ("a dog sits .", "it runs away", "contradiction"),
+        ("a dog sits .", "it sits down", "entailment"),
+    ]
+    assert task.train.labels.tolist() == [0, 1, 2, 0]
+
+
+def test_half_a_letter_read_as_latin_1_does_not_split_a_word(published):
+    for part in ("train", "dev", "test"):
+        (published / f"downstream/SNLI/s2.{part}").write_text("à la carte\nb\nc\nd\n", encoding="utf-8")
+    assert read_task("SNLI", published).train.second[-1] == "\u00c3\u00a0 la carte"
+
+
+def test_sick_entailment_reads_the_last_column(data):
+    for part, label in (("train", "ENTAILMENT"), ("trial", "CONTRADICTION")):
+        file = data / f"downstream/SICK/SICK_{part}.txt"
+        with file.open("a") as out:
+            out.write(f"41\tnow\tthen\t3\t{label}\n42\ta b\tc d\t3\tCONTRADICTION\n")
+    task = read_task("SICKEntailment", data)
+    assert (task.protocol, task.features) == ("split", "compared")
+    assert rows(task.train, task.classes)[:2] == [("now", "then", "ENTAILMENT"), ("a b", "c d", "CONTRADICTION")]
+    lengths = [(len(a.split()), len(b.split()), c) for a, b, c in zip(*vars(task.train).values(), strict=True)]
+    assert lengths == sorted(lengths)
+    assert len(task.test) == 40
+
+
+def test_the_published_sick_has_the_published_classes(real_data):
+    task = read_task("SICKEntailment", real_data / "senteval")
+    assert [len(part) for part in (task.train, task.dev, task.test)] == [4500, 500, 4927]
+    counts = Counter(task.classes[label] for part in (task.train, task.dev, task.test) for label in part.labels)
+    assert counts == {"NEUTRAL": 5611, "ENTAILMENT": 2857, "CONTRADICTION": 1459}
+
+
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "message"),
+    [
+        ("MR", "MR/rt-polarity.pos", "", "has no example of the class rt-polarity.pos; expected some of each"),
+        ("MR", "MR/rt-polarity.neg", "", "has no example of the class rt-polarity.neg"),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb 0\n",
+            "sentiment-dev, line 2: has 1 cell; expected 2: sentence, 0 or 1",
+        ),
+        (
+            "SST2",
+            "SST/binary/sentiment-dev",
+            "a\t1\nb\t2\n",
+            "sentiment-dev, line 2: the class is '2'; expected 0 or 1",
+        ),
+        ("SST2", "SST/binary/sentiment-dev", "", "sentiment-dev: has no rows"),
+        ("SST2", "SST/binary/sentiment-train", "a\t1\n", "sentiment-train: has no example of the class 0"),
+        ("TREC", "TREC/TREC_10.label", "LOC:city\n", "TREC_10.label, line 1: has no class or no question"),
+        ("TREC", "TREC/TREC_10.label", "Where is it ?\n", "TREC_10.label, line 1: has no class or no question"),
+        ("TREC", "TREC/TREC_10.label", "LOC:a b\nLOKI:a b\n", "line 2: the class is 'LOKI'; expected ABBR or DESC"),
+        ("TREC", "TREC/train_5500.label", "LOC:a b\n", "train_5500.label: has no example of the class ABBR"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "", "test.txt, line 1: has no column Quality"),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_test.txt",
+            "1\t1\t2\ta\tb\n",
+            "line 1: has no column Quality .it has: 1, 1, 2, a, b",
+        ),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", f"{MRPC}1\t1\t2\ta\n", "test.txt, line 2: has 4 cells"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", f"{MRPC}x\t1\t2\ta\tb\n", "line 2: the class is 'x'"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", MRPC, "test.txt: has no rows"),
+        ("SNLI", "SNLI/s1.dev", "a\nb\nc\n", "s1.dev: has 3 lines for the 4 of labels.dev.*line 4 of labels.dev"),
+        ("SNLI", "SNLI/s2.dev", "a\n" * 6, "s2.dev: has 6 lines for the 4 of labels.dev.*line 5 of s2.dev"),
+        ("SNLI", "SNLI/labels.test", "neutral\n-\nneutral\nneutral\n", "labels.test, line 2: the class is '-'"),
+        ("SNLI", "SNLI/labels.train", "neutral\n" * 4, "labels.train: has no example of the class entailment"),
+    ],
+)
+def test_a_wrong_line_of_classes_is_named(published, name, file, text, message):
+    (published / "downstream" / file).write_text(text)
+    assert re.search(message, wrong(published, name))
+
+
+def test_sick_without_classes_is_refused(data):
+    assert "SICK_train.txt: has no example of the class CONTRADICTION" in wrong(data, "SICKEntailment")
+    for file in (data / "downstream/SICK").iterdir():
+        file.write_text("".join(line.rpartition("\t")[0] + "\n" for line in file.read_text().splitlines()))
+    assert "line 2: the class is ''; expected CONTRADICTION" in wrong(data, "SICKEntailment")
+    assert len(read_task("SICKRelatedness", data).test) == 40
+
+
+FOLDER = "downstream/STS/STSBenchmark-multi"
+
+
+@pytest.fixture
+def languages_data(tmp_path: Path) -> Path:
+    """English and Chinese, the latter packed."""
+    (tmp_path / FOLDER).mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        for code, text in (
+            ("en", f'"A dog, {part}",One dog,1.5\nA cat,Cats,4.0\n'),
+            ("zh", "一只狗。,狗。,1.5\n猫,猫。,4.0\n"),
+        ):
+            write(tmp_path, code, part, text)
+    return tmp_path
+
+
+def write(languages_data: Path, code: str, part: str, text: str) -> None:
+    file = languages_data / FOLDER / f"stsb-{code}-{part}.csv"
+    if code == "zh":
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(text.encode()))
+    else:
+        file.write_text(text)
+
+
+def test_a_language_has_its_own_sentences_and_two_languages_one_side_each(languages_data):
+    test = read_task("STSBenchmark-en", languages_data).test
+    assert (test.first, test.second, test.gold.tolist()) == (["A dog, test", "A cat"], ["One dog", "Cats"], [1.5, 4.0])
+    across = read_task("STSBenchmark-en-zh", languages_data).test
+    assert (across.first, across.second) == (test.first, ["狗。", "猫。"])
+    assert read_task("STSBenchmark-zh-en", languages_data).test.second == test.second
+    assert missing_file("STSBenchmark-en-de", languages_data) == f"{FOLDER}/stsb-de-train.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("一只狗。,狗。,1.5\n", r"stsb-zh-dev\.csv\.gz: has 1 row for the 2 of stsb-en-dev\.csv"),
+        (
+            "猫,猫。,4.0\n一只狗。,狗。,1.5\n",
+            r"line 1: has the score 4 where stsb-en-dev\.csv has 1\.5; expected the same rows in the same order",
+        ),
+    ],
+)
+def test_rows_that_differ_between_languages_are_refused(languages_data, text, said):
+    write(languages_data, "zh", "dev", text)
+    with pytest.raises(SemanticsError, match=said):
+        read_task("STSBenchmark-en-zh", languages_data)
+
+
+def test_one_language_twice_is_refused_with_the_right_name():
+    with pytest.raises(
+        ValidationError, match="STSBenchmark-de-de has one language; the task is called STSBenchmark-de"
+    ):
+        SemanticsSettings(tasks=["STSBenchmark-de-de"])
+
+
+@pytest.mark.parametrize("name", ["STSBenchmark-xx", "STSBenchmark-en-xx", "STSBenchmark-en-de-xx"])
+def test_an_unknown_language_is_refused_with_the_known_ones(name, languages_data):
+    said = "STS Benchmark is not there in the language '(de-)?xx'; expected one of en, de, fr"
+    with pytest.raises(ValidationError, match=said):
+        SemanticsSettings(tasks=[name])
+    with pytest.raises(SemanticsError, match=said):
+        read_task(name, languages_data)

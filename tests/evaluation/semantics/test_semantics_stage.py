@@ -110,11 +110,6 @@ def bag_of_nothing(sentences):
     return np.ones((len(sentences), 1))
 
 
-def test_a_control_named_twice_is_refused():
-    with pytest.raises(ValueError, match="a control is named twice"):
-        SemanticsSettings(controls=["tfidf", "tfidf"])
-
-
 def test_scoring_of_each_task_is_entered_with_its_test_pairs(workplace):
     found = []
 

@@ -1,4 +1,4 @@
-"""Short and long captions, against loops over all pairs and all candidates."""
+"""Languages, lengths and tables of retrieval, against plain loops."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightword.evaluation.retrieval import ranks as ranks_module
-from sightword.evaluation.retrieval.measuring import length_pairs, lengths_entry, words
-from sightword.evaluation.retrieval.ranks import rank, rank_best
+from sightword.evaluation.retrieval.measuring import (
+    TOP_SCHEMA,
+    languages_entries,
+    length_pairs,
+    lengths_entry,
+    rank_rows,
+    recall_rows,
+    top_table,
+    words,
+)
+from sightword.evaluation.retrieval.protocols import score
+from sightword.evaluation.retrieval.ranks import Ranks, rank, rank_best
+from sightword.vse.page.tables import across_languages, retrieval
 
 
 def scores_of(name, query, candidates):
@@ -105,3 +116,94 @@ def test_mean_ranks_are_those_of_loops(name):
 )
 def test_words_are_counted_without_punctuation(text, count):
     assert words(text) == count
+
+
+@pytest.fixture
+def several():
+    """Seven pictures with two English and one German caption, but the last one, which has no German caption."""
+    random = np.random.default_rng(3)
+    owners = np.repeat(np.arange(7), 3)
+    languages = ["en", "de", "en"] * 7
+    del languages[19]
+    owners = np.delete(owners, 19)
+    pictures = random.normal(size=(7, 5))
+    return pictures[owners] + 1.5 * random.normal(size=(20, 5)), pictures, owners, languages
+
+
+def test_each_language_has_the_scores_of_its_captions_alone(several):
+    sentences, pictures, owners, languages = several
+    found = languages_entries(*several, "cosine")
+    german = np.array(languages) == "de"
+    assert found["language_de"] == score(sentences[german], pictures[:6], owners[german])
+    assert found["language_en"] == score(sentences[~german], pictures, owners[~german])
+
+
+def test_captions_across_languages_are_right_with_the_best_of_their_picture(several):
+    sentences, _, owners, languages = several
+    unit = sentences / np.linalg.norm(sentences, axis=1, keepdims=True)
+    found = languages_entries(*several, "cosine")["across_languages"]
+    for one, other in (("en", "de"), ("de", "en")):
+        ranks = []
+        for query in range(20):
+            given = [row for row in range(20) if languages[row] == other]
+            right = [unit[query] @ unit[row] for row in given if owners[row] == owners[query]]
+            wrong = [unit[query] @ unit[row] for row in given if owners[row] != owners[query]]
+            if languages[query] == one and right:
+                ranks.append(1 + sum(value >= max(right) for value in wrong))
+        entry = found[f"{one}-{other}"]
+        assert entry["queries"] == len(ranks)
+        assert entry["r1"] == pytest.approx(100 * np.mean([rank == 1 for rank in ranks]))
+        assert entry["r5"] == pytest.approx(100 * np.mean([rank <= 5 for rank in ranks]))
+        assert entry["mean_rank"] == pytest.approx(np.mean(ranks))
+
+
+def test_an_encoder_without_pictures_has_the_same_recalls_across_languages(several):
+    sentences, _, *others = several
+    whole = languages_entries(*several, "cosine")
+    assert languages_entries(sentences, None, *others, "cosine") == {"across_languages": whole["across_languages"]}
+
+
+def test_the_page_has_a_table_for_each_language_and_one_across(several):
+    metrics = {"test": languages_entries(*several, "cosine")}
+    assert list(retrieval(metrics, {}, with_published=False)) == [
+        ("test", "captions in de"),
+        ("test", "captions in en"),
+    ]
+    assert [row.name for row in across_languages(metrics)["test"].rows] == ["de to en", "en to de"]
+
+
+def made(to_image, to_caption):
+    return Ranks(np.array(to_image), np.array(to_caption), np.zeros(len(to_image), int))
+
+
+def test_the_lists_name_query_and_candidate_by_id():
+    images = np.array([[1.0, 0.0], [0.0, 1.0]])
+    captions = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
+    owner, numbers = np.array([0, 0, 1]), np.array([0, 1, 0])
+    table = top_table(
+        rank(captions, images, owner, top=1),
+        split="test",
+        image_ids=["a.jpg", "b.jpg"],
+        image_of_caption=owner,
+        caption_numbers=numbers,
+    )
+    assert table.schema == TOP_SCHEMA
+    keys = ("direction", "query_image", "query_caption", "position", "image_id", "caption", "right")
+    assert [tuple(row[key] for key in keys) for row in table.to_pylist()] == [
+        ("caption_to_image", "a.jpg", 0, 1, "b.jpg", -1, False),
+        ("caption_to_image", "a.jpg", 1, 1, "a.jpg", -1, True),
+        ("caption_to_image", "b.jpg", 0, 1, "b.jpg", -1, True),
+        ("image_to_caption", "a.jpg", -1, 1, "a.jpg", 1, True),
+        ("image_to_caption", "b.jpg", -1, 1, "b.jpg", 0, True),
+    ]
+    assert table["score"].to_pylist() == pytest.approx([0.8, 1, 1, 1, 1])
+    assert set(table["split"].to_pylist()) == {"test"}
+
+
+def test_recall_is_given_at_every_k_there_is():
+    assert recall_rows(made([1, 2, 3, 3], [1, 3, 4])) == [(1, 25.0, 100 / 3), (2, 50.0, 100 / 3), (3, 100.0, 200 / 3)]
+
+
+def test_ranks_are_counted_in_bins_that_double():
+    rows = rank_rows(made([1, 1, 3, 9], [2, 4]))
+    assert rows == [("1", 50.0, 0.0), ("2", 0.0, 50.0), ("3-4", 25.0, 50.0), ("5-8", 0.0, 0.0), ("9-16", 25.0, 0.0)]

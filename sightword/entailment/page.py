@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sightword.entailment.data.pairs import LABELS
-from sightword.entailment.judging.settings import EntailmentSettings
+from sightword.entailment.settings import EntailmentSettings
 from sightword.evaluation.published import published
 from sightword.report import html_page as html
 from sightword.report.drawing import Drawing
@@ -67,16 +67,8 @@ def render(
     settings: EntailmentSettings,
     how_often: str = "",
 ) -> str:
-    """Return the text of the page.
-
-    Args:
-        metrics: the content of ``metrics/entailment/evaluate.json``.
-        counts: of ``pairs.json``.
-        training: of ``metrics/entailment/train.json``.
-        drawings: those named in :data:`TRAINING`.
-        mistakes: rows of ``mistakes.parquet``.
-        settings: of the page.
-        how_often: the count of the ledger of scorings, in words; empty without one.
+    """Return the text of the page, from ``evaluate.json``, ``pairs.json``, ``train.json``, the drawings of
+    :data:`TRAINING` and the rows of ``mistakes.parquet``; ``how_often`` is the count of the ledger, in words.
     """
     energy, scores = str(training["energy"]), metrics[settings.split]
     drawn = {one.name: one for one in drawings}
@@ -108,8 +100,8 @@ def render(
     if mistakes:
         summary = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
         shown.append(html.Section("mistakes", "Mistakes", [html.fold(summary, html.table(_mistakes(mistakes)))]))
-    data = {"Training": training, "Evaluation settings": settings.model_dump()}
-    shown.append(html.Section("data", "Data", [html.table(_splits(counts)), html.facts(data)]))
+    data = {"Labelled pairs": counts, "Training": training, "Evaluation settings": settings.model_dump()}
+    shown.append(html.Section("data", "Data", [html.facts(data)]))
     story = (
         f"Does a premise entail a hypothesis? An encoder of both sentences, trained on {training['pairs']:,} labelled "
         f"pairs; checkpoint {training['best_batch']:,} of {training['batches']:,}, chosen on dev."
@@ -120,7 +112,7 @@ def render(
         shown,
         top=html.text("{}", story, style="story") + html.chips(f"energy {energy}", *chips),
         footer=html.made_by("entailment/dvc.yaml:evaluate"),
-        notes=_notes(metrics, counts, gaps, scores, energy, settings),
+        notes=_notes(metrics, counts, gaps, energy, settings),
         headlines=_headlines(scores, energy),
     )
 
@@ -154,36 +146,22 @@ def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]
     return shown, f"energy {others[encoder]}"
 
 
-def _splits(counts: Mapping[str, Any]) -> Table:
-    """Return the numbers of pairs and of premises in each split."""
-    labels = list(dict.fromkeys(label for one in counts.values() for label in one["labels"]))
-    rows = []
-    for split, one in counts.items():
-        also = one.get("pairs_with_premise_in_training")
-        cells = [count(one["pairs"]), *(count(one["labels"].get(label, 0)) for label in labels)]
-        cells += [count(one.get("premises")), NONE if also is None else f"{percent(also)} %", ", ".join(one["sources"])]
-        rows.append(Row(split, cells))
-    columns = ("split", "pairs", *labels, "premises", "pairs with a premise in training", "from")
-    return Table("Labelled pairs", columns, rows, style="wide listed")
-
-
 def _notes(
     metrics: Mapping[str, Any],
     counts: Mapping[str, Any],
     gaps: Sequence[str],
-    scores: Scores,
     energy: str,
-    settings: EntailmentSettings,
+    shown: EntailmentSettings,
 ) -> list[html.Note]:
     found = []
-    if settings.classifier.sides == "hypothesis":
+    if shown.classifier.sides == "hypothesis":
         found.append(html.Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
     if gaps:
         words = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
         if counts["train"]["pairs"] < SMALL:
             words += " So few training pairs test the machinery, not the method."
         found.append(html.Note("Not the published protocol", words))
-    alone, ours = scores["hypothesis_only"]["accuracy"], scores[energy]["accuracy"]
+    alone, ours = (metrics[shown.split][name]["accuracy"] for name in ("hypothesis_only", energy))
     difference, p = _between(energy, "hypothesis_only", metrics["significance"])
     if p is not None and (difference <= 0 or p >= LEVEL):
         words = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "
@@ -216,34 +194,34 @@ def _classes(scores: Mapping[str, Any]) -> list[str]:
 
 
 def _rows(scores: Scores, swapped: Scores, energy: str, others: Mapping[str, str]) -> list[Row]:
-    found = []
-    for name, own in scores.items():
+    rows = []
+    for name, one in scores.items():
         shown, detail = system(name, energy, others)
-        cells = [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in _classes(own))]
-        cells += [percent(swapped[name]["accuracy"]), percent(own["f1"])]
-        cells += [f"{own['auc']:.4f}", f"{own['average_precision']:.4f}"]
-        found.append(Row(shown, cells, "ours" if name == energy else "chance" if name == "majority" else "", detail))
-    return found
+        cells = [*_by_class(one), percent(swapped[name]["accuracy"]), percent(one["f1"])]
+        cells += [f"{one['auc']:.4f}", f"{one['average_precision']:.4f}"]
+        rows.append(Row(shown, cells, "ours" if name == energy else "chance" if name == "majority" else "", detail))
+    return rows
+
+
+def _by_class(scores: Mapping[str, Any]) -> list[str]:
+    return [_accuracy(scores), *(percent(scores["class"][label]["accuracy"]) for label in _classes(scores))]
 
 
 def _three(scores: Scores, energy: str, others: Mapping[str, str]) -> Table:
-    labels = [name for name in LABELS if name in scores["majority"]["class"]]
-    rows = []
-    for name, own in scores.items():
-        cells = [_accuracy(own), *(percent(own["class"][label]["accuracy"]) for label in labels)]
-        rows.append(Row(system(name, energy, others)[0], cells))
-    return Table("Percent of pairs classified correctly", ("system", "accuracy", *labels), rows)
+    rows = [Row(system(name, energy, others)[0], _by_class(one)) for name, one in scores.items()]
+    columns = ("system", "accuracy", *_classes(scores["majority"]))
+    return Table("Percent of pairs classified correctly", columns, rows)
 
 
 def _encoder(
     name: str, metrics: Mapping[str, Any], scores: Scores, energy: str, others: Mapping[str, str]
 ) -> list[Markup]:
-    """Return the comparison of one other encoder with its untrained network, on all pairs and on unseen premises."""
+    """Return the scores of another encoder and its untrained network, and tests on premises it never saw."""
     unseen = metrics.get("unseen", {}).get(name, {})
-    rest = unseen.get("systems", {})
-    own = [name, f"{name}{_UNTRAINED}", f"{name}{_CLASSIFIER}", f"{name}{_UNTRAINED}{_CLASSIFIER}"]
+    rest, tests = unseen.get("systems", {}), unseen.get("significance", {})
+    systems = [name, f"{name}{_UNTRAINED}", f"{name}{_CLASSIFIER}", f"{name}{_UNTRAINED}{_CLASSIFIER}"]
     rows = []
-    for key in (*own, "new_words", "hypothesis_only", energy):
+    for key in (*systems, "new_words", "hypothesis_only", energy):
         if key in scores:
             shown, detail = system(key, energy, others)
             cells = [_accuracy(scores[key]), _accuracy(rest[key]) if key in rest else NONE]
@@ -252,19 +230,12 @@ def _encoder(
     if unseen:
         seen = html.text(_UNSEEN, percent(unseen["premises_seen"]), name, count(unseen["pairs"]))
     verdicts = []
-    compared = [(own[0], other) for other in (own[1], "new_words")]
-    compared += [(own[2], other) for other in (own[3], "new_words", "hypothesis_only")]
-    drawn = metrics["encoders"][name]["untrained"]
-    shared = {own[1]: drawn, own[3]: f"{drawn}{_CLASSIFIER}"}
-    for head, tests, names in (
-        ("On all pairs", metrics["significance"], shared),
-        ("On premises that are not training captions", unseen.get("significance", {}), {}),
-    ):
-        for one, other in compared:
-            difference, p = _between(one, names.get(other, other), tests)
-            if p is not None:
-                first, second = (system(key, energy, others)[0] for key in (one, other))
-                verdicts.append(f"{head}: {first} against {second}, {signed(difference, 1)} points, {_meaning(p)}.")
+    compared = [(systems[0], other) for other in (systems[1], "new_words")]
+    for one, other in [*compared, *((systems[2], other) for other in (systems[3], "new_words", "hypothesis_only"))]:
+        difference, p = _between(one, other, tests)
+        if p is not None:
+            first, second = (system(key, energy, others)[0] for key in (one, other))
+            verdicts.append(f"On these: {first} against {second}, {signed(difference, 1)} points, {_meaning(p)}.")
     columns = ("system", "all pairs", "premise not a training caption")
     return [html.table(Table(f"{name}: accuracy", columns, rows)), seen, html.lines(verdicts)]
 
@@ -289,10 +260,8 @@ def _tests(tests: Mapping[str, Mapping[str, Any]], energy: str, others: Mapping[
         counts = (signed(one["difference"], 1), count(one["only_first"]), count(one["only_second"]))
         ends = Cell(second, style="prose"), Cell(better, style="prose")
         rows.append(Row(first, [ends[0], *counts, p_value(one["holm"]), ends[1]]))
-    columns = (
-        *("first", Cell("second", style="prose"), "difference", "only first right", "only second right"),
-        *("p, corrected", Cell("better", style="prose")),
-    )
+    ends = Cell("second", style="prose"), Cell("better", style="prose")
+    columns = ("first", ends[0], "difference", "only first right", "only second right", "p, corrected", ends[1])
     return Table("", columns, rows, style="sortable tests")
 
 

@@ -107,21 +107,6 @@ def test_a_rotation_or_a_reflection_keeps_all_neighbours_and_cosines(sign):
     assert found["rho_vis"] == pytest.approx(1.0, abs=1e-12)
 
 
-def test_a_permutation_shares_neighbours_by_chance():
-    random = np.random.default_rng(4)
-    pictures = random.standard_normal((400, 8))
-    share = structure(pictures[random.permutation(400)], pictures, np.arange(400))["mnno"]
-    assert share == pytest.approx(10 / 399, abs=4 * np.sqrt(10 / 399 / 4000))
-
-
-def test_crossing_clusters_share_no_neighbour():
-    k = 4
-    row, column = np.divmod(np.arange((k + 1) ** 2), k + 1)
-    noise = np.random.default_rng(5).standard_normal((len(row), k + 1)) / 1000
-    pictures, captions = np.eye(k + 1)[row] + noise, np.eye(k + 1)[column] + noise[::-1]
-    assert structure(captions, pictures, np.arange(len(row)), k)["mnno"] == 0.0
-
-
 def test_of_identical_pictures_the_lower_rows_are_the_neighbours():
     pictures = np.repeat(np.eye(2), [30, 3], axis=0)
     captions = np.vstack([np.column_stack([np.cos(a), np.sin(a)]) for a in [np.arange(33) / 1000]])
@@ -149,13 +134,6 @@ def test_the_curve_has_the_measure_at_each_k_and_ends_at_1():
     for k in (1, 5, 10):
         assert curve[k] == pytest.approx(structure(sentences, pictures, owner, k)["mnno"])
     assert curve[39] == 1.0
-
-
-def test_centring_takes_the_common_direction_away():
-    sentences, pictures, owner = corpus(10, [3] * 30)
-    moved = space(sentences + 50, pictures, owner, centred=True)
-    plain = space(sentences - sentences.mean(axis=0), pictures, owner)
-    np.testing.assert_allclose(moved.sentences, plain.sentences, atol=1e-12)
 
 
 class TestIntervals:

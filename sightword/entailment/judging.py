@@ -1,4 +1,4 @@
-"""All numbers of a run: the scores of the trained encoder, of baselines and of other encoders, and the mistakes."""
+"""All numbers of a run: scores of the trained encoder, of baselines and of other encoders, tests, and the mistakes."""
 
 from __future__ import annotations
 
@@ -6,44 +6,142 @@ import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 
 from sightword.captions.table import read_texts
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.derived import untrained
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.entailment.classifiers import classify, energies_of, hypothesis_only, new_words
 from sightword.entailment.data.pairs import LABELS, SentencePairs, in_training, premise_numbers
-from sightword.entailment.judging.classifiers import classify, energies_of, hypothesis_only, new_words
-from sightword.entailment.judging.scores import Array, System, judge, parts, significance, three_classes
-from sightword.entailment.judging.settings import EntailmentSettings
+from sightword.entailment.settings import EntailmentSettings
 from sightword.entailment.training.energies import ENERGIES, EnergyName, Floats, pair_energies
 from sightword.errors import EncoderError
-from sightword.evaluation.binary import histogram, mistakes, score
+from sightword.evaluation.binary import Measured, best_threshold, histogram, mistakes, score
 from sightword.evaluation.semantics.encoding import Embeddings, embed, inputs_of
 from sightword.evaluation.semantics.results import Seen
 from sightword.io.files import Pathish
+from sightword.statistics.inference import clustered_interval, holm, mcnemar, rounded
 
 log = logging.getLogger(__name__)
 
+Array = NDArray[Any]
+Masks = dict[str, dict[str, Array]]
+"""By property and value: which (N,) pairs have the value."""
+
 BASELINES = ("majority", "hypothesis_only", "new_words")
 IN_PARTS = ("hypothesis_only", "new_words")
-"""The baselines with scores by length and source, as the trained encoder."""
+"""The baselines with scores by source, as the trained encoder."""
 _SUMMED = ("accuracy", "f1", "auc")
 TAKEN = frozenset((*ENERGIES, *BASELINES, "energy", "split", "dev", *_SUMMED, *(f"{label}_right" for label in LABELS)))
 """Names that no other encoder can have: the systems' and the keys of the summary."""
-
-
 CAPTIONS = "captions.parquet"
 """The table of an encoder's training captions, beside its files."""
 PARTS = (".", "_vs_", "_untrained", "_classifier")
 """Parts of the keys of the metrics, which no name of an encoder can have."""
 MISTAKES = 50
 """Wrong pairs that are listed."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A system with its energies; a pair counts as entailed up to the threshold."""
+
+    name: str
+    """Its key in the metrics."""
+    dev: Array  # (M,) energies of the pairs of dev
+    energies: Array  # (N,) energies of the pairs that are scored
+    swapped: Array  # (N,) their energies with premise and hypothesis exchanged
+    threshold: float
+    classes: Array | None = None
+    """(N,) the judged class of each pair, its place among three; None for a system that does not tell them apart."""
+    same: str | None = None
+    """The other system that this one is, under a second name: it is compared under that one's."""
+
+    @classmethod
+    def chosen(cls, name: str, energies: Sequence[Array], entailed: Array, criterion: str = "accuracy") -> System:
+        """Return a system with the best threshold on dev; energies are those of the first three fields."""
+        dev, found, swapped = energies
+        return cls(name, dev, found, swapped, best_threshold(dev, entailed, criterion)[0])
+
+    def right(self, entailed: Array) -> Array:
+        """Return which (N,) pairs are judged as labelled."""
+        found: Array = (self.energies <= self.threshold) == entailed
+        return found
+
+
+def parts(pairs: SentencePairs) -> Masks:
+    """Return the pairs of each class and source; a value without pairs is left out."""
+    labels, sources = np.array(pairs.labels, object), np.array(pairs.sources, object)
+    classes = {name: mask for name in LABELS if (mask := labels == name).any()}
+    return {"class": classes, "source": {name: sources == name for name in sorted(set(pairs.sources))}}
+
+
+def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clusters: Array) -> dict[str, Any]:
+    """Return the scores of pairs, as :func:`sightword.evaluation.binary.score`.
+
+    By each property and value of the masks (:func:`parts`), such as ``found["class"]["neutral"]``, there are
+    ``accuracy``, ``accuracy_ci95`` and ``pairs``. Intervals take the pairs of one of the (N,) clusters, the premises,
+    as one.
+    """
+    right = (energies <= threshold) == entailed
+    found = score(energies, entailed, threshold) | share(right, clusters)
+    for by, values in masks.items():
+        found[by] = {name: share(right[mask], clusters[mask]) for name, mask in values.items()}
+    return found
+
+
+def share(right: Array, clusters: Array) -> dict[str, Any]:
+    """Return the accuracy in percent of (N,) judgments that are right or wrong, with its interval over clusters."""
+    interval = clustered_interval(right, clusters)
+    found = {"accuracy": 100.0 * float(right.mean()), "accuracy_ci95": interval, "pairs": len(right)}
+    shares: dict[str, Any] = rounded(found)
+    return shares
+
+
+def three_classes(systems: Sequence[System], pairs: SentencePairs, clusters: Array) -> dict[str, Any]:
+    """Return the scores in three classes of the systems that tell them apart, under ``systems``.
+
+    A system has those of :func:`share`, and in ``class`` those of each class; ``significance`` compares them.
+    """
+    labels = pairs.classes(3)
+    rights = {one.name: one.classes == labels for one in systems if one.classes is not None}
+    second = {one.name for one in systems if one.same is not None}
+    found = {
+        name: share(right, clusters)
+        | {"class": {label: share(right[mask], clusters[mask]) for label, mask in parts(pairs)["class"].items()}}
+        for name, right in rights.items()
+    }
+    distinct = {name: right for name, right in rights.items() if name not in second}
+    return {"systems": found, "significance": significance(distinct, clusters)}
+
+
+def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:
+    """Compare all systems by twos by McNemar's test over clusters, with Holm's correction over all comparisons.
+
+    By ``one_vs_other``: the ``difference`` of accuracies in percent, the pairs that only one judges as labelled
+    (``only_first``, ``only_second``), ``p`` and ``holm``.
+    """
+    twos = list(combinations(rights, 2))
+    tests = [mcnemar(rights[one], rights[other], clusters) for one, other in twos]
+    corrected = holm([p for _, _, p in tests])
+    return {
+        f"{one}_vs_{other}": {
+            "difference": round(100.0 * (only - only_other) / len(rights[one]), 6),
+            "only_first": only,
+            "only_second": only_other,
+            "p": p,
+            "holm": after,
+        }
+        for (one, other), (only, only_other, p), after in zip(twos, tests, corrected, strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -59,7 +157,7 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
     """Read each encoder in a folder of encoders, by name; files beside the folders are passed over.
 
     Raises:
-        EncoderError: the folder is missing or an encoder itself; one in it is damaged, or has a name in ``taken`` or
+        EncoderError: the folder is missing or an encoder itself; an encoder is damaged, or has a name in ``taken`` or
             with one of :data:`PARTS`.
     """
     place = Path(folder)
@@ -96,37 +194,14 @@ def energies_by(encoder: SentenceEncoder, premises: Floats, hypotheses: Floats) 
     return pair_energies(energy, *sides)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The numbers of a run."""
-
-    metrics: dict[str, Any]
-    summary: dict[str, Any]
-    histogram: list[tuple[float, float, int, int]]
-    """(from, to, entailed pairs, other pairs) of the trained encoder's energies."""
-    mistakes: pa.Table
-    scores: pa.Table
-    """The energy of each pair, and whether each system accepts it."""
-
-
 def measure(
-    splits: Mapping[str, SentencePairs],
-    encoder: SentenceEncoder,
-    chosen: Mapping[str, Any],
-    others: Sequence[Other],
-    settings: EntailmentSettings,
-    *,
-    device: torch.device,
-) -> Measured:
+    splits: Mapping[str, SentencePairs], encoder: SentenceEncoder, chosen: Mapping[str, Any], others: Sequence[Other],
+    settings: EntailmentSettings, *, device: torch.device,
+) -> Measured:  # fmt: skip
     """Judge all systems on a split; each threshold is that of dev.
 
-    Args:
-        splits: ``train``, ``dev`` and the split that is judged.
-        encoder: the trained encoder.
-        chosen: its ``energy``, ``threshold`` and ``criterion``.
-        others: other encoders, each judged beside the same network with random weights.
-        settings: of the stage.
-        device: of the classifiers.
+    ``splits`` are ``train``, ``dev`` and the split that is judged; ``chosen`` has the trained encoder's ``energy``,
+    ``threshold`` and ``criterion``. Each other encoder is judged with the same network with random weights.
     """
     pairs, dev = splits[settings.split], splits["dev"]
     energy, criterion = str(chosen["energy"]), str(chosen["criterion"])
@@ -168,13 +243,8 @@ def measure(
     summary |= {key: found[energy][key] for key in _SUMMED}
     summary |= {f"{name}_right": value["accuracy"] for name, value in found[energy]["class"].items()}
     summary |= {one.name: found[one.name]["accuracy"] for one in systems[1:]}
-    return Measured(
-        metrics,
-        summary,
-        histogram(own[1], pairs.entailed),
-        _mistakes(pairs, own[1], systems[0].threshold),
-        _scores(pairs, systems),
-    )
+    wrong = _mistakes(pairs, own[1], systems[0].threshold)
+    return Measured(metrics, summary, histogram(own[1], pairs.entailed), wrong, _scores(pairs, systems))
 
 
 @dataclass(frozen=True)
@@ -206,11 +276,9 @@ class _Judges:
         """Return the baselines in the order of :data:`BASELINES`."""
         (dev, asked, _), classes = self.judged, self.settings.classifier.classes
         alone = hypothesis_only(
-            *(self.splits["train"], dev, self.judged),
-            features=self.settings.words,
-            classes=classes,
-            seed=self.settings.seed,
-        )
+            self.splits["train"], dev, self.judged,
+            features=self.settings.words, classes=classes, seed=self.settings.seed,
+        )  # fmt: skip
         most = self._system(BASELINES[0], [np.zeros(len(part)) for part in self.judged])  # accepts all pairs or none
         if classes == 3:
             most = replace(most, classes=np.full(len(asked), np.bincount(dev.classes(3)).argmax()))

@@ -21,7 +21,7 @@ from torch import nn
 from sightword.compute.devices import threads
 from sightword.compute.optimisers import Adam
 from sightword.entailment.data.pairs import SentencePairs
-from sightword.entailment.judging.settings import NetworkSettings
+from sightword.entailment.settings import NetworkSettings
 from sightword.errors import SemanticsError
 from sightword.evaluation.binary import best_threshold
 from sightword.evaluation.semantics.classifier import AdamRegression, Layer
@@ -37,8 +37,8 @@ _ROWS = 1024
 
 def energies_of(logits: Logits) -> Energies:
     """Return minus the log-odds (N,) of 'entailment', the last of C classes with logits (N, C)."""
-    found: Energies = np.logaddexp.reduce(logits[:, :-1], axis=1) - logits[:, -1]
-    return found
+    energies: Energies = np.logaddexp.reduce(logits[:, :-1], axis=1) - logits[:, -1]
+    return energies
 
 
 def words(sentence: str) -> list[str]:
@@ -59,8 +59,7 @@ def new_words(pairs: SentencePairs) -> Energies:
 def hypothesis_only(
     train: SentencePairs, dev: SentencePairs, asked: Sequence[SentencePairs], *, features: int, classes: int, seed: int
 ) -> list[Logits]:
-    """Fit SentEval's logistic regression to the hypotheses of training, and return the logits (N, C) of each split
-    asked.
+    """Fit SentEval's logistic regression to the hypotheses of training; return the logits (N, C) of each split asked.
 
     The features are whether a hypothesis has a word or a pair of neighbouring words that two training hypotheses have,
     the ``features`` most frequent. Accuracy on dev selects the weight decay and the epoch.
@@ -83,8 +82,8 @@ def hypothesis_only(
 
 
 def _items(text: str) -> set[str]:
-    own = words(text)
-    return {*own, *(f"{one} {other}" for one, other in pairwise(own))}
+    each = words(text)
+    return {*each, *map(" ".join, pairwise(each))}
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,8 @@ def classify(
     """Train the classifier, and return the logits (N, C) of each split asked; of two classes the first has logit 0.
 
     Adam minimises the cross-entropy; the weights of the epoch with the best accuracy on dev are kept, of two classes at
-    the best threshold. On a CPU the training takes one thread, so that the number of threads changes no byte. Pairs
-    have the features ``directed``, or ``vector`` for the hypothesis alone; of the labels from 0 the last is
-    'entailment'.
-
-    Raises:
-        SemanticsError: the vectors are so large that features or outputs overflow.
+    the best threshold. On a CPU the training takes one thread, so that the number of threads changes no byte.
+    SemanticsError if the vectors are so large that features or outputs overflow.
     """
     devices = [device] if device.type == "cuda" else []
     with threads(1), torch.random.fork_rng(devices=devices):
