@@ -16,7 +16,6 @@ from PIL import Image
 
 import sightword
 from sightword.errors import FeaturesError, PictureError, SetupError, WeightsError
-from sightword.features import compute
 from sightword.features.compute import ResizedCorpus, Summary
 from sightword.features.extractor import CROPS, corners, cut, normalise, positions
 from sightword.features.settings import FeaturesSettings
@@ -90,13 +89,6 @@ def test_company_does_not_change_a_feature(tmp_path, sources, monkeypatch) -> No
     assert np.array_equal(extract(paths[2:3], "squeezenet1_1", "random", **options)[0], stored[2])
     assert np.array_equal(extract(paths[::-1], "squeezenet1_1", "random", **options)[::-1], stored)
     assert run(tmp_path, sources[::-1], store=Store(tmp_path / "another")) == together
-
-
-@pytest.mark.slow
-def test_reading_processes_do_not_change_the_bytes(tmp_path, sources, monkeypatch) -> None:
-    alone = run(tmp_path, sources)
-    monkeypatch.setattr(compute, "GROUPS_A_WORKER", 1)
-    assert run(tmp_path, sources, store=Store(tmp_path / "another"), workers=2) == alone
 
 
 @pytest.mark.parametrize("backbone", ["shufflenet_v2_x0_5", "alexnet"])
@@ -224,11 +216,6 @@ def test_pictures_of_another_corpus_are_noticed(tmp_path, sources) -> None:
     ):
         with pytest.raises(FeaturesError, match=message):
             ResizedCorpus(wrong, tmp_path / "resized", SMALL, store=Store(tmp_path / "store"), device=CPU)
-
-
-def test_crops_larger_than_the_pictures(tmp_path, sources) -> None:
-    with pytest.raises(FeaturesError, match="crops of 224 pixels do not fit"):
-        run(tmp_path, sources, SMALL.model_copy(update={"crop": 224}))
 
 
 def test_the_function_refuses_by_name(tmp_path, sources) -> None:

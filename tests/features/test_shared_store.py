@@ -86,19 +86,6 @@ def test_pixels_that_changed_are_computed_anew(people, monkeypatch, change) -> N
     assert cleo.features() == (0, honest)
 
 
-def test_other_pixels_leave_nothing_for_colleagues(people, monkeypatch) -> None:
-    ana, ben, cleo = people
-    with monkeypatch.context() as patch:
-        another_pillow(patch)
-        ben.resize()
-    assert ben.features(crop=40)[0] == COUNT
-    ana.resize()
-    computed, honest = ana.features(crop=40)
-    assert (computed, honest) == (COUNT, ana.features("cold", crop=40)[1])
-    cleo.resize(encoding="raw")
-    assert cleo.features(crop=40) == (0, honest)
-
-
 def test_equal_pixels_of_other_files_and_settings_are_found(people, tmp_path) -> None:
     """Pictures that have the side already are the same pixels by every filter."""
     ana, ben, _ = people
