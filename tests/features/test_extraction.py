@@ -336,14 +336,13 @@ def disagreement(one: np.ndarray, other: np.ndarray) -> float:
 def test_real_photographs_agree_with_the_reference(real_data) -> None:
     weights = real_data / "weights/densenet169_imagenet.safetensors"
     # The first is mostly black: rounded to bfloat16 it alone would shift the features.
-    names = ("1045521051_108ebc19be.jpg", "1000268201_693b08cb0e.jpg", "1003163366_44323f5815.jpg")
+    names = ("1045521051_108ebc19be.jpg", "1000268201_693b08cb0e.jpg")
     paths = [real_data / "flickr8k/images" / name for name in names]
     expected = reference(paths, weights)
     found = extract(paths, "densenet169", weights, weights_sha256=DENSENET_SHA256)
     assert disagreement(found, expected) < 1e-4
     # The control: the same check must fail when features stand beside other pictures.
-    assert disagreement(found[[1, 2, 0]], expected) > 1
-    fast = extract(paths, "densenet169", weights, precision="bf16")
-    cosine = (fast * expected).sum(1) / np.linalg.norm(fast, axis=1) / np.linalg.norm(expected, axis=1)
-    assert cosine.min() >= 0.999
-    assert disagreement(fast, expected) > 0
+    assert disagreement(found[::-1], expected) > 1
+    fast = extract(paths[:1], "densenet169", weights, precision="bf16")[0]
+    assert fast @ expected[0] / np.linalg.norm(fast) / np.linalg.norm(expected[0]) >= 0.999
+    assert disagreement(fast, expected[0]) > 0
