@@ -29,7 +29,7 @@ from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders, pad
 from sightword.model.losses import hinge
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.task import CaptionTask
+from sightword.vse.training.task import CaptionTask, Data
 
 FEATURES = 2048
 TOKENS = 80
@@ -96,7 +96,7 @@ def sides_of(
     """A step of each side from the same weights, by its name: ``ours fp32``, ``packed fp32``, ``padded bf16``."""
     found: dict[str, Callable[[np.ndarray], torch.Tensor]] = {}
     for precision in precisions:
-        run = CaptionTask(settings(hidden, size, precision, cell, seed), pairs, TOKENS, device)
+        run = CaptionTask(settings(hidden, size, precision, cell, seed), Data(pairs, None, TOKENS), device)
         peers = {way: Published(run.encoders, packed=way == "packed").to(device) for way in ("packed", "padded")}
         for way, network in peers.items():
             found[f"{way} {precision}"] = torch_step(network, pairs, device, bf16=precision == "bf16")

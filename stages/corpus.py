@@ -27,7 +27,7 @@ PICTURES = FOLDER / "pictures"
 def work(settings: CorpusSettings) -> None:
     """Read a corpus (or draw the sample) into tables of pictures and captions."""
     from sightword.corpus.reading import read_corpus
-    from sightword.corpus.tables import report, write_tables
+    from sightword.corpus.records import report, write_tables
 
     corpus = None if settings.draws_pictures else read_corpus(settings)
     with atomic_folder(FOLDER) as folder:
@@ -44,8 +44,8 @@ def work(settings: CorpusSettings) -> None:
 def _draw(settings: CorpusSettings, folder: Path) -> Corpus:
     from sightword.corpus.reading import with_beside
     from sightword.corpus.sample.drawing import make_sample
+    from sightword.corpus.sample.scene import load_world
     from sightword.corpus.sample.sentences import write_senteval
-    from sightword.corpus.sample.world import load_world
     from sightword.corpus.splits import seal
 
     if Path(settings.pictures) != PICTURES:

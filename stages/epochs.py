@@ -25,7 +25,7 @@ def work(settings: EpochsSettings, *, enter: Enter = alone) -> None:
     from sightword.evaluation.semantics.datasets import read_task, tested
     from sightword.io.files import atomic_folder, sha256_file, write_tsv
     from sightword.messages import plural
-    from sightword.vse.selection.epochs import measure_epochs, rows
+    from sightword.vse.selection.choice import measure_epochs, rows
     from sightword.vse.training.snapshots import file_name, read_snapshots
 
     snapshots = read_snapshots("models/snapshots")

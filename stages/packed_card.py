@@ -61,14 +61,6 @@ def with_licence(card: str, encoder: SentenceEncoder) -> tuple[str, str]:
     return "\n".join([*lines, "---\n"]) + body, text
 
 
-def with_axes(card: str, axes: int, width: int) -> str:
-    """Return a card with a section that says how many axes of ``width`` are kept, in place of an earlier section."""
-    before = re.search(r"keeps \d+ of (\d+) axes;", card)  # of the whole vector
-    parts = [section for section in _sections(card) if not section.startswith("## Axes\n")]
-    kept = f"The trained vector keeps {axes} of {before[1] if before else width} axes; "
-    return f"{''.join(parts).rstrip()}\n\n## Axes\n\n{kept}the scores above are those of the whole vector.\n"
-
-
 def of_corpus(card: str, name: str, corpus: Corpus) -> str:
     """Return a card of the stage select that names the encoder, its corpus, and the terms of its weights."""
     fields, body = _head(card)

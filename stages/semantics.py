@@ -1,5 +1,5 @@
 """Evaluates the encoder by SentEval's protocol: reads the encoder, the STS, SICK and transfer files and the training
-captions; writes ``metrics/semantics.json``, ``metrics/semantics.csv``, ``plots/semantics/`` and ``data/semantics/``.
+captions; writes ``metrics/semantics.json``, ``plots/semantics/`` and ``data/semantics/``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ SCORES = True
 ENCODER = Path("models/encoder")
 CAPTIONS = Path("data/captions/captions.parquet")
 METRICS = Path("metrics/semantics.json")
-TABLE = Path("metrics/semantics.csv")
 PLOTS = Path("plots/semantics")
 PAIRS = Path("data/semantics")
-PLOTTED_PAIRS, WORST_PAIRS = 2000, 50
-"""Pairs in the plot, taken evenly, and pairs that people and the encoder rank most differently."""
+WORST_PAIRS = 50
+"""Pairs that people and the encoder rank most differently."""
 
 
 def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
@@ -36,7 +35,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.derived import untrained
     from sightword.encoder.sentence_encoder import SentenceEncoder
-    from sightword.evaluation.semantics.evaluation import judge
+    from sightword.evaluation.semantics.evaluation import evaluate
     from sightword.evaluation.semantics.relatedness import TfIdf
     from sightword.settings import BESIDE
 
@@ -56,7 +55,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
         name: TfIdf(training, progress=True) if name == "tfidf" else encoding(untrained(encoder, settings.seed))
         for name in settings.controls
     }
-    found = judge(
+    found = evaluate(
         encoding(encoder), settings.tasks, settings.data, seen, trained_head=settings.trained_head, seed=settings.seed,
         kfold=settings.kfold, missing=settings.missing, controls=controls, progress=True,
     )  # fmt: skip
@@ -79,11 +78,8 @@ def _write(found: Any) -> None:
         worst = tables.worst(judged, WORST_PAIRS)
         write_text(folder / "worst.tsv", tables.disagreement_tsv(worst))
     with atomic_folder(PLOTS) as folder:
-        write_text(folder / "scores.tsv", tables.score_tsv(judged))
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
-        write_text(folder / "pairs.tsv", tables.pair_tsv(judged, PLOTTED_PAIRS))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(tables.bins(judged)))
-    write_text(TABLE, tables.score_csv(judged, found.metrics.get("controls", {})))
     write_json(METRICS, rounded(found.metrics))
     for task, reason in found.metrics.get("skipped", {}).items():
         log.warning("%s left out: %s", task, reason)

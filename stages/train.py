@@ -56,19 +56,15 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     from sightword import machine
     from sightword.compute import devices
     from sightword.training.checkpoint import open_checkpoint
-    from sightword.training.engine import events_folder
     from sightword.vse.training.snapshots import copy_snapshots, keep
-    from sightword.vse.training.task import check_sizes, train, write_curves
+    from sightword.vse.training.task import Data, train, write_curves
 
     here = machine.current()
     if settings.cell == "tfidf":
         _count(settings)
         return None
-    if events := events_folder():  # a missing package is reported before any work
-        log.info("train: events for TensorBoard in %s", events)
     data = _read(settings)
-    check_sizes(settings, data.training, data.beside)
-    device = devices.use(here, deterministic=settings.deterministic)
+    device = devices.use(here)
     _tell(settings, data, devices.describe(device))
 
     def show(progress: Progress) -> None:
@@ -80,8 +76,8 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     about = settings.noted()
     with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=about) as checkpoint:
         run = train(
-            settings, data.training, data.dev, tokens=len(data.vocabulary), device=device, start=data.start,
-            beside=data.beside, keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
+            settings, Data(data.training, data.dev, len(data.vocabulary), data.start, data.beside), device=device,
+            keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
         )  # fmt: skip
         _write(settings, data, run, partial(copy_snapshots, checkpoint.folder, epochs=settings.epochs))
         return checkpoint.finished()
@@ -144,9 +140,8 @@ def _count(settings: TrainSettings) -> None:
     from sightword.io.files import atomic_folder, write_json
     from sightword.model.saved import write_tensors
     from sightword.training.checkpoint import Progress
-    from sightword.vse.training.snapshots import Snapshots, file_name
+    from sightword.vse.training.snapshots import Snapshots, count, file_name, shape_of
     from sightword.vse.training.task import write_curves
-    from sightword.vse.training.tfidf import count, shape_of
 
     data = _read(settings)
     encoders = count(shape_of(settings, data.vocabulary), data.training.ids, data.vocabulary, progress=True)

@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from sightword.evaluation.published import in_mean
 from sightword.evaluation.semantics.results import PairTable, ScoredPairs, read_pairs
-from sightword.grounded.judging.relatedness import BENCHMARK, WHOLE, mean_rating, read_parts, read_ratings
+from sightword.grounded.judging.measuring import BENCHMARK, WHOLE, mean_rating, read_parts, read_ratings
 from sightword.statistics.bootstrap import resampled_pearson
 from sightword.statistics.inference import holm, pearson
 from study.rows import Row, Run, Score, write_row

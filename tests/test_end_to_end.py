@@ -11,8 +11,7 @@ from checkout import Checkout
 from pages_read import check_text
 
 from pipeline.pipelines import Pipeline
-from sightword.corpus.sample.scene import scenes_of
-from sightword.corpus.sample.world import load_world
+from sightword.corpus.sample.scene import load_world, scenes_of
 from sightword.features.tables.origin import DEMONSTRATION
 
 NAMES = list(Pipeline(Path(__file__).parents[1]).stages)

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from sightword.io.files import write_tsv
 from sightword.training.checkpoint import Progress
-from sightword.vse.selection.epochs import Measured, rows
+from sightword.vse.selection.choice import Measured, rows
 from sightword.vse.training.task import write_curves
 
 DIRECTIONS = ("caption_to_image", "image_to_caption")
@@ -34,10 +34,8 @@ def project(repository, tmp_path):
     header, lines = rows(measured, TASKS)
     write_tsv(tmp_path / "plots/epochs/epochs.tsv", header, lines)
     semantics = tmp_path / "plots/semantics"
-    write_tsv(semantics / "scores.tsv", ("name", "pearson", "lo", "hi", "pairs"), [("STS12 MSRpar", 0.5, 0.4, 0.6, 9)])
     write_tsv(semantics / "systems.tsv", ("name", "system", "pearson", "lo", "hi"), [("a", "x", 0.5, 0.4, 0.6)])
     write_tsv(semantics / "breakdown.tsv", ("name", "pairs", "rank_difference", "lean"), [("overlap none", 9, 0.3, 0)])
-    write_tsv(semantics / "pairs.tsv", ("task", "subtask", "gold", "cosine"), [("STS12", "MSRpar", 3, 0.5)])
     shutil.copy(repository / "params.yaml", tmp_path / "params.yaml")
     yaml = YAML(typ="safe", pure=True)
     everything = yaml.load((repository / "dvc.yaml").read_text())
@@ -71,7 +69,7 @@ def values(plot):
 @pytest.mark.slow
 def test_plots_of_dvc_yaml_are_drawn_by_dvc(project):
     plots = dvc(project, "plots", "show")["data"]
-    assert len(plots) == 10
+    assert len(plots) == 9
     assert [point["loss"] for point in values(plots["Loss"])] == ["3", "2"]
     recall = values(plots["Recall on dev"])
     assert {point["field"] for point in recall} == {f"{direction}_r10" for direction in DIRECTIONS}

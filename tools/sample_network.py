@@ -27,8 +27,7 @@ from torch import nn
 from sightword import machine
 from sightword.compute import devices
 from sightword.corpus.sample.drawing import draw_scene
-from sightword.corpus.sample.scene import Scene, random_scene, scenes_of, split_of, stream
-from sightword.corpus.sample.world import FILE, World, load_world
+from sightword.corpus.sample.scene import FILE, Scene, World, load_world, random_scene, scenes_of, split_of, stream
 from sightword.errors import CorpusError, SightwordError
 from sightword.features.extractor import cut, normalise, positions
 from sightword.features.networks import build, find_backbone

@@ -43,7 +43,6 @@ def add(commands: Commands) -> None:
     fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts of a data set")
     fetch.add_argument("--dry-run", action="store_true", help="only print what would be fetched, and from where")
     fetch.add_argument("--mirror", metavar="PLACE", default="", help="a folder or an address to try first")
-    fetch.add_argument("--pin", action="store_true", help="write the sha256 of fetched files into checksums.txt")
     fetch.add_argument("--again", action="store_true", help="fetch existing files again")
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
     to = "instead of the project's data/raw (for weights: of torch's cache); of addresses, the FILE.csv to write"
@@ -53,7 +52,7 @@ def add(commands: Commands) -> None:
 def _fetch(arguments: argparse.Namespace) -> int:
     names = arguments.names
     addresses = [name for name in names if is_address(name)]
-    options = [one for one in ("only", "dry_run", "mirror", "pin", "again", "keep") if getattr(arguments, one)]
+    options = [one for one in ("only", "dry_run", "mirror", "again", "keep") if getattr(arguments, one)]
     option = f"--{''.join(options[:1])}".replace("_", "-")
     listing = (arguments.to or "").endswith(".csv")
     refuse(
@@ -100,20 +99,16 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
 
     A missing network is told once: ``unreached`` has the hosts that other files were looked for in vain.
     """
-    from pipeline.downloads import fetching, pins
+    from pipeline.downloads import fetching
     from sightword.io.transfer import NoConnectionError
 
     if not sources:
         return True
-    try:
-        checksums: Path | None = _raw(arguments) / pins.NAME
-    except SetupError:  # weights outside a project
-        checksums = None
-    order = replace(_order(arguments, data_set, pins.read_pins(checksums) if checksums else {}), unreached=unreached)
+    order = replace(_order(arguments, data_set), unreached=unreached)
     print(f"{data_set.name}: {data_set.what}\n  terms: {data_set.terms}\n  page: {data_set.page}")
     if arguments.dry_run:
         return not [source for source in sources if not _foresee(source, order)]
-    failed, fresh, found = 0, False, {}
+    failed, fresh = 0, False
     alike: list[str] = []
     for source in sources:
         told = bool(unreached)
@@ -129,19 +124,11 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
             continue
         fresh |= outcome.state == "fetched"
         failed += outcome.state == "to ask for"
-        print(*_outcome(source, order, outcome, pinning=arguments.pin), sep="\n", flush=True)
-        if outcome.sha256:
-            found[f"{data_set.name}/{source.file}"] = outcome.sha256
+        print(*_outcome(source, order, outcome), sep="\n", flush=True)
     if alike:
         what = f"{data_set.name}: no connection for {plural(len(alike), 'other file')} either: {and_more(alike, 9)}"
         todo = f"Name a mirror (--mirror), or put them into {order.working} yourself; --dry-run has their addresses."
         print(f"sightword: {what}. {todo}", file=sys.stderr)
-    if arguments.pin:
-        if checksums is None:
-            todo = "Go to a project, or name --to."
-            raise SetupError("there is no project to pin hashes in", where=Path.cwd(), todo=todo)
-        new = pins.add_pins(checksums, found)
-        print(f"{_short(checksums)}: {len(new)} pinned" + (f" ({', '.join(new)})" if new else ", nothing new"))
     if failed:
         print(f"{data_set.name}: {failed} of {len(sources)} files are not there yet")
     elif fresh and data_set.folder:
@@ -149,20 +136,17 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
     return not failed
 
 
-def _outcome(source: Source, order: Order, outcome: Outcome, *, pinning: bool) -> Iterator[str]:
+def _outcome(source: Source, order: Order, outcome: Outcome) -> Iterator[str]:
     """Yield the lines on one file."""
     if outcome.state == "to ask for":
         yield f"  {source.part}: {source.file} must be asked for. {source.request}"
         yield f"    Put it at {_short(order.working / source.file)} and run this again."
     elif outcome.state == "there":
         yield f"  {source.part}: {source.file}: there already"
-        if pinning and not outcome.sha256:
-            yield f"    {source.file} is not at hand and cannot be pinned; --again fetches it once more"
     else:
         yield f"  {source.part}: {source.what}: in {_short(order.target)}, from {outcome.address}"
-        if not outcome.checked and not pinning:
-            yield f"    {source.file} has the sha256 {outcome.sha256}; no other was known to compare it with,"
-            yield "    and --pin holds later downloads to this one"
+        if not outcome.checked:
+            yield f"    {source.file} has the sha256 {outcome.sha256}; no other was known to compare it with"
 
 
 def _foresee(source: Source, order: Order) -> bool:
@@ -183,7 +167,7 @@ def _list(arguments: argparse.Namespace) -> int:
     lines = [["name", "part", "what", "size", "state"]]
     for data_set in data_sets().values():
         try:
-            target: Path | None = _order(arguments, data_set, {}).target
+            target: Path | None = _order(arguments, data_set).target
         except SetupError:  # outside of a project nothing is there
             target = None
         for (part, what), group in groupby(data_set.sources, key=lambda source: (source.part, source.what)):
@@ -201,7 +185,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str]) -> Order:
+def _order(arguments: argparse.Namespace, data_set: DataSet) -> Order:
     from pipeline.downloads.fetching import Order
     from pipeline.downloads.sources import WEIGHTS
 
@@ -210,7 +194,7 @@ def _order(arguments: argparse.Namespace, data_set: DataSet, pins: dict[str, str
     else:
         target = _raw(arguments) / data_set.folder
     options = (arguments.mirror, arguments.again, arguments.keep)
-    return Order(data_set.name, target, pins, *options, progress=sys.stderr.isatty())
+    return Order(data_set.name, target, *options, progress=sys.stderr.isatty())
 
 
 def _raw(arguments: argparse.Namespace) -> Path:

@@ -8,12 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.cli.command import Commands, add_command, columns, refuse
-
-if TYPE_CHECKING:
-    from sightword.encoder.sentence_encoder import SentenceEncoder
 
 EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
@@ -24,8 +21,7 @@ encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the
-format of metrics/semantics.json, --mteb those of STS12 to STS16 and STSBenchmark as
-result files of MTEB."""
+format of metrics/semantics.json."""
 
 PACK = """\
 Write an encoder as a folder to pass on, with its scores and lineage.
@@ -34,9 +30,7 @@ OUT becomes a folder that SentenceEncoder.from_pretrained and all commands accep
 that huggingface_hub.upload_folder takes as it is: weights as safetensors, the model
 card, and LICENSE. For models/encoder of a project the card gets the scores of the test
 split, the raw data, parameters and commit that made the encoder. --half writes the
-weights in half precision, which halves the folder; --int8 quarters the folder.
---axes keeps the principal axes of the vectors of training captions, for an encoder of
-n-grams, and prints the recall of both on the project's dev split, where that is here."""
+weights in half precision, which halves the folder; --int8 quarters the folder."""
 
 _STORED = {
     "float32": "",
@@ -66,7 +60,6 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
     evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
-    evaluate.add_argument("--mteb", metavar="FOLDER", type=Path, help="write the scores as result files of MTEB")
     evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
     folder = "flickr8k, multi30k, or the folder of an encoder, such as models/encoder"
     pack = add_command(commands, "pack", PACK, _pack)
@@ -78,32 +71,26 @@ def add(commands: Commands) -> None:
         ("--int8", "int8", "weights as 8-bit integers, a scale for each row"),
     ):
         stored.add_argument(flag, dest="stored", action="store_const", const=kind, default="float32", help=words)
-    pack.add_argument("--axes", metavar="N", type=int, help="numbers of the trained vector to keep")
-    texts = "training captions for --axes (default: those of the encoder's project)"
-    pack.add_argument("--captions", metavar="FILE", type=Path, help=texts)
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.encoder.by_name import open_encoder
-    from sightword.evaluation.semantics.evaluation import judge
+    from sightword.evaluation.semantics.evaluation import evaluate as judge
     from sightword.evaluation.semantics.relatedness import TfIdf
     from sightword.evaluation.semantics.results import write_pairs
     from sightword.evaluation.semantics.settings import TASKS
-    from sightword.export import mteb
     from sightword.io.files import write_json
 
     data, tasks = Path(arguments.data), arguments.tasks or list(TASKS)
     out, pairs = arguments.out, arguments.pairs
-    results = [arguments.mteb / f"{task}.json" for task in mteb.ENTRIES if arguments.mteb and task in tasks]
     same = out is not None and pairs is not None and out.resolve() == pairs.resolve()
     refuse(
         arguments,
         (arguments.batch_size is not None and arguments.batch_size < 1, "--batch-size N must be at least 1"),
         (arguments.kfold < 2, "--kfold N must be at least 2"),
         (same, "--out and --pairs are the same file"),
-        (arguments.mteb and not results, f"--mteb is for the tasks {', '.join(mteb.ENTRIES)}"),
     )
-    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs, *results) if path])
+    _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs) if path])
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
@@ -114,8 +101,6 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         write_json(out, found.metrics)
     if pairs is not None:
         write_pairs(pairs, found.judged)
-    if arguments.mteb is not None:
-        mteb.write_results(arguments.mteb, found.metrics)
     print(columns(_score_table(found.metrics)))
     for row in found.judged:
         if "undefined" in row.entry:
@@ -213,18 +198,10 @@ def _pack(arguments: argparse.Namespace) -> int:
 
     cards: Any = systems.load(Pipeline(shipped()), "packed_card")
     folder, out = find_encoder(arguments.encoder), arguments.out
-    refuse(
-        arguments,
-        (arguments.axes is not None and arguments.axes < 1, "--axes N must be at least 1"),
-        (arguments.captions is not None and arguments.axes is None, "--captions is for --axes"),
-    )
     if out.exists():
         raise EncoderError("exists", where=out, todo="Name a new folder.")
     encoder, card, licence, lineage = SentenceEncoder.load(folder), folder / "README.md", folder / "LICENSE", ""
-    text, whole = read_text(card) if card.is_file() else "", encoder.width
-    if arguments.axes is not None:
-        encoder = _with_axes(encoder, folder, arguments)
-        text = text.replace(f"into {whole} numbers", f"into {encoder.width} numbers")
+    text = read_text(card) if card.is_file() else ""
     for section in filter(None, _STORED.values()):  # of an encoder that was packed before
         text = text.replace(section, "")
     try:
@@ -242,8 +219,6 @@ def _pack(arguments: argparse.Namespace) -> int:
     except (LineageError, SetupError):  # the encoder is not of a project
         pass
     text, terms = cards.with_licence(text, encoder)
-    if arguments.axes is not None:
-        text = cards.with_axes(text, arguments.axes, whole - encoder.width + arguments.axes)
     text = cards.renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
         encoder.save(place, stored=arguments.stored)
@@ -251,29 +226,3 @@ def _pack(arguments: argparse.Namespace) -> int:
         write_text(place / licence.name, read_text(licence) if licence.is_file() else terms)
     print(f"{out}: {size(sum(path.stat().st_size for path in out.rglob('*') if path.is_file()))}")
     return 0
-
-
-def _with_axes(encoder: SentenceEncoder, folder: Path, arguments: argparse.Namespace) -> SentenceEncoder:
-    """Return the encoder with fewer axes; print the recall of both on dev."""
-    from sightword.captions.table import read_captions
-    from sightword.encoder.derived import keep_axes
-    from sightword.errors import EncoderError
-    from sightword.evaluation.retrieval.protocols import score
-    from sightword.features.tables.pairs import pair
-    from sightword.features.tables.table import read_features
-
-    data = folder.resolve().parent.parent / "data"
-    table, features = data / "captions" / "captions.parquet", data / "features" / "features.h5"
-    captions = arguments.captions or table
-    if not captions.is_file():
-        raise EncoderError("does not exist", where=captions, todo="Name the training captions with --captions FILE.")
-    short = keep_axes(encoder, arguments.axes, _read_training_captions(captions))
-    if table.is_file() and features.is_file() and encoder.features_width:
-        dev = pair(read_features(features), read_captions(table), "dev")
-        for name, one in (("whole", encoder), (f"{arguments.axes} axes", short)):
-            found = score(
-                *(one.encode(dev.texts), one.encode_images(dev.features), dev.image_of_caption, one.similarity_name)
-            )
-            r10 = " and ".join(f"{found[way]['r10']:.1f}" for way in ("caption_to_image", "image_to_caption"))
-            print(f"{name}: R@10 on dev {r10} (caption to image, image to caption)")
-    return short

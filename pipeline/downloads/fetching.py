@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -42,8 +42,6 @@ class Order:
     """The data set's name."""
     target: Path
     """The folder for its files."""
-    pins: Mapping[str, str] = field(default_factory=dict)
-    """The sha256 by ``data set/file`` that this laboratory wants; a pinned hash replaces a published one."""
     mirror: str = ""
     """An address or a folder with ``data set/file``, which is tried first."""
     again: bool = False
@@ -64,18 +62,6 @@ class Order:
         if target.is_dir() and target.stat().st_dev != beside.stat().st_dev:
             beside = target
         return beside / "downloads" / self.name
-
-    def pin(self, source: Source) -> str:
-        """Return the pinned sha256, or an empty text."""
-        return self.pins.get(f"{self.name}/{source.file}", "")
-
-    def size(self, source: Source) -> int | None:
-        """Return the expected bytes; a pinned file may have another size than the published one."""
-        return None if self.pin(source) else source.size
-
-    def knows(self, source: Source) -> bool:
-        """Return whether a hash, or its first digits, is known."""
-        return bool(self.pin(source) or source.sha256 or source.md5 or source.begins)
 
     def candidates(self, source: Source) -> list[str]:
         """Return the addresses to try, in order."""
@@ -111,13 +97,15 @@ def fetch(source: Source, order: Order) -> Outcome:
             write_text(ignore, "*\n")
     with _locked(order.working / ".lock"):
         if not order.again and not source.missing(order.target):
-            return _as_found(source, order)
+            if source.into or source.prepare:  # the published file is gone
+                return Outcome("there", _record(order.working / source.file).get("sha256", ""))
+            return Outcome("there", _verified(source, order.target / source.to / source.file), checked=source.checked)
         for path in order.working.glob("*.unpacked"):  # of a killed process, whose parts are resumed
             shutil.rmtree(path, ignore_errors=True)
         file = order.working / source.file
         by_hand = file.is_file() and not _beside(file, ".json").is_file()
         if file.is_file():
-            sha256, address = _verified(source, order, file), _record(file).get("address", str(file))
+            sha256, address = _verified(source, file), _record(file).get("address", str(file))
         elif found := _download(source, order, file):
             sha256, address = found
         else:
@@ -127,23 +115,7 @@ def fetch(source: Source, order: Order) -> Outcome:
         if not keep:
             file.unlink()
         _beside(file, ".wrong").unlink(missing_ok=True)
-        return Outcome("fetched", sha256, address, order.knows(source))
-
-
-def _as_found(source: Source, order: Order) -> Outcome:
-    """Return the result for a file that is there, with its hash if it is used as published."""
-    if source.into or source.prepare:
-        sha256 = _record(order.working / source.file).get("sha256", "")
-        if sha256 and order.pin(source) not in ("", sha256):
-            what, expected = (
-                f"was made from a {source.file} with the sha256 {sha256}",
-                f"the pinned {order.pin(source)}",
-            )
-            todo = "Fetch it --again, or take the line out of the pinned hashes if this is the file you want."
-            raise DownloadError(what, where=order.target, expected=expected, todo=todo)
-        return Outcome("there", sha256)
-    path = order.target / source.to / source.file
-    return Outcome("there", _verified(source, order, path), checked=order.knows(source))
+        return Outcome("fetched", sha256, address, source.checked)
 
 
 def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | None:
@@ -178,14 +150,14 @@ def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | Non
 
 def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
     """Download the file from one address, check and record it, and return its sha256."""
-    size, checked = order.size(source), order.knows(source)
     part = _beside(file, ".part")
+    size, checked = source.size, source.checked
     transfer = Resuming(part, size=size, checked=checked, progress=order.progress, patience=order.patience)
     while True:
         transfer.resumed = False
         transfer.fill(address)
         try:
-            sha256 = _verified(source, order, part)
+            sha256 = _verified(source, part)
         except _AnotherFileError as error:
             wrong = _beside(file, ".wrong")
             if not transfer.resumed:
@@ -204,23 +176,21 @@ def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
         return sha256
 
 
-def _verified(source: Source, order: Order, path: Path) -> str:
-    """Return the sha256 of a file, or raise _AnotherFileError for another size or hash than the known one."""
-    size, sha256 = order.size(source), sha256_file(path)
-    kind, found, wanted = "sha256", sha256, order.pin(source) or source.sha256
+def _verified(source: Source, path: Path) -> str:
+    """Return the sha256 of a file, or raise _AnotherFileError for another size or hash than the published one."""
+    sha256 = sha256_file(path)
+    kind, found, wanted = "sha256", sha256, source.sha256
     if not wanted and source.md5:
         with open(path, "rb") as file:
             found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
         kind, wanted = "md5", source.md5
-    if size is not None and path.stat().st_size != size:
-        what, expected = f"has {path.stat().st_size} bytes", str(size)
+    if source.size is not None and path.stat().st_size != source.size:
+        what, expected = f"has {path.stat().st_size} bytes", str(source.size)
     elif not found.startswith(wanted or source.begins):
         what, expected = f"has the {kind} {found}", wanted or f"one that begins with {source.begins}"
     else:
         return sha256
-    other = "take its line out of the pinned hashes" if order.pin(source) else "pin its sha256"
-    todo = f"Delete it and fetch it again, or {other} if this is the file you want."
-    raise _AnotherFileError(what, where=path, expected=expected, todo=todo)
+    raise _AnotherFileError(what, where=path, expected=expected, todo="Delete it and fetch it again.")
 
 
 def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
@@ -235,7 +205,13 @@ def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
             goal = staged / source.to / source.file
             with writing(goal):
                 goal.parent.mkdir(parents=True, exist_ok=True)
-                _copy(file, goal, link=not keep and not source.prepare)
+                try:
+                    if keep or source.prepare:
+                        raise OSError("the downloaded file stays as it is")
+                    os.link(file, goal)
+                except OSError:  # also a file system without links
+                    need_room(goal.parent, file.stat().st_size)
+                    shutil.copyfile(file, goal)
         if source.prepare:
             with writing(staged):
                 PREPARATIONS[source.prepare](staged)
@@ -243,31 +219,16 @@ def _install(source: Source, order: Order, file: Path, *, keep: bool) -> None:
             todo = "Delete it to fetch it again."
             raise DownloadError(f"does not hold {and_more(lacking)}", where=file, todo=todo)
         with writing(order.target):
-            _place(staged, order.target)
+            files = [path for path in staged.rglob("*") if path.is_file()]
+            if len(files) > MANY:
+                os.sync()
+            else:
+                for path in files:
+                    sync(path)
+            order.target.mkdir(parents=True, exist_ok=True)
+            _move(staged, order.target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
-
-
-def _place(staged: Path, target: Path) -> None:
-    """Move the contents of a staged folder into a target folder, which may exist, after they are on the disk."""
-    files = [path for path in staged.rglob("*") if path.is_file()]
-    if len(files) > MANY:
-        os.sync()
-    else:
-        for path in files:
-            sync(path)
-    target.mkdir(parents=True, exist_ok=True)
-    _move(staged, target)
-
-
-def _copy(file: Path, goal: Path, *, link: bool) -> None:
-    """Copy a file, or give it a second name, which needs no room; ``link`` allows the latter."""
-    if link:
-        with contextlib.suppress(OSError):  # a file system without links
-            os.link(file, goal)
-            return
-    need_room(goal.parent, file.stat().st_size)
-    shutil.copyfile(file, goal)
 
 
 def _move(staged: Path, target: Path) -> None:

@@ -67,6 +67,11 @@ class Source(Settings):
         found = _BEGINNING.search(self.file)
         return found.group(1) if found else ""
 
+    @property
+    def checked(self) -> bool:
+        """Whether a hash, or its first digits, is published."""
+        return bool(self.sha256 or self.md5 or self.begins)
+
     def wanted(self) -> list[str]:
         """Return the files of the complete data set, without counted folders, relative to the data set's folder."""
         names = [name for pattern in self.needs for name in _braces(pattern)]

@@ -13,8 +13,6 @@ from sightword.corpus.records import Caption, Image
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish
 from sightword.io.names import Names
-from sightword.io.opening import files_in
-from sightword.messages import and_more
 from sightword.places.place import Part, Place, read_listing
 from sightword.places.tar import members
 
@@ -49,24 +47,6 @@ class Listing:
     def names(self) -> Names:
         """The names of ``files``."""
         return Names(self.files)
-
-
-def one_file(folder: Path, name: str | None, patterns: tuple[str, ...], todo: str) -> str:
-    """Return ``name`` if it is a file of a folder; without a name, the only file there that matches a pattern.
-
-    Raises:
-        CorpusError: there is no such file, or there are several.
-    """
-    if name is not None:
-        if not (folder / name).is_file():
-            raise CorpusError(f"has no file {name} (corpus.file)", where=folder, todo=todo)
-        return name
-    found = files_in(folder, *patterns)
-    if len(found) != 1:
-        names = and_more((file.name for file in found), 5) or "none"
-        todo = "Name the right one in corpus.file." if found else todo
-        raise CorpusError(f"must have one file {' or '.join(patterns)} but has {names}", where=folder, todo=todo)
-    return found[0].name
 
 
 def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:

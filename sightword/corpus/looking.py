@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightword.corpus.columns import NAMES, Role
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
-from sightword.corpus.parquet import layout
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings
 from sightword.corpus.shards import Shards, read_shard
 from sightword.corpus.splits import NoSplitError
-from sightword.corpus.table import ARROW, BINARY, TEXT
+from sightword.corpus.table import ARROW, BINARY, NAMES, TEXT, Role, layout
 from sightword.errors import CorpusError
 from sightword.messages import and_more, plural
 
 SHARE = 0.1
 """The share of pictures drawn for dev, and for test, where the data name no split."""
-_LOOKED_AT = 10_000
-"""Captions whose letters are counted."""
 _KARPATHY = re.compile(r"dataset_(?!dict|info).+\.json")
 """Karpathy's files, and not what ``save_to_disk`` of ``datasets`` writes beside its Arrow files."""
 _ENOUGH = 100
 """Pictures of dev or test, below which the words have a warning."""
+_TODO = "docs/data.md shows the forms; a table with the columns image and caption can be made of any other."
 _EXPECTED = "tables of pictures and captions (.csv, .tsv, .parquet), dataset_*.json, captions_*.json, or .tar"
 
 
@@ -40,7 +36,7 @@ class Found(NamedTuple):
     values: dict[str, Any]
     """The keys of the section ``corpus``."""
     words: list[str]
-    """What is there, in sentences: pictures, captions, splits, scripts."""
+    """What is there, in sentences: pictures, captions, splits."""
 
 
 def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
@@ -67,7 +63,7 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
         values["caption"] = _caption(Shards(**values))
     elif pictures := _pictures(folder):
         values["pictures"] = pictures
-    elif not _hold_pictures(CorpusSettings(**values), columns):
+    elif not BINARY.fullmatch(first := CorpusSettings(**values).files()[0]) or not layout(folder / first, columns).data:
         values |= {"pictures": str(folder / "images"), "require_pictures": False}
     try:
         corpus = read_corpus(CorpusSettings(**values))
@@ -99,20 +95,9 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
     if stems:
         return {"format": "shards"}
     what = f"holds no captions that are known (it has {and_more(names, 5) or 'nothing'})"
-    raise CorpusError(what, where=path, expected=_EXPECTED, todo=_todo(every))
-
-
-def _todo(names: Sequence[str]) -> str | None:
-    """Return how files with captions of other forms become a corpus."""
-    endings = {Path(name).suffix.lower() for name in names}
-    pictures = {Path(name).stem for name in names if name.lower().endswith(PICTURE_SUFFIXES)}
-    if any(name.endswith(".txt") and Path(name).stem in pictures for name in names):
-        return "Pack pictures with a text file each into a tar: `mkdir own && tar -cf own/own.tar -C FOLDER .`."
-    if ".arrow" in endings:
-        return ARROW
-    if endings.intersection({".json", ".jsonl", ".xlsx", ".xls"}):
-        return "Write a table with the columns image and caption, for instance by `DataFrame.to_csv` of pandas."
-    return None
+    raise CorpusError(
+        what, where=path, expected=_EXPECTED, todo=ARROW if any(name.endswith(".arrow") for name in every) else _TODO
+    )
 
 
 def _caption(settings: Shards) -> str:
@@ -135,12 +120,6 @@ def _pictures(folder: Path) -> str | None:
     return str(folder / tars[0]) if len(tars) == 1 else None
 
 
-def _hold_pictures(settings: CorpusSettings, columns: Mapping[Role, str]) -> bool:
-    """Return whether the tables of a corpus have the bytes of pictures."""
-    first = settings.folder / settings.files()[0]
-    return BINARY.fullmatch(first.name) is not None and layout(first, columns).data is not None
-
-
 def _words(corpus: Corpus) -> list[str]:
     counts = ", ".join(f"{count} {split}" for split, count in corpus.counts().items())
     words = [f"{plural(len(corpus.images), 'picture')} ({counts}), {plural(len(corpus.captions), 'caption')}."]
@@ -150,11 +129,6 @@ def _words(corpus: Corpus) -> list[str]:
         words.append(f"{corpus.drawing[0].upper()}{corpus.drawing[1:]}.")
     if few := [split for split in ("dev", "test") if corpus.counts()[split] < _ENOUGH]:
         words.append(f"Few pictures are of {' and '.join(few)}: recall among fewer than {_ENOUGH} is high by chance.")
-    letters: Counter[str] = Counter()
-    for caption in corpus.captions[:: max(1, len(corpus.captions) // _LOOKED_AT)]:
-        letters.update(unicodedata.name(one, "?").partition(" ")[0] for one in caption.text if one.isalpha())
-    shares = [f"{name.capitalize()} {100 * count / letters.total():.0f} %" for name, count in letters.most_common(3)]
-    words.append(f"Letters: {', '.join(shares) or 'none'}.")
     if corpus.dropped:
         reasons = Counter(row.reason for row in corpus.dropped)
         words.append(f"Left out: {', '.join(f'{count} {reason}' for reason, count in reasons.most_common())}.")

@@ -1,24 +1,44 @@
-"""The way from a published corpus to clean records, and to captions of pictures that are not in the corpus: training
-compares these captions with each other.
+"""The way from a published corpus to clean records, and to captions of pictures that are not in the corpus.
 
-A group is the captions of one picture; line n of each file of a name is of the same picture.
+Readers only read. The cleaning decides in one place what is kept, so that all formats follow the same rules:
+
+* a name that no split lists is dropped (``in no split``);
+* a name and its file may be in two Unicode forms;
+* with ``require_pictures``, a name without a file is dropped (``no picture file``), but is an error if a file that the
+  corpus does not name has a name that differs in form only (in folder or ending: unless most missing names have no such
+  file, or most pictures have one as well, as with a folder of thumbnails);
+* a caption of a picture that the corpus does not list is dropped (``unknown picture``);
+* a caption of only white space is dropped (``empty caption``);
+* a repeated record is kept once (``duplicate``);
+* a picture without remaining captions is dropped (``no captions``), and so is, with ``require_pictures``, a file that
+  the corpus does not name, or whose name is not UTF-8 (``name is not UTF-8``), or that its tar does not give
+  (``damaged``).
+
+Equal captions of one picture stay if they are separate records. Training compares captions of other pictures
+(``corpus.beside``) with each other: line n of each file of a name is of the same picture.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sightword.corpus.cleaning import clean
+from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.corpus.settings import CorpusSettings, read_list
 from sightword.corpus.splits import Drawn, draw, seal
 from sightword.errors import CorpusError
+from sightword.io.mapping import mapping
+from sightword.io.names import COARSE, Names, composed
 from sightword.io.opening import lines
-from sightword.messages import plural
+from sightword.messages import plural, quote, short, warn_share
+
+log = logging.getLogger(__name__)
 
 _NUMBERED = re.compile(r"(?P<name>.+?)\.\d+(?P<rest>\..+)")
 _PICTURE = re.compile(r"\d+(?=[._])")
@@ -48,7 +68,7 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
 
 
 def with_beside(corpus: Corpus, settings: CorpusSettings, named: Iterable[Image]) -> Corpus:
-    """Return the corpus with the captions of ``corpus.beside``, without those of its own pictures.
+    """Return the corpus with the captions of ``corpus.beside``, without those of pictures of the corpus.
 
     A caption with the words of a caption of dev, test or the sealed split is left out too, whatever its picture.
 
@@ -66,36 +86,29 @@ def with_beside(corpus: Corpus, settings: CorpusSettings, named: Iterable[Image]
     """
     if not settings.beside_files:
         return corpus
-    own, without = (
-        {_key(image.image_id) for image in named},
-        read_list(settings.beside_without) if settings.beside_without else (),
-    )
-    found: dict[str, list[Caption]] = {}
+    in_corpus = {_key(image.image_id) for image in named}
+    without = read_list(settings.beside_without) if settings.beside_without else ()
+    training = {image.image_id for image in corpus.images if image.split == "train"}
+    held_out = {_words(caption.text) for caption in corpus.captions if caption.image_id not in training} - {""}
+    captions_of: dict[str, list[Caption]] = {}
     for caption in _read(Path(settings.beside), settings.beside_files):
-        found.setdefault(caption.image_id, []).append(caption)
+        captions_of.setdefault(caption.image_id, []).append(caption)
     dropped: list[Dropped] = []
-    held_out = _held_out(corpus) if found else set()
-    for picture in list(found):
-        if (known := _key(picture) in own) or picture in without:
+    beside: list[Caption] = []
+    for picture, captions in sorted(captions_of.items()):
+        if (known := _key(picture) in in_corpus) or picture in without:
             reason = "beside, and in the corpus" if known else f"beside, and in {settings.beside_without}"
-            dropped.append(Dropped("picture", picture, reason, plural(len(found.pop(picture)), "caption")))
-    for picture in list(found):
-        same = [caption for caption in found[picture] if _words(caption.text) in held_out]
-        dropped += [Dropped("caption", f"{one.image_id}#{one.key}", "beside, and held out", one.text) for one in same]
-        found[picture] = [caption for caption in found[picture] if caption not in same]
-        if not found[picture]:
-            del found[picture]
-    if not found:
+            dropped.append(Dropped("picture", picture, reason, plural(len(captions), "caption")))
+            continue
+        for caption in captions:
+            if _words(caption.text) in held_out:
+                dropped.append(Dropped("caption", f"{picture}#{caption.key}", "beside, and held out", caption.text))
+            else:
+                beside.append(caption)
+    if not beside:
         what = f"no caption is left ({plural(len(dropped), 'record')} dropped)"
         raise CorpusError(what, where=settings.beside, todo=_TODO)
-    beside = [caption for picture in sorted(found) for caption in found[picture]]
     return replace(corpus, beside=beside, dropped=sorted([*corpus.dropped, *dropped]))
-
-
-def _held_out(corpus: Corpus) -> set[str]:
-    """Return the words of the captions that training must not see."""
-    training = {image.image_id for image in corpus.images if image.split == "train"}
-    return {_words(caption.text) for caption in corpus.captions if caption.image_id not in training} - {""}
 
 
 def _words(text: str) -> str:
@@ -133,3 +146,148 @@ def _read(folder: Path, pattern: str) -> Iterator[Caption]:
             for path in paths:
                 if text := texts[path][number].strip():
                     yield Caption(picture.strip(), path.name, text, f"{path}, line {number + 1}")
+
+
+def clean(
+    images: Iterable[Image], captions: Iterable[Caption], listing: Listing | None, *, require_pictures: bool
+) -> Corpus:
+    """Match captions, in the order of their numbers, to pictures, in the corpus's own order; record everything dropped.
+
+    ``listing`` has the existing files, and is None without a folder of pictures. ``require_pictures`` drops pictures
+    without a file; otherwise their path is None. CorpusError if records contradict each other, or nothing is left.
+    """
+    dropped: list[Dropped] = []
+    pictures = _distinct_pictures(images, dropped)
+    captions_of: dict[str, list[Caption]] = {}
+    for caption in _distinct_captions(captions, pictures, dropped):
+        captions_of.setdefault(caption.image_id, []).append(caption)
+    files = {image_id: _file(image, listing) for image_id, image in pictures.items()}
+    if others := sum(file not in (None, pictures[image_id].path) for image_id, file in files.items()):
+        log.info("corpus: %s found by the name in another Unicode form", plural(others, "picture"))
+    kept: list[Image] = []
+    missing: list[str] = []
+    for image_id, image in pictures.items():
+        count = plural(len(captions_of.get(image_id, ())), "caption")
+        if image.split is None:
+            dropped.append(Dropped("picture", image_id, "in no split", count))
+        elif require_pictures and files[image_id] is None:
+            path = image.path or image_id
+            dropped.append(Dropped("picture", image_id, "no picture file", f"{path}; {count}"))
+            missing.append(path)
+        elif image_id not in captions_of:
+            dropped.append(Dropped("picture", image_id, "no captions", f"split {image.split}"))
+        else:
+            kept.append(replace(image, path=files[image_id]))
+    if require_pictures and listing:
+        dropped += _unnamed(listing, {file for file in files.values() if file}, missing)
+    if not kept:
+        raise _nothing(dropped, missing, listing)
+    ordered = sorted(enumerate(kept), key=lambda pair: pair[1].image_id)
+    return Corpus(
+        [image for _, image in ordered],
+        [position for position, _ in ordered],
+        [caption for _, image in ordered for caption in captions_of[image.image_id]],
+        sorted(dropped),
+        places=listing.places if listing else {},
+    )
+
+
+def _distinct_pictures(images: Iterable[Image], dropped: list[Dropped]) -> dict[str, Image]:
+    """Return the pictures by id, and record repeated ones; CorpusError for two splits, two files or two spellings."""
+    distinct: dict[str, Image] = {}
+    for image in images:
+        first = distinct.setdefault(image.image_id, image)
+        if first is image:
+            continue
+        for value, todo in (
+            ("split", "Remove the picture from one of them: test pictures must not be trained on."),
+            ("path", "Give each picture a name of its own."),
+        ):
+            records = [(one.image_id, getattr(one, value), one.where) for one in (first, image)]
+            mapping(records, "the picture", value.replace("path", "file"), CorpusError, todo=todo)
+        dropped.append(Dropped("picture", image.image_id, "duplicate", f"named again in {image.split or 'no split'}"))
+    names = [(composed(name), name, image.where) for name, image in distinct.items() if not name.isascii()]
+    mapping(names, "the picture", "spelling", CorpusError, todo="Write the name in one Unicode form everywhere.")
+    return distinct
+
+
+def _distinct_captions(
+    captions: Iterable[Caption], pictures: Collection[str], dropped: list[Dropped]
+) -> Iterable[Caption]:
+    """Yield the captions, without repeated and empty ones and those of unknown pictures; CorpusError for two texts."""
+    distinct: dict[tuple[str, str], Caption] = {}
+    for caption in captions:
+        first = distinct.setdefault((caption.image_id, caption.key), caption)
+        item = f"{caption.image_id}#{caption.key}"
+        if first is not caption:
+            records = [((one.image_id, one.key), one.text, one.where) for one in (first, caption)]
+            todo = "Give each caption of a picture a number of its own."
+            mapping(records, "the caption", "text", CorpusError, todo=todo)
+            dropped.append(Dropped("caption", item, "duplicate", caption.text))
+        elif caption.image_id not in pictures:
+            dropped.append(Dropped("caption", item, "unknown picture", caption.text))
+        elif not caption.text.strip():
+            dropped.append(Dropped("caption", item, "empty caption", repr(caption.text)))
+        else:
+            yield caption
+
+
+def _file(image: Image, listing: Listing | None) -> str | None:
+    """Return the file of a picture, by its name or by the same name in another Unicode form; None without a file."""
+    if listing is None or image.path is None:
+        return None
+    if listing.records is not None:  # the records themselves tell the places of pictures
+        return image.path if image.place else None
+    return listing.names.match(image.path)
+
+
+def _is_picture(file: str) -> bool:
+    return file.lower().endswith(PICTURE_SUFFIXES)
+
+
+def _unnamed(listing: Listing, used: Collection[str], lost: Sequence[str]) -> list[Dropped]:
+    """Return the files that are no pictures of the corpus; CorpusError as of :func:`_refuse_other_forms`."""
+    unnamed = {file for file in listing.files.difference(used) if _is_picture(file)}
+    _refuse_other_forms(lost, unnamed, used, listing.folder)
+    dropped = [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
+    dropped += [Dropped("picture", name, "damaged", why) for name, why in listing.damaged.items()]
+    dropped += [Dropped("picture", name, "not used", what) for name, what in listing.unused.items()]
+    todo = "rename it: no corpus can name it"
+    misnamed = filter(_is_picture, listing.misnamed)
+    return dropped + [Dropped("picture", file, "name is not UTF-8", todo) for file in misnamed]
+
+
+def _nothing(dropped: list[Dropped], missing: list[str], listing: Listing | None) -> CorpusError:
+    first = {row.reason: row for row in reversed(dropped)}
+    reasons = [
+        f"{count} {reason}, such as {quote(first[reason].item)} ({short(first[reason].detail)})"
+        for reason, count in Counter(row.reason for row in dropped).most_common()
+    ]
+    what, todo = f"no picture with captions is left: {'; '.join(reasons) or 'the corpus names no picture'}", None
+    if missing and not (listing and listing.records):
+        there = quote(min(listing.files)) if listing and listing.files else "nothing"
+        todo = (
+            f"Check that corpus.pictures ({listing.folder if listing else ''}) is the right folder, which has {there}"
+        )
+        todo += ", or set corpus.require_pictures to false when the features come precomputed."
+    return CorpusError(what, todo=todo)
+
+
+def _refuse_other_forms(missing: Sequence[str], others: Iterable[str], matched: Collection[str], where: object) -> None:
+    """Raise CorpusError if missing names differ from other names, which nothing uses, in form only.
+
+    A difference in folder or ending is a warning instead if it explains not even most of the missing names, or if most
+    of the ``matched`` names have such another name too: the others are then copies.
+    """
+    names = Names(others)
+    count, remark = names.remark(missing) if missing else (0, "")
+    total, first = count, remark
+    if count and matched and (2 * count <= len(missing) or 2 * names.remark(matched)[0] > len(matched)):
+        count, remark = names.remark(missing, without=COARSE)
+    if count:
+        what = f"{plural(count, 'name')} of the corpus cannot be found, since another spelling is there: {remark}"
+        todo = "Correct the names in the corpus, rename what is there, or take the pictures out of the corpus."
+        raise CorpusError(what, where=where, todo=todo)
+    warn_share(
+        log, "corpus: of %d of %d missing names a similar one is there, the first: %s", total, len(missing), first
+    )

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 FORMATS = {
     "sample": "sightword.corpus.settings:Sample",
     "flickr8k": "sightword.corpus.flickr8k:Flickr8k",
-    "karpathy": "sightword.corpus.karpathy:Karpathy",
+    "karpathy": "sightword.corpus.coco:Karpathy",
     "coco": "sightword.corpus.coco:Coco",
-    "multi30k": "sightword.corpus.multi30k:Multi30k",
+    "multi30k": "sightword.corpus.flickr8k:Multi30k",
     "table": "sightword.corpus.table:Listed",
     "shards": "sightword.corpus.shards:Shards",
 }

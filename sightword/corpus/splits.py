@@ -6,6 +6,7 @@ The tables have the captions of sealed pictures under their own split, and the r
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import heapq
 from collections import Counter
@@ -28,9 +29,7 @@ from sightword.settings import SEALED
 
 DRAWN_SALT, SEALED_SALT = "sightword drawn split 1\n", "sightword sealed split 1\n"
 """The texts before a picture's id; other texts draw other pictures."""
-SHOWN = 1000
-"""Pictures to compare from which on a bar is shown."""
-LARGEST = 4_000_000_000
+_LARGEST = 4_000_000_000
 """The most bytes of a picture."""
 
 
@@ -87,8 +86,7 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
         todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
         if corpus.dropped:
             lost = corpus.dropped[0]
-            what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(lost.item)}: {lost.reason}"
-            what += f", {lost.detail})" if lost.detail else ")"
+            what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(lost.item)}: {lost.reason})"
         raise CorpusError(what, where=settings.path, todo=todo)
     told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
     copies = f", {plural(len(originals), 'copy', 'copies')} with their originals" if originals else ""
@@ -133,36 +131,22 @@ def _copies(images: Sequence[Image], listing: Listing) -> dict[str, str]:
     """Return the id of the first picture, by id, with the same bytes, of each picture that is not the first one.
 
     Only pictures of one size are read. Of an object elsewhere, its version stands for its bytes; members of a tar that
-    lies elsewhere are not compared.
+    lies elsewhere, and pictures that cannot be read, are not compared.
     """
     content = {image.image_id: image.digest for image in images if image.digest}
-    places = {
-        image.image_id: image.place or listing.place(image.path) for image in images if image.path and not image.digest
-    }
-    sizes = {image_id: _size(place) for image_id, place in places.items()}
-    counts = Counter(sizes.values())
-    alike = [image_id for image_id, size in sizes.items() if size is not None and counts[size] > 1]
-    for image_id in tqdm(alike, desc="corpus: copies", unit="picture", disable=len(alike) < SHOWN or None):
-        content[image_id] = _content(places[image_id])
+    sizes: dict[object, list[tuple[str, Place]]] = {}
+    for image in images:
+        if image.path and not image.digest:
+            place = image.place or listing.place(image.path)
+            with contextlib.suppress(OSError):  # the stage resize says why it cannot be read
+                if not is_address(place.path):
+                    sizes.setdefault(places.size(place), []).append((image.image_id, place))
+                elif place.part and place.part.offset is None and place.part.version:
+                    content[image.image_id] = place.part.version.encode()
+    alike = [one for same in sizes.values() if len(same) > 1 for one in same]
+    for image_id, place in tqdm(alike, desc="corpus: copies", unit="picture", disable=None):
+        with contextlib.suppress(OSError):
+            content[image_id] = hashlib.sha256(places.read(place, _LARGEST)).digest()
     first: dict[bytes, str] = {}
-    originals = {image_id: first.setdefault(data, image_id) for image_id, data in sorted(content.items()) if data}
+    originals = {image_id: first.setdefault(data, image_id) for image_id, data in sorted(content.items())}
     return {image_id: original for image_id, original in originals.items() if original != image_id}
-
-
-def _size(place: Place) -> object:
-    """Return the number of bytes, or the version of an object; None for a picture that cannot be compared."""
-    if is_address(place.path):
-        return place.part.version if place.part and place.part.offset is None else None
-    try:
-        return places.size(place)
-    except OSError:
-        return None  # the stage resize says why it cannot be read
-
-
-def _content(place: Place) -> bytes:
-    """Return a hash of a picture's bytes, or of the version of an object; nothing if the picture cannot be read."""
-    try:
-        version = str(place.part and place.part.version).encode()
-        return hashlib.sha256(version if is_address(place.path) else places.read(place, LARGEST)).digest()
-    except OSError:
-        return b""

@@ -1,33 +1,103 @@
-"""Reads tables of pictures and captions as people have them: CSV, TSV, Parquet, and what ``datasets`` writes."""
+"""Reads tables of pictures and captions as people have them: CSV, TSV, Parquet, and the data sets of Hugging Face.
+
+In Parquet a picture is the name of a file, or its bytes are in the table: as a struct of bytes and path, or as bare
+bytes. Rows are read in pieces, so that memory does not grow with the bytes, which are hashed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field, field_validator
+from tqdm import tqdm
 
-from sightword.corpus.columns import UNKNOWN, Records, Role, Row, find
 from sightword.corpus.flickr8k import numbered_captions
 from sightword.corpus.listing import Listing
-from sightword.corpus.records import Caption, Image, split_of
+from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import within
 from sightword.corpus.splits import Drawn
-from sightword.errors import CorpusError
-from sightword.io.opening import lines
-from sightword.io.tables import Table, cells
-from sightword.messages import and_more, quote
+from sightword.errors import CorpusError, FileFormatError
+from sightword.io.files import check_text
+from sightword.io.opening import lines, reading, require_regular
+from sightword.io.tables import Table, cells, semicolons
+from sightword.machine import is_address
+from sightword.messages import and_more, first_line, quote, short
+from sightword.places.place import Part, Place
 
+Role = Literal["image", "caption", "split", "language", "name"]
+
+NAMES: dict[Role, tuple[str, ...]] = {
+    "image": ("image", "image_name", "image_path", "image_file", "file_name", "filename", "filepath", "file", "path",
+              "img", "picture", "photo", "jpg"),
+    "caption": ("caption", "captions", "text", "sentence", "sentences", "comment", "description"),
+    "split": ("split",),
+    "language": ("language", "lang"),
+    "name": ("filename", "file_name", "image_name", "image_id", "img_id", "imgid", "cocoid"),
+}  # fmt: skip
+"""The usual names of each column, the preferred one first: the picture, its captions, its split, the captions'
+language, and the name of a picture whose bytes are in the table."""
+
+UNKNOWN = "und"
+"""The code of a language that a table leaves open, as in BCP 47."""
+DIGITS = 16
+"""The length of a name that is made of a picture's bytes: the first digits of their sha256."""
 TEXT = re.compile(r".*\.(?:csv|tsv)(?:\.gz)?|captions\.txt|results.*\.token", re.IGNORECASE)
 """The names of text files that are tables."""
 BINARY = re.compile(r".*\.parquet", re.IGNORECASE)
 """The names of Parquet files."""
 ARROW = "Write them as Parquet, by `load_from_disk(FOLDER)[SPLIT].to_parquet(FILE)`."
 _TODO = "A table has a column of pictures and one or more of captions; docs/data.md has examples."
-_NUMBERED = re.compile(r"[^\t]+#\d+\t")
+_AGAIN = "Download or write the file again."
+_NO_PICTURE = "Write the data set with its pictures in it, or with the names of files."
+_AT_A_TIME = {False: 1000, True: 64}
+"""Rows that are read at a time: without and with the bytes of their pictures."""
+_NUMBERED_LINE = re.compile(r"[^\t]+#\d+\t")
+_NUMBERED = re.compile(r"(.+?)_?[0-9]+")
+_LIST = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
+
+
+class Columns(NamedTuple):
+    """The columns of a table, by their own names."""
+
+    image: str
+    captions: list[str]
+    """One column, or several such as ``caption_0`` to ``caption_4``."""
+    split: str | None
+    language: str | None
+    name: str | None
+
+
+class Layout(NamedTuple):
+    """What the columns of a Parquet file hold."""
+
+    columns: Columns
+    data: str | None
+    """The column of pictures' bytes, such as ``image`` or ``image.bytes``; None if the pictures are names of files."""
+    path: str | None
+    """The column of names of files; beside bytes, such as ``image.path``, or None."""
+
+
+class Row(NamedTuple):
+    """A row of a table: the place for messages, the picture's name, its captions, its split (None: not named), and the
+    captions' language (empty: the table has no such column).
+    """
+
+    where: str
+    name: str
+    captions: list[str]
+    split: str | None
+    language: str = ""
 
 
 class Listed(Drawn):
@@ -59,12 +129,12 @@ class Listed(Drawn):
         found = self._found()
         if any(name.endswith(".arrow") for name in found) or (not found and next(self.folder.rglob("*.arrow"), None)):
             raise CorpusError("holds Arrow files", where=self.folder, expected="Parquet files", todo=ARROW)
-        if not found or (len(found) > 1 and len({BINARY.fullmatch(name) is None for name in found}) > 1):
-            names = and_more(found, 5) or "none"
-            what = f"must have tables of one kind (.csv, .tsv, .parquet) but has {names}"
+        kinds = {BINARY.fullmatch(name) is None for name in found}
+        if not found or len(kinds) > 1:
+            what = f"must have tables of one kind (.csv, .tsv, .parquet) but has {and_more(found, 5) or 'none'}"
             todo = "Name the right ones in corpus.file." if found else "Put the table there, or correct corpus.path."
             raise CorpusError(what, where=self.folder, todo=todo)
-        if len(found) > 1 and not BINARY.fullmatch(found[0]) and not all(map(split_of, found)):
+        if len(found) > 1 and kinds == {True} and not all(map(split_of, found)):
             what = f"must have one table, or tables named by splits, but has {and_more(found, 5)}"
             raise CorpusError(what, where=self.folder, todo="Name the right one in corpus.file.")
         return found
@@ -82,29 +152,25 @@ class Listed(Drawn):
             inner = Path(above)
             # a folder of pictures alone has no tables, and hidden folders are those of programs
             folders[:] = sorted(one for one in folders if not one.startswith(".") and inner / one != pictures)
-            here = [name for name in names if not name.startswith(".") and inner / name != pictures]
-            text = [name for name in here if TEXT.fullmatch(name) and inner == self.folder]
-            found += [
-                (inner / name).relative_to(self.folder).as_posix() for name in here if BINARY.fullmatch(name)
-            ] + text
+            for name in names:
+                is_table = BINARY.fullmatch(name) or (inner == self.folder and TEXT.fullmatch(name))
+                if is_table and not name.startswith(".") and inner / name != pictures:
+                    found.append((inner / name).relative_to(self.folder).as_posix())
         return sorted(found)
 
     def listing(self) -> Listing | None:
         """List the pictures: those in the tables, if the tables hold pictures, else the files."""
-        from sightword.corpus import parquet
-
         names = self.files()
         files = [self.folder / name for name in names]
         if BINARY.fullmatch(files[0].name):
-            layouts = [parquet.layout(file, self.columns) for file in files]
+            layouts = [layout(file, self.columns) for file in files]
             for file, one in zip(files, layouts, strict=True):
                 if one != layouts[0]:
                     what = f"has other columns than {files[0].name}"
                     raise CorpusError(what, where=file, todo="Name the files of one kind in corpus.file.")
             if layouts[0].data:
                 splits = self._splits(names, named=layouts[0].columns.split is not None)
-                drawn = bool(self.draw_dev or self.draw_test)
-                return parquet.held(self.folder, [*zip(files, layouts, splits, strict=True)], hashed=drawn)
+                return _listing(self.folder, layouts[0], dict(zip(files, splits, strict=True)))
         return super().listing()
 
     def read(self, _listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
@@ -114,16 +180,10 @@ class Listed(Drawn):
             CorpusError: a column is missing, a row is incomplete, a split is unknown, or nothing names a split.
             FileFormatError: a file is missing or damaged.
         """
-        from sightword.corpus import parquet
-
         names = self.files()
-        records = Records()
+        records = _Records()
         for number, name in enumerate(names):
-            file = self.folder / name
-            if BINARY.fullmatch(name):
-                rows = parquet.rows(file, parquet.layout(file, self.columns))
-            else:
-                rows = text_rows(file, self.columns)
+            rows = (_parquet_rows if BINARY.fullmatch(name) else _text_rows)(self.folder / name, self.columns)
             split = None
             for row in rows:
                 if row.split is None and split is None:
@@ -144,16 +204,115 @@ class Listed(Drawn):
         return [split or "" for split in found]
 
 
-def text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
-    """Yield the rows of a text file; blanks around a cell do not count.
+def find(
+    header: Sequence[str],
+    given: Mapping[Role, str],
+    where: object,
+    kinds: Mapping[str, str] | None = None,
+    pictures: Sequence[str] = (),
+) -> Columns:
+    """Return the columns of a table.
 
-    The first line has the names of the columns; a file of lines ``name.jpg#0<TAB>caption`` has none.
+    Args:
+        header: the names of all columns.
+        given: the names of columns that have no usual name (``corpus.columns``).
+        where: the place, for messages.
+        kinds: the type of each column, for messages.
+        pictures: the columns whose type shows that they hold pictures.
 
     Raises:
-        CorpusError: the file cannot be read, a column is missing, or a row is incomplete.
+        CorpusError: there is no column of pictures or of captions, a column stands twice, or a named one is missing.
+    """
+    if twice := [name for name in dict.fromkeys(header) if name and header.count(name) > 1]:
+        what = f"has {short(twice[0])} in {header.count(twice[0])} columns"
+        raise CorpusError(what, where=where, expected="one of each", todo="Delete or rename the other columns.")
+    has = and_more((f"{short(name, 40)} {short(kinds[name])}" if kinds else name for name in header), 20) or "none"
+    if missing := [name for name in given.values() if name not in header]:
+        what = f"has no column {quote(missing[0])} (it has: {has})"
+        raise CorpusError(what, where=where, todo="Correct corpus.columns.")
+    plain = {name.strip().casefold(): name for name in reversed(header)}
+    found = {role: [plain[name] for name in names if name in plain] for role, names in NAMES.items()}
+    if pictures:
+        found["image"] = [name for name in found["image"] if name in pictures] or [*pictures]
+    found |= {role: [name] for role, name in given.items()}
+    captions = found["caption"][:1] or _numbered(header)
+    for role, names in (("image", found["image"]), ("caption", captions)):
+        if not names:
+            taken = {*pictures, *found["image"][:1], *captions}
+            others = [short(name, 40) for name in header if name.strip() and name not in taken]
+            example = f", or set corpus.columns, such as {{{role}: {others[0]}}}" if others else ""
+            todo = semicolons(header) or f"Call the column {role}{example}."
+            raise CorpusError(f"has no column {role} (it has: {has})", where=where, todo=todo)
+    image = found["image"][0]
+    name = next((other for other in found["name"] if other != image), None)
+    split, language = (next(iter(found[role]), None) for role in ("split", "language"))
+    return Columns(image, captions, split, language, name)
+
+
+def _numbered(header: Sequence[str]) -> list[str]:
+    """Return the columns such as ``caption_0`` and ``caption_1``, in order."""
+    found: dict[str, list[str]] = {}
+    for name in header:
+        stem = _NUMBERED.fullmatch(name.strip().casefold())
+        if stem and stem[1] in NAMES["caption"]:
+            found.setdefault(stem[1], []).append(name)
+    return next((found[stem] for stem in NAMES["caption"] if stem in found), [])
+
+
+class _Records:
+    """The pictures and captions of the rows so far; a picture has one row or several."""
+
+    def __init__(self) -> None:
+        self.images: dict[tuple[str, str | None], Image] = {}
+        self.captions: list[Caption] = []
+
+    def add(self, row: Row, split: str, place: Place | None = None, digest: bytes = b"") -> None:
+        """Add a row with the split of rows that name none, and the place and hash of bytes in the table.
+
+        Equal captions within a row are records of their own; an equal caption in another row is a repeated record. A
+        web address is the name of a picture without a file. CorpusError if the name is no plain path, the split is
+        unknown, or the picture has other bytes than in an earlier row.
+        """
+        split_of_row = split if row.split is None else split_name(row.split, row.where)
+        key = row.name, split_of_row
+        image = self.images.get(key)
+        if image is None:
+            path = None if is_address(row.name) else check_path(row.name, row.where)
+            image = Image(row.name, path, split_of_row, row.where, place, digest)
+        elif digest and image.digest not in (b"", digest):
+            what = f"the picture {quote(row.name)} has other bytes than in an earlier row"
+            todo = "Name a column in which each picture has a name of its own, such as corpus.columns: {name: id}."
+            raise CorpusError(what, where=row.where, todo=todo)
+        elif place and image.place is None:
+            image = replace(image, place=place, digest=digest)
+        self.images[key] = image
+        texts = [text for cell in row.captions for text in _texts(cell, row.where)]
+        for number, text in enumerate(texts):
+            before = texts[:number].count(text)
+            key_of_caption = f"{text}#{before}" if before else text
+            self.captions.append(Caption(row.name, key_of_caption, text, row.where, row.language.lower()))
+
+
+def _texts(cell: str, where: str) -> list[str]:
+    """Return the captions of a cell: itself, or the texts of a list in JSON."""
+    if not cell.startswith("[") or not _LIST.fullmatch(cell):
+        return [cell]
+    try:
+        texts = json.loads(cell)
+    except ValueError:
+        texts = []
+    if texts and all(isinstance(text, str) for text in texts):
+        return [text.strip() for text in texts]
+    todo = "Write a row for each caption, for instance by `DataFrame.explode` of pandas."
+    raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)
+
+
+def _text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+    """Yield the rows of a text file, whose first line has the names of the columns; a file of lines
+    ``name.jpg#0<TAB>caption`` has none. Blanks around a cell do not count.
     """
     first = next((line for _, line in lines(file, CorpusError, todo=_TODO) if line.strip()), "")
-    if _NUMBERED.match(first):
+    if _NUMBERED_LINE.match(first):
         yield from (Row(one.where, one.image_id, [one.text], None) for one in numbered_captions(file))
         return
     at, header = next(cells(file, CorpusError, todo=_TODO), (1, []))
@@ -163,3 +322,166 @@ def text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
         language = (others.pop() or UNKNOWN) if columns.language else ""
         split = others.pop() if columns.split else None
         yield Row(where, name, others, split, language)
+
+
+def layout(file: Path, given: Mapping[Role, str]) -> Layout:
+    """Return what the columns of a Parquet file hold.
+
+    Raises:
+        CorpusError: a column is missing, or has another type.
+        FileFormatError: the file is damaged.
+    """
+    with _opened(file) as parquet:
+        kinds = {one.name: one.type for one in parquet.schema_arrow}
+        names = parquet.schema_arrow.names
+    pictures = [name for name, kind in kinds.items() if _is_bytes(kind) or _has(kind, "bytes", _is_bytes)]
+    columns = find(names, given, file, {name: str(kind) for name, kind in kinds.items()}, pictures)
+    if columns.language and "language" not in given and not _is_text(kinds[columns.language]):
+        columns = columns._replace(language=None)  # such as the number of a class
+    for name in (*columns.captions, *filter(None, (columns.split, columns.language))):
+        if not _is_text(kinds[name]) and not (name in columns.captions and _is_text(_item(kinds[name]))):
+            expected = "texts or lists of texts" if name in columns.captions else "texts"
+            raise CorpusError(f"the column {quote(name)} has the type {kinds[name]}", where=file, expected=expected)
+    image, kind = columns.image, kinds[columns.image]
+    if _is_bytes(kind):
+        return Layout(columns, image, None)
+    if _is_text(kind):
+        return Layout(columns, None, image)
+    if image not in pictures:
+        expected = "the pictures' bytes, a struct of bytes and path, or names of files"
+        raise CorpusError(f"the column {quote(image)} has the type {kind}", where=file, expected=expected)
+    path = f"{image}.path" if _has(kind, "path", _is_text) else None
+    return Layout(columns, None if path and _all_null(file, f"{image}.bytes") else f"{image}.bytes", path)
+
+
+def _all_null(file: Path, name: str) -> bool:
+    """Return whether no row has a value in a column, by the file's statistics."""
+    with _opened(file) as parquet:
+        groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    told = [chunk for chunk in chunks if chunk.path_in_schema == name]
+    return bool(told) and all(
+        one.statistics is not None and one.statistics.has_null_count and one.statistics.null_count == one.num_values
+        for one in told
+    )
+
+
+def _parquet_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+    """Yield the rows of a Parquet file whose pictures are names of files."""
+    found = layout(file, given)
+    for start, batch in _batches(file, found):
+        for row in _rows(file, found, start, batch, _values(batch, found.path)):
+            if not row.name:
+                raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_NO_PICTURE)
+            yield row
+
+
+def _listing(folder: Path, found: Layout, files: Mapping[Path, str]) -> Listing:
+    """Return the pictures and captions of files whose pictures are in them; ``files`` has the split of rows that name
+    none.
+
+    A picture is called by the column of names, else by the path beside its bytes, else by the first digits of their
+    sha256. Rows of one name are captions of one picture.
+    """
+    records, data = _Records(), str(found.data)
+    with tqdm(desc="corpus", unit="row", disable=None, mininterval=1) as bar:
+        for file, split in files.items():
+            for start, batch in _batches(file, found):
+                digests = [_digest(one) for one in _column(batch, data)]
+                given = zip(_values(batch, found.columns.name), _values(batch, found.path), digests, strict=True)
+                names = [
+                    str(name) if name not in (None, "") else _relative(path or "") or digest.hex()[:DIGITS]
+                    for name, path, digest in given
+                ]
+                rows = _rows(file, found, start, batch, names)
+                for number, (row, digest) in enumerate(zip(rows, digests, strict=True), start):
+                    if not row.name:
+                        raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_NO_PICTURE)
+                    place = Place(str(file), Part(row=number, column=data)) if digest else None
+                    records.add(row, split, place, digest)
+                bar.update(batch.num_rows)
+    if not any(image.place for image in records.images.values()):
+        what = "holds no picture: the bytes of all rows are missing"
+        raise CorpusError(what, where=next(iter(files)), todo=_NO_PICTURE)
+    return Listing(folder, frozenset(), records=([*records.images.values()], records.captions))
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[pq.ParquetFile]:
+    try:
+        with reading(file, todo=_AGAIN):
+            require_regular(file)
+            with pq.ParquetFile(str(file), buffer_size=1 << 20, pre_buffer=False) as parquet:
+                yield parquet
+    except pa.ArrowInvalid as error:
+        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=file, todo=_AGAIN) from None
+    except UnicodeDecodeError:
+        raise FileFormatError("has a column whose name is not UTF-8 text", where=file, todo=_AGAIN) from None
+
+
+def _batches(file: Path, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the columns of a file, some rows at a time, each with the number of its first row."""
+    own, start = found.columns, 0
+    names = [own.split, own.language, own.name if found.data else None, found.path, found.data, *own.captions]
+    with _opened(file) as parquet:
+        columns = list(dict.fromkeys(name for name in names if name))
+        for batch in parquet.iter_batches(_AT_A_TIME[found.data is not None], columns=columns):
+            texts = [one.name for one in batch.schema if not _is_bytes(one.type)]
+            check_text(file, pa.Table.from_batches([batch.select(texts)]), _AGAIN, first=start + 1)
+            yield start, batch
+            start += batch.num_rows
+    if not start:
+        raise CorpusError("has no rows", where=file)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array[Any]:
+    """Return a column, or a field of one, such as ``image.bytes``."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    above, _, inner = name.rpartition(".")
+    return pc.struct_field(batch.column(above), inner)
+
+
+def _values(batch: pa.RecordBatch, name: str | None) -> list[Any]:
+    return [None] * batch.num_rows if name is None else list(_column(batch, name).to_pylist())
+
+
+def _relative(path: str) -> str:
+    """Return a path; of a path from the root, on any machine, the name of the file alone; nothing of a web address."""
+    if is_address(path):
+        return ""
+    return re.split(r"[\\/]", path)[-1] if re.match(r"/|[A-Za-z]:|\\", path) else path
+
+
+def _digest(value: pa.Scalar[Any]) -> bytes:
+    buffer = value.as_buffer()
+    return hashlib.sha256(buffer).digest() if buffer is not None and buffer.size else b""
+
+
+def _rows(file: Path, found: Layout, start: int, batch: pa.RecordBatch, names: Sequence[str | None]) -> Iterator[Row]:
+    columns = found.columns
+    captions = zip(*(_values(batch, name) for name in columns.captions), strict=True)
+    others = (_values(batch, columns.split), _values(batch, columns.language))
+    for number, (name, own, split, language) in enumerate(zip(names, captions, *others, strict=True), start + 1):
+        texts = [text or "" for cell in own for text in (cell if isinstance(cell, list) else [cell])]
+        told = split or "" if columns.split else None
+        code = ((language or "").strip() or UNKNOWN) if columns.language else ""
+        yield Row(f"{file}, row {number}", name or "", [text.strip() for text in texts], told, code)
+
+
+def _has(kind: pa.DataType, name: str, check: Callable[[pa.DataType], bool]) -> bool:
+    return isinstance(kind, pa.StructType) and kind.get_field_index(name) >= 0 and check(kind.field(name).type)
+
+
+def _item(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType) else kind
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(check(kind) for check in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.DictionaryType):
+        return _is_text(kind.value_type)
+    return any(check(kind) for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -15,7 +14,7 @@ import torch
 from sightword.captions.units import NOUN
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.errors import EncoderError
-from sightword.messages import quote, short, warn_share
+from sightword.messages import quote, warn_share
 from sightword.model.embedding import Floats, Precision
 
 log = logging.getLogger(__name__)
@@ -50,48 +49,23 @@ class EncodeOptions:
     """``fp32`` (or ``float32``), or ``bf16``: bfloat16, faster on a CPU or GPU with units for it. The cosine of a
     vector and the one of ``fp32`` is above 0.9999 in trained GRUs; the log warns on a CPU without such units."""
     convert_to_numpy: bool = True
-    """Must be True unless ``convert_to_tensor`` is; a list of tensors is not supported."""
+    """No meaning here: callers of sentence-transformers give it."""
     convert_to_tensor: bool = False
     """Return a tensor on the encoder's device instead of an array."""
-    device: torch.device | str | None = None
-    """The encoder's own device, or None; ``from_pretrained`` and ``load`` choose the device."""
-    prompt: str | None = None
-    """None or an empty text; no encoder here is trained with prompts."""
-    prompt_name: str | None = None
-    """The same."""
     lexical: bool = True
     """False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of pictures is
     the same."""
-    output_value: str | None = "sentence_embedding"
-    """``sentence_embedding``; no other value is known here."""
 
-    def check(self, own: torch.device) -> Precision:
-        """Return the precision; EncoderError if an option has no meaning for weights on the device ``own``."""
+    def check(self) -> Precision:
+        """Return the precision; EncoderError if an option has a wrong value."""
         if not isinstance(self.batch_size, int | np.integer) or self.batch_size < 1:
             raise EncoderError(f"batch_size is {quote(self.batch_size)}", expected="at least 1")
         if not isinstance(self.max_length, int | np.integer) or not 1 <= self.max_length <= LONGEST:
             raise EncoderError(f"max_length is {quote(self.max_length)}", expected=f"1 to {LONGEST:,}")
-        if self.device is not None and str(self.device) not in (str(own), own.type if not own.index else ""):
-            todo = "Load the encoder with this device, from_pretrained(NAME, device=...), or leave it out."
-            raise EncoderError(f"device is {short(self.device)}, and the weights are on {own}", todo=todo)
         precision = _PRECISIONS.get(self.precision) if isinstance(self.precision, str) else None
         if precision is None:
             raise EncoderError(f"precision is {quote(self.precision)}", expected=" or ".join(get_args(Precision)))
-        for name in ("prompt", "prompt_name"):
-            if value := getattr(self, name):
-                todo = f"Leave {name} out, or write the prompt before each sentence."
-                raise EncoderError(f"{name} is {quote(value)}, and the encoder was trained without prompts", todo=todo)
-        if not (self.convert_to_numpy or self.convert_to_tensor):
-            raise EncoderError("convert_to_numpy is False", expected="convert_to_tensor=True beside it")
-        check_output(self.output_value)
         return precision
-
-
-def check_output(name: object) -> None:
-    """Raise EncoderError if another output of sentence-transformers than the embedding of a sentence is asked for."""
-    if name != "sentence_embedding":
-        what = f"output_value is {quote(name)}, and a sentence has one vector here, none for its tokens"
-        raise EncoderError(what, expected="'sentence_embedding'", todo="Leave output_value out.")
 
 
 def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[npt.NDArray[np.int64]]:
@@ -116,14 +90,6 @@ def token_rows(texts: Sequence[str], vocabulary: Vocabulary, most: int) -> list[
     warn_share(log, f"{what}: their embeddings mean nothing", len(strange), len(different), first)
     ids_of = dict(zip(different, rows, strict=True))
     return [ids_of[text] for text in texts]
-
-
-def refuse_name(arguments: Sequence[object], loader: str) -> None:
-    """Raise EncoderError for a class whose constructor got the name or the folder of an encoder."""
-    if arguments and isinstance(arguments[0], str | os.PathLike):
-        name = quote(os.fspath(arguments[0]))
-        todo = f"To load an encoder, call {loader}({name})."
-        raise EncoderError(f"{name} is a name, and the constructor takes networks", todo=todo)
 
 
 def as_texts(sentences: object) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args
@@ -51,6 +52,10 @@ class Combination:
     """The share of each part in the cosine of two joined vectors of length 1; empty: equal shares."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.parts, str | os.PathLike):
+            name = quote(os.fspath(self.parts))
+            todo = f"To load an encoder, call SentenceEncoder.from_pretrained({name})."
+            raise EncoderError(f"{name} is a name, and the constructor takes networks", todo=todo)
         object.__setattr__(self, "parts", tuple(self.parts) if isinstance(self.parts, Iterable) else (self.parts,))
         if not self.parts or self.combine not in get_args(Combine):
             raise EncoderError(f"{len(self.parts)} parts, combined by {quote(self.combine)}", expected="sum or join")

@@ -20,7 +20,6 @@ from sightword.encoder.arguments import (
     as_features,
     as_texts,
     as_vectors,
-    refuse_name,
     token_rows,
 )
 from sightword.encoder.combination import PICTURES, Combination
@@ -46,16 +45,6 @@ class SentenceEncoder(Combination):
     normalise the sum, which ``renormalise`` decides, and ranks by the dot product. Spaces are those of Bordes et al.
     (2019): one reading of a sentence, a vector in each space. Several threads may use one encoder.
     """
-
-    def __new__(cls, *arguments: object, **_: object) -> Self:
-        """Refuse the name of an encoder, which :meth:`from_pretrained` takes."""
-        refuse_name(arguments, "SentenceEncoder.from_pretrained")
-        return super().__new__(cls)
-
-    @property
-    def dimension(self) -> int:
-        """The same as :attr:`width`."""
-        return self.width
 
     def get_sentence_embedding_dimension(self) -> int:
         """Return :attr:`width`, under the name of sentence-transformers."""
@@ -240,7 +229,7 @@ class SentenceEncoder(Combination):
         """Return the vectors in each space, of sentences or of one; sentences of equal tokens are encoded once."""
         if not chosen.lexical and all(map(_is_lexical, self.leaves)):
             raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
-        options: dict[str, Any] = {"precision": chosen.check(self.device), "batch": int(chosen.batch_size)}
+        options: dict[str, Any] = {"precision": chosen.check(), "batch": int(chosen.batch_size)}
         options["progress"] = bool(chosen.show_progress_bar)
         heads = {space: self.head(space) for space in spaces}
         texts, leaves = as_texts(sentences), self.leaves

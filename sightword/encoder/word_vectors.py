@@ -14,7 +14,6 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,42 +35,27 @@ UNKNOWN = "."
 
 
 class BagOfWords:
-    """Encodes a sentence as the mean or the sum of its words' vectors; :meth:`load` opens a file.
+    """Encodes a sentence as the mean of its words' vectors; :meth:`load` opens a file.
 
     Spaces separate words. Words without a vector are left out; a sentence without known words gets the vector of ``.``,
     or zeros if ``.`` has no vector.
     """
 
-    def __init__(self, path: Pathish, *, pooling: Literal["mean", "sum"] = "mean", lower_case: bool = False) -> None:
-        self.path, self.pooling, self.lower_case = Path(path), pooling, lower_case
+    def __init__(self, path: Pathish, *, lower_case: bool = False) -> None:
+        self.path, self.lower_case = Path(path), lower_case
         self.width = next(_lines(self.path))[2]
         self._rows: dict[str, int] = {}
         self._vectors: Floats = np.empty((0, self.width), np.float32)
         self._sought: set[str] = set()
-        self._fixed = False
 
     @classmethod
-    def load(
-        cls,
-        path: Pathish,
-        words: Iterable[str] | None = None,
-        *,
-        pooling: Literal["mean", "sum"] = "mean",
-        lower_case: bool = False,
-    ) -> BagOfWords:
-        """Open a file of word vectors, or its ``.gz``.
+    def load(cls, path: Pathish, *, lower_case: bool = False) -> BagOfWords:
+        """Open a file of word vectors, or its ``.gz``; ``lower_case`` is for files with only lower-case words.
 
-        ``words`` are the only words to read; by default the words of the sentences, in little memory. ``lower_case`` is
-        for files with only lower-case words. SemanticsError if the file is missing, empty or not a text file of word
-        vectors, or as :meth:`prepare`.
+        The words of sentences are read when they are encoded, in little memory. SemanticsError if the file is missing,
+        empty or not a text file of word vectors.
         """
-        bag = cls(path, pooling=pooling, lower_case=lower_case)
-        if words is not None:
-            if isinstance(words, str):
-                raise SemanticsError("the words are one text", expected="a list of words")
-            bag._read({bag._form(word) for word in words})
-            bag._fixed = True
-        return bag
+        return cls(path, lower_case=lower_case)
 
     def prepare(self, sentences: Iterable[str]) -> None:
         """Read the vectors of new words of these sentences, in one pass over the file.
@@ -80,19 +64,17 @@ class BagOfWords:
         a wanted word has two vectors, or the file ends early.
         """
         wanted = {self._form(word) for sentence in sentences for word in sentence.split()} - self._sought
-        if wanted and not self._fixed:
+        if wanted:
             self._read(wanted)
 
     def __call__(self, sentences: list[str]) -> Floats:
         """Encode sentences as float32 (N, width); the vectors of new words are read first, as by :meth:`prepare`."""
         self.prepare(sentences)
-        found = np.zeros((len(sentences), self.width), np.float32)
+        vectors = np.zeros((len(sentences), self.width), np.float32)
         for place, sentence in enumerate(sentences):
-            rows = self._known(sentence.split()) or self._known([UNKNOWN])
-            if rows:
-                total = self._vectors[rows].sum(axis=0, dtype=np.float64)
-                found[place] = total / len(rows) if self.pooling == "mean" else total
-        return found
+            if rows := self._known(sentence.split()) or self._known([UNKNOWN]):
+                vectors[place] = self._vectors[rows].sum(axis=0, dtype=np.float64) / len(rows)
+        return vectors
 
     encode = __call__
 

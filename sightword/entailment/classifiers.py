@@ -90,8 +90,7 @@ def _items(text: str) -> set[str]:
 class _Bags(Inputs):
     """Texts as bags of features, which are made dense batch by batch."""
 
-    bags: tuple[NDArray[np.int64], ...]
-    """The features of each text."""
+    bags: tuple[NDArray[np.int64], ...]  # the features of each text
     features_of_a_bag: int
 
     @classmethod

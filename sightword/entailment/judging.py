@@ -54,16 +54,14 @@ MISTAKES = 50
 class System:
     """A system with its energies; a pair counts as entailed up to the threshold."""
 
-    name: str
-    """Its key in the metrics."""
+    name: str  # its key in the metrics
     dev: Array  # (M,) energies of the pairs of dev
     energies: Array  # (N,) energies of the pairs that are scored
     swapped: Array  # (N,) their energies with premise and hypothesis exchanged
     threshold: float
     classes: Array | None = None
     """(N,) the judged class of each pair, its place among three; None for a system that does not tell them apart."""
-    same: str | None = None
-    """The other system that this one is, under a second name: it is compared under that one's."""
+    same: str | None = None  # the other system that this one is, under a second name: it is compared under that one's
 
     @classmethod
     def chosen(cls, name: str, energies: Sequence[Array], entailed: Array, criterion: str = "accuracy") -> System:

@@ -29,17 +29,11 @@ class Measured:
 
 
 def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
-    """Return the scores of labelled pairs.
+    """Return the scores of labelled pairs (N,), of which some are true, and some are not.
 
-    Args:
-        energies: (N,) low for true pairs.
-        labels: (N,) whether each pair is true; some are, and some are not.
-        threshold: a pair is accepted up to this energy.
-
-    Returns:
-        ``accuracy`` in percent with ``accuracy_ci95``, ``threshold``, ``pairs``, ``f1`` of the true pairs in percent;
-        as fractions ``auc``, the chance that a true pair has less energy than a false one, where ties count half, and
-        ``average_precision``, where equal energies are accepted together.
+    ``accuracy`` in percent of accepting pairs up to the ``threshold``, with ``accuracy_ci95``; ``pairs``; ``f1`` of the
+    true pairs in percent; as fractions ``auc``, the chance that a true pair has less energy than a false one, where
+    ties count half, and ``average_precision``, where equal energies are accepted together.
     """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -75,15 +69,10 @@ def mistakes(energies: Array, labels: Array, threshold: float, most: int) -> NDA
 
 
 def best_threshold(energies: Array, labels: Array, criterion: str = "accuracy") -> tuple[float, float]:
-    """Return the threshold with the best score, and the score in percent.
+    """Return the threshold with the best ``accuracy`` or ``f1`` of labelled energies (N,), and the score in percent.
 
     A pair is accepted when its energy is at most the threshold, so equal energies are never separated. The threshold
     lies in the middle between two energies; of several best ones it is the lowest.
-
-    Args:
-        energies: (N,) of the pairs.
-        labels: (N,) whether each pair is true.
-        criterion: ``accuracy`` or ``f1``.
     """
     order = np.argsort(energies, kind="stable")
     values, true = energies[order].astype(np.float64), np.cumsum(labels[order])

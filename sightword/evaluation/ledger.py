@@ -130,11 +130,7 @@ def alone(scorings: Sequence[Scoring]) -> Sequence[Scoring]:
 
 
 def read(path: Pathish) -> list[Scoring]:
-    """Read a ledger, sorted; empty without the file.
-
-    Raises:
-        FileFormatError: the file was edited or damaged; the message names the line.
-    """
+    """Read a ledger, sorted; empty without the file; FileFormatError, with the line, if it was edited or damaged."""
     place = Path(path)
     if not place.exists():
         return []
@@ -163,11 +159,7 @@ def add(path: Pathish, scorings: Iterable[Scoring]) -> list[Scoring]:
     """Add scorings to a ledger, which is made where it is missing, and return all in it, sorted.
 
     The file changes whole or not at all, and only by a new scoring or to be in order, as after a merge of git; several
-    processes may add to it at once.
-
-    Raises:
-        FileFormatError: the ledger was edited or damaged; it stays as it is.
-        OSError: of the file system.
+    processes may add to it at once. FileFormatError if it was edited or damaged; it stays as it is.
     """
     place = Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)

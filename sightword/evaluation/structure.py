@@ -8,7 +8,6 @@ has them in percent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -65,17 +64,10 @@ class Space:
 
 
 def space(sentences: ArrayLike, pictures: ArrayLike, picture_of_sentence: ArrayLike, *, centred: bool = False) -> Space:
-    """Return sentences and pictures as rows of length 1, sorted by picture.
+    """Return sentences and pictures as rows of length 1, sorted by picture; pictures without a sentence are left out.
 
-    Args:
-        sentences: (N, D) vectors.
-        pictures: (M, E) vectors; pictures without a sentence are left out.
-        picture_of_sentence: (N,) the row of each sentence's picture.
-        centred: subtract the mean of all sentences from each sentence first.
-
-    Raises:
-        ScoringError: an array has a wrong shape or a value that is not finite, a sentence has no picture, or fewer than
-            two pictures have a sentence.
+    ``centred`` subtracts the mean of all sentences from each first. ScoringError if an array has a wrong shape or a
+    value that is not finite, a sentence has no picture, or fewer than two pictures have a sentence.
     """
     text, seen = embeddings(sentences, "sentences"), embeddings(pictures, "pictures")
     owner = np.asarray(picture_of_sentence)
@@ -238,15 +230,7 @@ class Resampled(NamedTuple):
 
 
 def resampled(space: Space, shares: list[tuple[Rows, Doubles]], *, resamples: int, seed: int) -> Resampled:
-    """Return the measures of each resample.
-
-    Args:
-        space: sentences and pictures.
-        shares: for each number of a sentence, the pictures (n,) that have the sentence, and their shares (n,) of common
-            neighbours.
-        resamples: the number R of resamples.
-        seed: the seed of the draws.
-    """
+    """Return the measures of each resample; ``shares`` are those of :func:`shares`."""
     times = np.concatenate(list(draws(len(space.counts), resamples, seed, "pictures")))
     own, counts = own_pairs(space), space.counts.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -356,27 +340,6 @@ def shares(found: Space, k: int, *, numbers: int | None = None) -> Shares:
 def mnno(listed: Shares) -> float:
     """Return the mean over numbers of the mean share."""
     return float(np.mean([found.mean() for _, found in listed]))
-
-
-def mnno_curve(found: Space, ks: Sequence[int]) -> dict[int, float]:
-    """Return the mNNO by K; values of K that are not below the number of pictures are left out."""
-    ks = sorted(k for k in set(ks) if k < len(found.counts))
-    if not ks:
-        return {}
-    check_neighbours(len(found.counts), ks[0])
-    curves: dict[int, list[float]] = {k: [] for k in ks}
-    known: dict[int, Rows] = {}
-    for number in range(int(found.counts.max())):
-        rows, having = found.numbered(number)
-        most = min(ks[-1], len(having) - 1)
-        if most < ks[0]:
-            break
-        if len(having) not in known:
-            known = {len(having): nearest(found.pictures[having], most)}
-        near = nearest(found.sentences[rows], most)
-        for k in (k for k in ks if k <= most):
-            curves[k].append(float(common(near[:, :k], known[len(having)][:, :k]).mean()))
-    return {k: float(np.mean(values)) for k, values in curves.items()}
 
 
 def with_intervals(

@@ -18,11 +18,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from sightword.encoder.arguments import LONGEST, MAX_LENGTH, check_output
+from sightword.encoder.arguments import LONGEST, MAX_LENGTH
 from sightword.encoder.combination import Combination
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
+from sightword.messages import quote
 from sightword.model.embedding import true_float32
 from sightword.model.encoders import pad
 from sightword.model.similarity import unit
@@ -35,7 +36,8 @@ class Outputs(dict[str, Any]):
 
     def __missing__(self, name: str) -> None:
         """Raise EncoderError."""
-        check_output(name)
+        what = f"there is no output {quote(name)}: a sentence has one vector here, none for its tokens"
+        raise EncoderError(what, expected="'sentence_embedding'", todo="Leave output_value out.")
 
 
 class SightwordModule(nn.Module):

@@ -92,21 +92,12 @@ def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note
             f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
             f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
         )
-        if drawn := counts.get("draws"):
-            words += (
-                f" Over {drawn['number']} splits drawn this way: {_spread(drawn['mislabelled'])} of the false pairs, "
-                f"ceiling {_spread(drawn['ceiling'])}."
-            )
         found.append(html.Note("Wrong labels", words))
     if part["in_training"]:
         found.append(html.Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
     if not counts["protocol"]:
         found.append(html.Note("No published split", "Published numbers belong to other pairs."))
     return found
-
-
-def _spread(of: Mapping[str, float]) -> str:
-    return f"{of['mean']:.1f} ± {of['deviation']:.1f} % ({of['lowest']:.1f} to {of['highest']:.1f})"
 
 
 def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[html.Headline]:

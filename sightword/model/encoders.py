@@ -76,14 +76,11 @@ class CaptionEncoder(nn.Module):
     def _finish(self, vectors: torch.Tensor) -> torch.Tensor:
         return unit(vectors, self.similarity, scaled=self.scaled)
 
-    def embed(self, rows: Sequence[npt.NDArray[np.int64]], *, steps: int = 1) -> torch.Tensor:
-        """Map rows of ids to float32 unit vectors (B, width), in the order given, as part of a batch of so many steps.
-
-        Fewer steps than the longest row change nothing. With unmasked padding, more do.
-        """
+    def embed(self, rows: Sequence[npt.NDArray[np.int64]]) -> torch.Tensor:
+        """Map rows of ids to float32 unit vectors (B, width), in the order given."""
         if not rows:
             return self.embedding.weight.new_zeros(0, self.width)
-        vectors: torch.Tensor = self(*pad(rows, steps))
+        vectors: torch.Tensor = self(*pad(rows))
         return vectors
 
 
@@ -152,13 +149,10 @@ class Encoders(nn.Module):
         return self.captions.embedding.weight.device
 
 
-def pad(rows: Sequence[npt.NDArray[np.int64]], steps: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows of ids as a padded matrix int64 (B, T) and their lengths int64 (B,); an empty row is one padding.
-
-    T is the length of the longest row, or ``steps`` if that is more.
-    """
+def pad(rows: Sequence[npt.NDArray[np.int64]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return rows of ids as a padded matrix int64 (B, T) and their lengths int64 (B,); an empty row is one padding."""
     lengths = [max(len(row), 1) for row in rows]
-    ids = np.full((len(rows), max(steps, *lengths) if lengths else steps), PAD, np.int64)
+    ids = np.full((len(rows), max(lengths, default=1)), PAD, np.int64)
     for matrix_row, row in zip(ids, rows, strict=True):
         matrix_row[: len(row)] = row
     return torch.from_numpy(ids), torch.tensor(lengths, dtype=torch.int64)

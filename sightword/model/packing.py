@@ -39,16 +39,10 @@ class Packing:
 
     @classmethod
     def of(cls, lengths: torch.Tensor, steps: int | None = None) -> Packing:
-        """Return the packing of rows with lengths int64 (B,), each at least 1, on the CPU.
-
-        Raises:
-            ValueError: a row is longer than ``steps`` (T; the longest row by default).
-        """
+        """Return the packing of rows with lengths int64 (B,), each from 1 to ``steps`` (T), on the CPU."""
         order = torch.argsort(lengths, descending=True, stable=True)
         longest = int(lengths.max())
         steps = longest if steps is None else steps
-        if longest > steps:
-            raise ValueError(f"a row of length {longest} in a batch of {steps} steps")
         longer = lengths[order][None, :] > torch.arange(longest)[:, None]  # (longest, B)
         step, place = longer.nonzero(as_tuple=True)
         sizes, lines = longer.sum(dim=1).tolist(), order[place] * steps + step

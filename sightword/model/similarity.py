@@ -4,6 +4,10 @@ Order-embeddings (Vendrov et al. 2016, sections 2.2 and 4): a caption is more ge
 embedding should be the smaller one in every dimension. The penalty is ``E(c, i) = sum_d max(0, c_d - i_d)^2``, without
 a root, of the absolute values of embeddings of length 1. The 'symmetric' row of their table is ``similarity: cosine``
 here, with the summed hinge loss and margin 0.2.
+
+The join of two items holds what they share; their meet holds what either has (their Figure 4). In ``order`` a caption
+has smaller coordinates than its picture: the elementwise maximum composes, and the minimum abstracts. In
+``reversed_order`` the minimum composes. Embeddings that are compared by products compose by their sum.
 """
 
 from __future__ import annotations
@@ -17,10 +21,14 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from sightword.compute.threads import spread
+from sightword.errors import EncoderError
 from sightword.model.products import linear
 from sightword.model.shape import ComparisonName, SimilarityName
 
 Number = TypeVar("Number", np.float32, np.float64)
+Vectors = npt.NDArray[np.float32]
+ORDERS = ("order", "reversed_order")
+"""The similarities with an abstraction."""
 SHORTEST = 1e-12
 """Length below which a vector has no direction."""
 _CPU_TILE, _OTHER_TILE = 1 << 19, 1 << 26
@@ -153,3 +161,35 @@ def errors(captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> N
     else:
         for place in places:
             tile(place)
+
+
+def compose(vectors: Vectors, similarity: ComparisonName) -> Vectors:
+    """Compose n vectors (.., n, D) into one (.., D) that contains everything any of them contains.
+
+    The result is the elementwise maximum in an ``order``, the minimum in a ``reversed_order``, and otherwise the sum of
+    the vectors scaled to length 1.
+    """
+    if similarity in ORDERS:
+        return _extreme(vectors, largest=similarity == "order")
+    total: Vectors = unit_rows(vectors).sum(axis=-2)
+    return total
+
+
+def abstract(vectors: Vectors, similarity: ComparisonName) -> Vectors:
+    """Abstract n vectors (.., n, D) to one (.., D) that contains what all of them contain.
+
+    The result is the elementwise minimum in an ``order``, and the maximum in a ``reversed_order``.
+
+    Raises:
+        EncoderError: the similarity is no order.
+    """
+    if similarity not in ORDERS:
+        what = f"embeddings that are compared by the {'dot product' if similarity == 'dot' else 'cosine'}"
+        todo = "Take an encoder that was trained with train.similarity: order, as in the recipe coco-order."
+        raise EncoderError(f"{what} have no abstraction", expected="order-embeddings", todo=todo)
+    return _extreme(vectors, largest=similarity == "reversed_order")
+
+
+def _extreme(vectors: Vectors, *, largest: bool) -> Vectors:
+    extreme: Vectors = vectors.max(axis=-2) if largest else vectors.min(axis=-2)
+    return extreme

@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from sightword.evaluation.binary import Measured
 from sightword.io.files import atomic_folder, write_json, write_table, write_text, write_tsv
-from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, WIDTH, Drawing, drawing_style
+from sightword.report.drawing import BLUE, GREEN, GREY, ORANGE, Drawing, drawing_style, plain_axes
 from sightword.report.inputs import numbers, read_tsv
 
 
 def curve(path: Path, column: str, title: str) -> Drawing:
-    """Draw a column of a table with tabs over its column ``batch``; the drawing has the name of the file.
-
-    Raises:
-        FileFormatError: the table lacks a column, or a cell is not a number.
-    """
+    """Draw a column of a table with tabs over its column ``batch``; FileFormatError for no column of numbers."""
     columns = read_tsv(path)
     batches, values = (numbers(columns, name, where=path) for name in ("batch", column))
     with drawing_style(path.stem):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = plain_axes(2.7, "batches", column)
         axes.plot(batches, values, color=BLUE, marker="o" if len(batches) == 1 else None)
-        axes.set_xlabel("batches")
-        axes.set_ylabel(column)
         return Drawing(path.stem, title, figure)
 
 
@@ -39,8 +31,7 @@ def energies(
     ``names`` are the names of the pairs that should lie below and above the threshold.
     """
     with drawing_style("energies"):
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = plain_axes(2.7, "energy", "pairs")
         edges = [row[0] for row in rows] + [rows[-1][1]]
         for column, colour, label in ((2, GREEN, names[0]), (3, ORANGE, names[1])):
             axes.stairs([row[column] for row in rows], edges, color=colour, label=label, linewidth=1.6)
@@ -48,8 +39,6 @@ def energies(
         axes.set_yscale("symlog", linthresh=1)
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.set_ylim(0, None)
-        axes.set_xlabel("energy")
-        axes.set_ylabel("pairs")
         axes.legend()
         return Drawing("energies", f"Energies of {names[0]} and of {names[1]} pairs, with the threshold.", figure)
 

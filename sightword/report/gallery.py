@@ -91,11 +91,7 @@ class Captions:
 
 
 def read_captions(path: Path, splits: list[str]) -> Captions:
-    """Read the captions of the given splits.
-
-    Raises:
-        FileFormatError: the file cannot be read.
-    """
+    """Read the captions of the given splits; FileFormatError if the file cannot be read."""
     table = read_table(path, ["image_id", "caption", "split", "text"], todo=TODO).to_pandas()
     table = table[table["split"].isin(splits)]
     keys = zip(table["image_id"], table["caption"].astype(int), strict=True)
@@ -106,11 +102,7 @@ def read_captions(path: Path, splits: list[str]) -> Captions:
 
 
 def read_top(path: Path) -> pd.DataFrame:
-    """Read the best answers to each query.
-
-    Raises:
-        FileFormatError: the file cannot be read.
-    """
+    """Read the best answers to each query; FileFormatError if the file cannot be read."""
     columns = ["split", "direction", "query_image", "query_caption", "position", "image_id", "caption", "right"]
     frame: pd.DataFrame = read_table(path, columns, todo=TODO).to_pandas()
     return frame.sort_values(["split", "direction", "query_image", "query_caption", "position"], kind="stable")
@@ -162,10 +154,7 @@ def answers_of(rows: pd.DataFrame, queries: Iterable[QueryKey]) -> dict[QueryKey
 def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     """Return WebP data URIs of resized pictures by image id, at most ``sizes`` pixels wide or high; none if missing.
 
-    The folder may be empty, as with precomputed features.
-
-    Raises:
-        FileFormatError: the folder has no shards, or a shard is damaged.
+    The folder may be empty, as with precomputed features; FileFormatError without shards, or with a damaged one.
     """
     uris = {}
     for image_id, picture in sorted(find_pictures(folder, sizes).items()):
@@ -193,9 +182,6 @@ def choose(ranks: Mapping[QueryKey, int], number: int) -> dict[QueryKey, int]:
     """Choose queries deterministically: a third of each outcome, as far as possible.
 
     Within an outcome a hash of the query sets the order; a picture is used once, as long as there are others.
-
-    Returns:
-        ``number`` of the queries in ``ranks``, or all of fewer, with their ranks, by outcome.
     """
     used: set[str] = set()
     sizes: Counter[tuple[bool, int]] = Counter()

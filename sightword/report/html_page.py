@@ -77,20 +77,8 @@ def render(
 ) -> str:
     """Return the text of a page.
 
-    The page's policy allows one script: ``page.js``, which sorts tables and copies commands.
-
-    Args:
-        title: the title of the window.
-        sections: the sections; None is left out.
-        top: the part below the head.
-        footer: the last part.
-        head: the head of the page, if it is not the title.
-        lead: the part before the sections.
-        notes: warnings and facts to read first.
-        headlines: the numbers that sum up the page.
-
-    Raises:
-        TypeError: a value is no text for readers, such as None or NaN.
+    ``lead`` stands before the sections, ``top`` below the head, ``footer`` last; ``notes`` are read first. The policy
+    allows one script: ``page.js``, which sorts tables and copies commands. TypeError for a value that is no text.
     """
     script = _read(_HERE, "page.js")
     values = {"title": title, "head": head or title, "top": top, "lead": lead or "", "footer": footer}

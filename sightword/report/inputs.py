@@ -72,11 +72,7 @@ class RunNumbers:
 
 
 def read_run(files: RunFiles) -> RunNumbers:
-    """Read a run's numbers.
-
-    Raises:
-        FileFormatError: a file is missing, damaged, or of another form; the message names it.
-    """
+    """Read a run's numbers; FileFormatError, with the file, if one is missing, damaged or of another form."""
     metrics = {
         name: _read_object(files.metrics / f"{name}.json") for name in ("train", "select", "retrieval", "semantics")
     }
@@ -105,13 +101,9 @@ def _description(about: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_tsv(path: Path) -> Columns:
-    """Read a table of tab-separated columns with a header row; cells with quotes or line ends in them are quoted.
+    """Return the cells of each column of a tab-separated table with a header row; empty without the file.
 
-    Returns:
-        The cells of each column, by its name; empty without the file.
-
-    Raises:
-        FileFormatError: the header is missing, or a row has another number of cells.
+    FileFormatError if the header is missing, or a row has another number of cells.
     """
     if not path.exists():
         return {}
@@ -130,11 +122,7 @@ def read_tsv(path: Path) -> Columns:
 
 
 def numbers(columns: Columns, name: str, *, where: object, blanks: bool = False) -> list[float]:
-    """Return a column as floats; with ``blanks`` an empty cell is NaN.
-
-    Raises:
-        FileFormatError: the column is missing, or a cell is not a number.
-    """
+    """Return a column as floats, with ``blanks`` NaN for an empty cell; FileFormatError for anything else."""
     try:
         return [math.nan if blanks and not cell else float(cell) for cell in texts(columns, name, where=where)]
     except ValueError as error:
@@ -142,11 +130,7 @@ def numbers(columns: Columns, name: str, *, where: object, blanks: bool = False)
 
 
 def texts(columns: Columns, name: str, *, where: object) -> list[str]:
-    """Return the cells of a column.
-
-    Raises:
-        FileFormatError: the column is missing.
-    """
+    """Return the cells of a column; FileFormatError if it is missing."""
     if name not in columns:
         raise FileFormatError(f"has no column {name}", where=str(where), expected=and_more(columns, 8), todo=TODO)
     return columns[name]

@@ -20,7 +20,6 @@ from sightword.captions.table import CaptionTable
 from sightword.captions.units import split as split_units
 from sightword.compute import devices
 from sightword.encoder.arguments import LONGEST
-from sightword.encoder.composition import abstract, compose
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import FeaturesError, SearchError, StoreError
 from sightword.evaluation.retrieval.index import Found, Index
@@ -29,6 +28,7 @@ from sightword.features.tables.table import FeatureTable
 from sightword.io.files import Pathish, read_text, sha256_file
 from sightword.io.saved import SUMS
 from sightword.model.shape import ComparisonName
+from sightword.model.similarity import abstract, compose
 from sightword.search.catalogue import Caption, Catalogue, build
 from sightword.search.networks import UploadedPictures, check_width, difference
 from sightword.search.query import Query, check_query
@@ -321,7 +321,7 @@ class Searcher:
         """Find the ``top`` pictures most similar to a combination of operands, without those that are operands.
 
         Operands are sentences, pictures by their rows, and other pictures by their features (D,); one picture alone
-        finds the pictures like it. ``max`` composes and ``min`` abstracts (:mod:`sightword.encoder.composition`); an
+        finds the pictures like it. ``max`` composes and ``min`` abstracts (:mod:`sightword.model.similarity`); an
         EncoderError refuses an abstraction by an encoder that was not trained for an order.
         """
         with self._turn, devices.threads(self._threads):

@@ -80,17 +80,10 @@ def pearson_differences(gold: Doubles, a: Doubles, b: Doubles, *, samples: int, 
 
 
 def resampled_pearson(gold: Doubles, scores: Doubles, *, samples: int, seed: int, name: str = "") -> Doubles:
-    """Return Pearson's r (S, samples) of S systems' scores with people's, on pairs drawn with replacement.
+    """Return Pearson's r (S, samples) of S systems' scores (S, N) with people's (N,), on pairs drawn with replacement.
 
-    Args:
-        gold: (N,) human scores, not constant.
-        scores: (S, N) scores of the systems, none constant; all have the same draws.
-        samples: the number of resamples.
-        seed: the seed of the draws.
-        name: the name of the pairs; other names have other draws from the same seed.
-
-    Returns:
-        (S, samples) correlations; NaN if all drawn scores of people or of the system are the same.
+    Scores are not constant; all systems have the same draws, and another ``name`` of the pairs has others. NaN if all
+    drawn scores of people or of the system are the same.
     """
     g, *own = ((series - series.mean()) / series.std() for series in (gold, *scores))
     products = np.column_stack([g, g * g, *own, *(x * x for x in own), *(g * x for x in own)])

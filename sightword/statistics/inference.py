@@ -113,19 +113,11 @@ def clustered_half_width(right: ArrayLike, clusters: ArrayLike) -> float:
 def mcnemar(first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None = None) -> tuple[int, int, float]:
     """Compare two classifiers of the same (N,) cases by McNemar's test.
 
-    Without clusters the test is the exact one. Where cases come in clusters of cases that are alike, the statistic is
-    ``(sum_c d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster that only the first classifies correctly minus those
-    that only the second does: chi-squared with one degree of freedom, without a correction for continuity. For clusters
-    of one size it is that of Durkalski et al. (2003), who divide d_c by the size of the cluster; here each case counts
-    the same, as in the accuracies.
-
-    Args:
-        first: whether the first classifier is right.
-        second: whether the second one is right.
-        clusters: the cluster of each case; None for independent cases.
-
-    Returns:
-        The cases that only the first, and only the second classifies correctly, and the two-sided p-value.
+    Returns the cases that only the first, and only the second classifies correctly, and the two-sided p. Without
+    clusters the test is the exact one. Where cases come in clusters of cases that are alike, the statistic is ``(sum_c
+    d_c)^2 / sum_c d_c^2`` with d_c the cases of a cluster that only the first classifies correctly minus those that
+    only the second does: chi-squared with one degree of freedom, without a correction for continuity. For clusters of
+    one size it is that of Durkalski et al. (2003), who divide d_c by the size of the cluster.
     """
     ours, theirs = _series(first), _series(second)
     one, other = int((ours > theirs).sum()), int((theirs > ours).sum())

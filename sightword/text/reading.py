@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sightword.corpus.sample.world import load_world
+from sightword.corpus.sample.scene import load_world
 from sightword.errors import CorpusError
 from sightword.io.opening import files_in, lines
 from sightword.io.tables import Table, whole

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.corpus.sample.scene import stream
-from sightword.corpus.sample.world import World
+from sightword.corpus.sample.scene import World, stream
 
 LENGTHS = range(8, 13)
 """Sentences in a story; each number is as likely as the others."""

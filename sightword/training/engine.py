@@ -5,14 +5,10 @@ A :class:`Task` has what differs between the systems. A run that is killed at an
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import logging
-import os
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,9 +19,9 @@ from torch.nn.utils import clip_grad_norm_
 from tqdm import tqdm
 
 from sightword.compute.devices import keep_memory
-from sightword.errors import SetupError, TrainingError
+from sightword.errors import TrainingError
 from sightword.io.files import write_tsv
-from sightword.messages import flat, install_extra
+from sightword.messages import flat
 from sightword.settings import Settings
 from sightword.training.checkpoint import Checkpoint, Columns, Progress, part, restore, unique
 
@@ -175,48 +171,44 @@ def run(
 
     Raises:
         TrainingError: a loss is not finite, or the run diverges.
-        SetupError: events are wanted, and the package tensorboard is not installed.
     """
     keep_memory()
     losses: Pending = {}
-    with open_events(checkpoint.folder.name if checkpoint else None, task.section, task.settings.model_dump()) as write:
-        _resume(task, losses, checkpoint)
-        now = task.progress
-        if not now.steps:
-            task.validate()
-        if now.curves:
-            write(now)  # a run that goes on replaces all earlier events, a finished one too
-            show(now)
-        saved, pause = time.monotonic(), SECONDS
-        task.modules.train()
-        with tqdm(
-            total=task.steps, initial=now.steps, desc=task.section, unit="batch", leave=False,
-            disable=None if bar else True,
-        ) as shown:  # fmt: skip
-            while now.steps < task.steps:
-                for name, value in task.step(now.steps).items():
-                    now.curve("loss", name)  # the order of the columns is that of the first batch
-                    losses.setdefault(name, []).append(value)
-                now.steps += 1
-                shown.update()
-                point, validation = task.is_point(now.steps), task.is_validation(now.steps)
-                save = checkpoint is not None and time.monotonic() - saved >= pause
-                if point or validation or save or task.is_due():
-                    _check(task, losses)
-                    task.judge()
-                if point:
-                    _add_point(task, losses)
-                if validation:
-                    _validate(task)
-                save |= validation and (task.saves or now.steps == task.steps)
-                if save and checkpoint is not None:
-                    begun = time.monotonic()
-                    checkpoint.save(now, _state(task, losses))
-                    saved = time.monotonic()
-                    pause = max(SECONDS, SHARE * (saved - begun)) if SECONDS else 0.0
-                if validation:
-                    write(now)
-                    show(now)
+    _resume(task, losses, checkpoint)
+    now = task.progress
+    if not now.steps:
+        task.validate()
+    if now.curves:
+        show(now)
+    saved, pause = time.monotonic(), SECONDS
+    task.modules.train()
+    with tqdm(
+        total=task.steps, initial=now.steps, desc=task.section, unit="batch", leave=False,
+        disable=None if bar else True,
+    ) as shown:  # fmt: skip
+        while now.steps < task.steps:
+            for name, value in task.step(now.steps).items():
+                now.curve("loss", name)  # the order of the columns is that of the first batch
+                losses.setdefault(name, []).append(value)
+            now.steps += 1
+            shown.update()
+            point, validation = task.is_point(now.steps), task.is_validation(now.steps)
+            save = checkpoint is not None and time.monotonic() - saved >= pause
+            if point or validation or save or task.is_due():
+                _check(task, losses)
+                task.judge()
+            if point:
+                _add_point(task, losses)
+            if validation:
+                _validate(task)
+            save |= validation and (task.saves or now.steps == task.steps)
+            if save and checkpoint is not None:
+                begun = time.monotonic()
+                checkpoint.save(now, _state(task, losses))
+                saved = time.monotonic()
+                pause = max(SECONDS, SHARE * (saved - begun)) if SECONDS else 0.0
+            if validation:
+                show(now)
     task.modules.eval()
 
 
@@ -297,45 +289,3 @@ def write_table(path: Path, step: str, columns: Columns) -> None:
     values = [dict(curve) for curve in columns.values()]
     places = sorted({place for curve in values for place in curve})
     write_tsv(path, (step, *columns), [(place, *(curve.get(place, "") for curve in values)) for place in places])
-
-
-def events_folder() -> Path | None:
-    """Return the folder for events that ``SIGHTWORD_TENSORBOARD`` names; None where the variable names none.
-
-    Raises:
-        SetupError: the package tensorboard is not installed.
-    """
-    named = os.environ.get("SIGHTWORD_TENSORBOARD")
-    if named and importlib.util.find_spec("tensorboard") is None:
-        what = f"SIGHTWORD_TENSORBOARD={named}: the package tensorboard is not installed"
-        raise SetupError(what, todo=install_extra("tensorboard"))
-    return Path(named).absolute() if named else None
-
-
-@contextlib.contextmanager
-def open_events(name: str | None, section: str, settings: Mapping[str, object]) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that writes the curves so far as events for TensorBoard, each point once; steps are batches.
-
-    The settings are a text of the run. The points replace those of an earlier, killed process with the same name.
-    Without a name, and where ``SIGHTWORD_TENSORBOARD`` names no folder, nothing is written.
-    """
-    folder = events_folder()
-    if folder is None or name is None:
-        yield lambda _: None
-        return
-    from torch.utils.tensorboard import SummaryWriter
-
-    written: Counter[str] = Counter()
-    with SummaryWriter(str(folder / name), purge_step=0) as writer:
-        writer.add_text(section, "\n".join(f"    {name}: {value}" for name, value in settings.items()))
-
-        def write(progress: Progress) -> None:
-            for table, columns in progress.curves.items():
-                for column, points in columns.items():
-                    tag = f"{table}/{column}"
-                    for step, value in points[written[tag] :]:
-                        writer.add_scalar(tag, value, step)
-                    written[tag] = len(points)
-            writer.flush()
-
-        yield write

@@ -14,7 +14,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS = EntailmentSettings
 SCORES = True
-"""Whether scorings are entered in the ledger."""
 
 PAIRS = Path("data/entailment/pairs")
 MODELS = Path("models/entailment")

@@ -1,7 +1,5 @@
 """The stage train: reads sentence pairs, and perhaps an encoder to start from; writes the encoder that is best on dev,
 its threshold, the curves, and a few numbers.
-
-A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS = EntailSettings
 CHECKPOINT = True
-"""Whether a killed run goes on where it was."""
 
 PAIRS = Path("data/entailment/pairs")
 MODELS = Path("models/entailment")

@@ -21,7 +21,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS = JudgeSettings
 SCORES = True
-"""Whether scorings are entered in the ledger."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "--scenario": {"required": True, "help": "the name of the scenario, as in train.scenarios"},
     "--seed": {"required": True, "type": int, "help": "the seed of its training run, as in train.seeds"},

@@ -1,7 +1,5 @@
 """The stage skipthought: reads the ordered text; writes the trained encoder with its decoders, the curves, and a few
 numbers.
-
-A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS = SkipthoughtSettings
 CHECKPOINT = True
-"""Whether a killed run goes on where it was."""
 
 TEXT = Path("data/text")
 MODEL = Path("models/skipthought")
@@ -34,14 +31,14 @@ def work(settings: SkipthoughtSettings, *, inputs: str = "") -> Callable[[], obj
     from sightword.training.engine import write_curves
 
     text, here = Text.open(TEXT), machine.current()
-    device = devices.use(here, deterministic=settings.deterministic)
+    device = devices.use(here)
     count = len(examples(text, settings))
     kind = "pairs" if settings.objective == "infonce" else "triples"
     log.info("skipthought: %d %s, %d tokens in the vocabulary", count, kind, len(text.vocabulary))
-    parameters = settings.model_dump()
-    with open_checkpoint(
-        here.scratch, "skipthought", inputs=inputs, device=device.type, parameters=parameters
-    ) as checkpoint:
+    saved = open_checkpoint(
+        here.scratch, "skipthought", inputs=inputs, device=device.type, parameters=settings.model_dump()
+    )
+    with saved as checkpoint:
         run = train(settings, text, device=device, checkpoint=checkpoint, progress=True)
         result = {"objective": settings.objective, "device": device.type, kind: count, **run.numbers(count)}
         with atomic_folder(MODEL) as folder:

@@ -44,7 +44,7 @@ def encoders(values: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
 
 def check(context: Context) -> Iterator[Finding]:
     """Check the ordered text, the evaluation sets, and the files that scenarios and scores name."""
-    from sightword.corpus.sample.world import load_world
+    from sightword.corpus.sample.scene import load_world
     from sightword.text.reading import Sentences
 
     text, evaluate = (context.section(f"{PARAMS}:{stage}") for stage in ("text", "evaluate"))
@@ -66,19 +66,14 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:
-    """Compare two folders ``data/grounded``: the scenarios of both, with the seeds of both.
-
-    The tests are those of :func:`sightword.grounded.judging.comparing.compare`.
-
-    Raises:
-        ScoringError: no scenario with a seed is in both, or the two were judged on other pictures or pairs.
-        FileFormatError: a file is missing or damaged.
+    """Compare two folders ``data/grounded``: the scenarios of both, with the seeds of both; ScoringError if there is
+    none, or the two were judged on other pictures or pairs.
     """
     import numpy as np
 
     from pipeline.comparison.parts import Measure
-    from sightword.grounded.judging.comparing import compare as paired
-    from sightword.grounded.judging.results import differing_material, read_runs
+    from sightword.grounded.comparing import compare as paired
+    from sightword.grounded.comparing import differing_material, read_runs
     from sightword.statistics.inference import holm
 
     of_a, of_b = _seeds(a), _seeds(b)

@@ -23,18 +23,11 @@ def work(settings: TextSettings) -> None:
     with atomic_folder("data/text") as folder:
         counts = build_text(settings, captions, folder, progress=True)
     write_json("metrics/grounded/text.json", counts)
-    log.info(
-        "text: %d sentences in %d passages and %d books, %d tokens, %.1f %% of the sentences with %d tokens or more",
-        *(counts["sentences"], counts["passages"], counts["books"], counts["tokens"], counts["long"]),
-        settings.max_tokens,
-    )
-    for name, words in (("training", "training"), ("held_out", "held out")):
-        part = counts[name]
-        log.info("text: %s: %d sentences, %d triples", words, part["sentences"], part["triples"])
+    log.info("text: %d sentences, %d triples for training", counts["sentences"], counts["training"]["triples"])
     unknown = ", ".join(f"{part['unknown']:.1f} % of {name}" for name, part in counts["captions"].items())
     log.info(
-        "text: %d words in the vocabulary, %d different words in the text; unknown: %.1f %% of the text, %s captions",
-        *(counts["vocabulary"], counts["types"], counts["unknown"], unknown),
+        "text: %d words in the vocabulary; unknown: %.1f %% of the text, %s captions",
+        *(counts["vocabulary"], counts["unknown"], unknown),
     )
     if counts["lines_with_markup"]:
         log.warning("text: %d lines have markup, which is read as words", counts["lines_with_markup"])

@@ -1,7 +1,5 @@
 """The stage train: reads the text, the encoder T, captions and features; trains one scenario with one seed, and writes
 its encoder, the curves, and a few numbers.
-
-A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 """
 
 from __future__ import annotations
@@ -14,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from sightword.grounded.training.settings import OWN_STARTS, GroundSettings
 
 if TYPE_CHECKING:
-    from sightword.grounded.training.batches import Described
     from sightword.grounded.training.scenario import Grounded, Inputs
     from sightword.grounded.training.settings import Scenario
+    from sightword.grounded.training.task import Described
 
 log = logging.getLogger(__name__)
 
 SETTINGS = GroundSettings
 CHECKPOINT = True
-"""Whether a killed run goes on where it was."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "--scenario": {"required": True, "help": "the name of a scenario in train.scenarios"},
     "--seed": {"required": True, "type": int, "help": "the seed, one of train.seeds"},
@@ -48,23 +45,17 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
         expected = f"one of train.seeds ({', '.join(map(str, settings.seeds))})"
         raise ParamsError(f"the seed is {seed}", expected=expected)
     here = machine.current()
-    device = devices.use(here, deterministic=chosen.deterministic)
+    device = devices.use(here)
     given, origin = _read(settings, chosen)
-    training = given.training
-    log.info(
-        "train: %s, seed %d: %d pictures (%d copies of others), %d captions (%d long ones left out), %d features (%s)",
-        *(scenario, seed, len(training.features), training.copies, len(training.ids), training.left_out),
-        *(training.features.shape[1], origin["describe"]),
-    )
+    log.info("train: %s, seed %d: %d pictures", scenario, seed, len(given.training.features))
     parameters = {"scenario": chosen.model_dump(), "seed": seed}
-    with open_checkpoint(
-        here.scratch, "grounded", inputs=inputs, device=device.type, parameters=parameters
-    ) as checkpoint:
-        notes = {"trained_on": "text and captions", "scenario": scenario, "seed": seed, "training": chosen.model_dump()}
-        notes |= {"text": given.textual.settings.model_dump(), "features": origin["noted"]}
+    notes = {"trained_on": "text and captions", "scenario": scenario, "seed": seed, "training": chosen.model_dump()}
+    notes |= {"text": given.textual.settings.model_dump(), "features": origin["noted"]}
+    run = open_checkpoint(here.scratch, "grounded", inputs=inputs, device=device.type, parameters=parameters)
+    with run as checkpoint:
         found = ground(chosen, seed, given, device=device, notes=notes, checkpoint=checkpoint, bar=True)
         about = {"scenario": scenario, "seed": seed, "start": chosen.start, "judged": found.encoder.default}
-        _write(found, about, training, origin["describe"], device.type)
+        _write(found, about, given.training, origin["describe"], device.type)
         return checkpoint.finished()
 
 
@@ -75,8 +66,8 @@ def _read(settings: GroundSettings, chosen: Scenario) -> tuple[Inputs, dict[str,
     from sightword.features.tables.origin import describe
     from sightword.features.tables.pairs import pair
     from sightword.features.tables.table import read_features
-    from sightword.grounded.training.batches import described
     from sightword.grounded.training.scenario import Inputs, read_textual
+    from sightword.grounded.training.task import described
     from sightword.text.storage import Text
 
     text = Text.open(TEXT)

@@ -14,7 +14,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS = HypernymsSettings
 SCORES = True
-"""Whether scorings are entered in the ledger."""
 
 TAXONOMY = Path("data/hypernyms/taxonomy")
 CONCEPTS = Path("models/hypernyms/concepts")

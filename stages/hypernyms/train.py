@@ -1,7 +1,5 @@
 """The stage train: reads the taxonomy and its pairs; writes the vectors with the best score on dev, the curves, and a
 few numbers.
-
-A half-done run lives in the folder that ``SIGHTWORD_SCRATCH`` names, so that a killed run resumes where it was.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ log = logging.getLogger(__name__)
 
 SETTINGS = EmbedSettings
 CHECKPOINT = True
-"""Whether a killed run goes on where it was."""
 
 TAXONOMY = Path("data/hypernyms/taxonomy")
 

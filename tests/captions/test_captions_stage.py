@@ -17,9 +17,8 @@ from sightword.captions.encoding import build_vocabulary, subset
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.cleaning import clean
-from sightword.corpus.records import Caption, Image
-from sightword.corpus.tables import write_tables
+from sightword.corpus.reading import clean
+from sightword.corpus.records import Caption, Image, write_tables
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.io.files import write_table
 from stages.captions import work

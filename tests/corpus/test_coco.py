@@ -1,4 +1,4 @@
-"""COCO's own JSON."""
+"""COCO's JSON and Karpathy's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def small(folder: Path) -> None:
     write(folder, "captions_val2014.json", {7: "v7.jpg"}, [(3, 7, "x"), (4, 7, "x"), (5, 99, "lost")])
 
 
-def test_each_split_has_its_files_and_captions_are_ordered_by_id(tmp_path: Path) -> None:
+def test_splits_have_files_and_captions_ordered_by_id(tmp_path: Path) -> None:
     small(tmp_path / "annotations")
     corpus = read(tmp_path)
     assert [(image.image_id, image.split) for image in corpus.images] == [
@@ -47,7 +47,7 @@ def test_each_split_has_its_files_and_captions_are_ordered_by_id(tmp_path: Path)
     assert [(row.kind, row.reason) for row in corpus.dropped] == [("caption", "unknown picture")]
 
 
-def test_pictures_are_found_in_the_folder_of_their_set_or_beside_it(tmp_path: Path) -> None:
+def test_pictures_are_found_in_the_folder_of_their_set(tmp_path: Path) -> None:
     small(tmp_path)
     (tmp_path / "pictures" / "val2014").mkdir(parents=True)
     for name in ("val2014/v7.jpg", "t1.jpg"):
@@ -56,7 +56,7 @@ def test_pictures_are_found_in_the_folder_of_their_set_or_beside_it(tmp_path: Pa
     assert [image.path for image in corpus.images] == ["t1.jpg", "val2014/v7.jpg"]
 
 
-def test_a_file_that_is_missing_empty_or_in_two_splits_is_reported(tmp_path: Path) -> None:
+def test_missing_empty_or_repeated_file_is_reported(tmp_path: Path) -> None:
     small(tmp_path)
     with pytest.raises(CorpusError, match=r"has no captions_val2017\.json"):
         read(tmp_path, coco_dev=["captions_val2017.json"])
@@ -75,7 +75,7 @@ def test_a_file_that_is_missing_empty_or_in_two_splits_is_reported(tmp_path: Pat
         read(tmp_path)
 
 
-def test_an_image_id_of_two_files_is_an_error_with_both(tmp_path: Path) -> None:
+def test_image_id_of_two_files_is_an_error_with_both(tmp_path: Path) -> None:
     images = [{"id": 1, "file_name": "red.png"}, {"id": 1, "file_name": "blue.png"}]
     annotations = [{"id": 1, "image_id": 1, "caption": "A red square."}]
     file = tmp_path / "captions_train2014.json"
@@ -89,17 +89,7 @@ def test_an_image_id_of_two_files_is_an_error_with_both(tmp_path: Path) -> None:
     assert [row.reason for row in read(tmp_path, coco_dev=[]).dropped] == ["duplicate"]
 
 
-def test_image_ids_are_those_of_their_own_file(tmp_path: Path) -> None:
-    write(tmp_path, "captions_train2014.json", {1: "red.png"}, [(1, 1, "A red square.")])
-    write(tmp_path, "captions_val2014.json", {1: "blue.png"}, [(1, 1, "A blue square.")])
-    corpus = read(tmp_path)
-    assert [(row.image_id, row.text) for row in corpus.captions] == [
-        ("blue.png", "A blue square."),
-        ("red.png", "A red square."),
-    ]
-
-
-def test_one_name_in_the_folders_of_two_sets_is_two_pictures(tmp_path: Path) -> None:
+def test_one_name_in_two_sets_is_two_pictures(tmp_path: Path) -> None:
     write(tmp_path, "captions_train.json", {1: "1.jpg", 2: "2.jpg"}, [(1, 1, "A cat."), (2, 2, "A cow.")])
     write(tmp_path, "captions_val.json", {1: "1.jpg"}, [(1, 1, "A dog.")])
     files = {"coco_train": ["captions_train.json"], "coco_dev": ["captions_val.json"]}
@@ -115,3 +105,106 @@ def test_one_name_in_the_folders_of_two_sets_is_two_pictures(tmp_path: Path) -> 
         ("val/1.jpg", "val/1.jpg", "dev"),
     ]
     assert [row.text for row in corpus.captions] == ["A cow.", "A cat.", "A dog."]
+
+
+def entry(name: str, split: str, *raw: str, **more: Any) -> dict[str, Any]:
+    sentences = [
+        {"raw": text, "tokens": text.lower().strip(" .").split(), "sentid": number} for number, text in enumerate(raw)
+    ]
+    return {"filename": name, "split": split, "sentences": sentences, **more}
+
+
+def read_karpathy(folder: Path, images: list[Any] | None = None, **settings: Any) -> Corpus:
+    if images is not None:
+        (folder / "dataset_x.json").write_text(json.dumps({"images": images, "dataset": "x"}))
+    values = {"path": str(folder), "pictures": str(folder / "images"), "require_pictures": False} | settings
+    return read_corpus(CorpusSettings(format="karpathy", **values))
+
+
+ENTRIES = [
+    entry("d.jpg", "test", "A Dog runs ."),
+    entry("a.jpg", "train", "One .", "Two .", "Three ."),
+    entry("b.jpg", "restval", "Rest ."),
+    entry("c.jpg", "val", "Val ."),
+]
+
+
+def test_restval_is_for_training_and_val_is_dev(tmp_path: Path) -> None:
+    corpus = read_karpathy(tmp_path, ENTRIES)
+    assert [(image.image_id, image.split) for image in corpus.images] == [
+        ("a.jpg", "train"),
+        ("b.jpg", "train"),
+        ("c.jpg", "dev"),
+        ("d.jpg", "test"),
+    ]
+    assert [caption.text for caption in corpus.captions] == [
+        "One .",
+        "Two .",
+        "Three .",
+        "Rest .",
+        "Val .",
+        "A Dog runs .",
+    ]
+
+
+def test_order_of_the_file_and_joined_tokens_are_kept(tmp_path: Path) -> None:
+    corpus = read_karpathy(tmp_path, ENTRIES, restval="none", text="tokens")
+    order = dict(zip([image.image_id for image in corpus.images], corpus.positions, strict=True))
+    assert sorted(order, key=order.__getitem__) == ["d.jpg", "a.jpg", "c.jpg"]
+    assert [(row.item, row.reason) for row in corpus.dropped] == [("b.jpg", "in no split")]
+    assert corpus.captions[-1].text == "a dog runs ."
+
+
+def test_picture_lies_in_the_folder_of_its_entry(tmp_path: Path) -> None:
+    (tmp_path / "images" / "val2014").mkdir(parents=True)
+    (tmp_path / "images" / "val2014" / "a.jpg").touch()
+    corpus = read_karpathy(tmp_path, [entry("a.jpg", "test", "A .", filepath="val2014")], require_pictures=True)
+    assert [(image.image_id, image.path) for image in corpus.images] == [("a.jpg", "val2014/a.jpg")]
+
+
+def test_repeated_entries_and_empty_captions_are_dropped(tmp_path: Path) -> None:
+    corpus = read_karpathy(tmp_path, [*ENTRIES, ENTRIES[0], entry("e.jpg", "train", "  "), entry("f.jpg", "", "Out .")])
+    assert [(row.kind, row.item.split("#")[0], row.reason) for row in corpus.dropped] == [
+        ("caption", "d.jpg", "duplicate"),
+        ("caption", "e.jpg", "empty caption"),
+        ("picture", "d.jpg", "duplicate"),
+        ("picture", "e.jpg", "no captions"),
+        ("picture", "f.jpg", "in no split"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ([], "names no pictures"),
+        ([entry("a.jpg", "training", "A .")], r"images\[0\]: unknown split 'training'; expected one of train, restval"),
+        ([{"filename": "a.jpg", "split": "train"}], r"images\[0\]: has no key 'sentences' \(it has: filename, split\)"),
+        ([entry("a.jpg", "train", "A .", filepath="/etc")], "leaves the folder of pictures"),
+        ([{**entry("a.jpg", "train"), "sentences": [{"raw": 3}]}], r"sentences\[0\]: raw is 3; expected a text"),
+    ],
+)
+def test_wrong_entry_is_named_with_its_place(tmp_path: Path, images: list[Any], message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        read_karpathy(tmp_path, images)
+
+
+def test_one_of_several_files_must_be_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"must have one file dataset_.* but has none"):
+        read_karpathy(tmp_path)
+    read_karpathy(tmp_path, ENTRIES)
+    (tmp_path / "dataset_y.json").write_text("{}")
+    with pytest.raises(CorpusError, match=r"dataset_x\.json, dataset_y\.json.*corpus\.file"):
+        read_karpathy(tmp_path)
+    assert len(read_karpathy(tmp_path, file="dataset_x.json").images) == 4
+    with pytest.raises(CorpusError, match=r"has no file z\.json"):
+        read_karpathy(tmp_path, file="z.json")
+
+
+def test_real_excerpt_reports_its_repeated_entries(real_data: Path) -> None:
+    corpus = read_karpathy(
+        real_data / "flickr8k", file="karpathy_excerpt.json", pictures=str(real_data / "flickr8k/none")
+    )
+    assert corpus.counts() == {"train": 537, "dev": 97, "test": 81}
+    assert len(corpus.captions) == 5 * 715
+    assert {row.reason for row in corpus.dropped} == {"duplicate"}
+    assert sum(row.kind == "picture" for row in corpus.dropped) == 762 - 715

@@ -1,14 +1,18 @@
-"""Flickr8k's own text files."""
+"""The text files of Flickr8k and Multi30k."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
+from sightword.captions.table import read_captions, read_texts, write_captions
 from sightword.corpus.reading import read_corpus
-from sightword.corpus.records import Corpus
+from sightword.corpus.records import Corpus, write_tables
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
 
@@ -33,7 +37,7 @@ def read(folder: Path, *, require: bool = False) -> Corpus:
     )
 
 
-def test_captions_are_ordered_by_number_and_names_may_have_odd_endings(tmp_path: Path) -> None:
+def test_captions_are_ordered_by_number(tmp_path: Path) -> None:
     write(tmp_path)
     corpus = read(tmp_path)
     assert [(image.image_id, image.split) for image in corpus.images] == [
@@ -45,7 +49,7 @@ def test_captions_are_ordered_by_number_and_names_may_have_odd_endings(tmp_path:
     assert corpus.dropped == []
 
 
-def test_names_without_a_split_captions_or_a_file_are_dropped_with_the_reason(tmp_path: Path) -> None:
+def test_incomplete_names_are_dropped_with_the_reason(tmp_path: Path) -> None:
     write(tmp_path, test="b2.jpg\n", train="a.jpg\nd.jpg\n")
     (tmp_path / "images").mkdir()
     for name in ("a.jpg", "d.jpg", "stray.PNG", "notes.txt"):
@@ -67,7 +71,6 @@ def test_names_without_a_split_captions_or_a_file_are_dropped_with_the_reason(tm
         ({"token": ""}, r"Flickr8k\.token\.txt: is empty; expected captions, in lines"),
         ({"token": "a.jpg#0\tA .\na.jpg#1 A dog\n"}, r"token\.txt, line 2: .*no tab.*expected name\.jpg#0<TAB>caption"),
         ({"token": "a.jpg\tA .\n"}, "line 1: .*no caption number"),
-        ({"token": "/etc/a.jpg#0\tA .\n"}, "leaves the folder"),
         ({"dev": "\n"}, "devImages.txt: is empty; expected names"),
         (
             {"dev": "a.jpg\n"},
@@ -79,13 +82,13 @@ def test_names_without_a_split_captions_or_a_file_are_dropped_with_the_reason(tm
         ),
     ],
 )
-def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, files: dict[str, str], message: str) -> None:
+def test_wrong_file_is_named_with_its_line(tmp_path: Path, files: dict[str, str], message: str) -> None:
     write(tmp_path, **files)
     with pytest.raises(CorpusError, match=message):
         read(tmp_path)
 
 
-def test_a_missing_folder_list_or_folder_of_pictures_is_reported(tmp_path: Path) -> None:
+def test_missing_folder_or_list_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="nowhere: does not exist"):
         read(tmp_path / "nowhere")
     write(tmp_path)
@@ -96,7 +99,7 @@ def test_a_missing_folder_list_or_folder_of_pictures_is_reported(tmp_path: Path)
         read(tmp_path)
 
 
-def test_the_official_lists_give_all_of_flickr8k(real_data: Path) -> None:
+def test_official_lists_give_all_of_flickr8k(real_data: Path) -> None:
     corpus = read(real_data / "flickr8k")
     assert corpus.counts() == {"train": 6000, "dev": 1000, "test": 1000}
     assert len(corpus.captions) == 40_000
@@ -127,7 +130,7 @@ def test_captions_of_flickr8k_are_in_alphabetical_order(real_data: Path, reposit
     assert "648 of 762" in page
 
 
-def test_the_list_of_the_part_draws_the_same_photographs_from_the_whole_corpus(real_data: Path) -> None:
+def test_list_of_the_part_gives_the_photographs_at_hand(real_data: Path) -> None:
     values = {"path": str(real_data / "flickr8k"), "pictures": str(real_data / "flickr8k/images")}
     whole = read_corpus(CorpusSettings(only="flickr8k-part", require_pictures=False, **values))
     there = read(real_data / "flickr8k", require=True)
@@ -145,19 +148,109 @@ def test_pictures_outside_of_the_list_are_in_no_split(tmp_path: Path) -> None:
     assert ("picture", "a.jpg", "in no split") in {(row.kind, row.item, row.reason) for row in corpus.dropped}
 
 
-def test_an_unknown_list_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="no list 'flickr8k-par'; expected one of flickr8k-part, "):
-        CorpusSettings(only="flickr8k-par")
+NAMES = {"train": ["1.jpg", "2.jpg"], "val": ["3.jpg"], "test_2016": ["4.jpg"], "test_2016_flickr": ["4.jpg"]}
 
 
-def test_names_of_lists_and_captions_may_be_in_two_unicode_forms(tmp_path: Path) -> None:
-    write(tmp_path, token="caf\u00e9.jpg#0\tA cup .\nb.jpg#0\tB .\nc.jpg.1#0\tC .\n", train="cafe\u0301.jpg\n")
-    corpus = read(tmp_path)
-    assert [(row.image_id, row.text) for row in corpus.captions][-1] == ("cafe\u0301.jpg", "A cup .")
-    assert corpus.dropped == []
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """Both tasks; a caption says its picture, language and number."""
+    for part, names in NAMES.items():
+        for task, ends in ((1, [""]), (2, [f".{n}" for n in range(1, 6)])):
+            if (part, task) in (("test_2016", 1), ("test_2016_flickr", 2)):
+                continue
+            folder = tmp_path / f"task{task}"
+            folder.mkdir(exist_ok=True)
+            (folder / (f"{part}.txt" if task == 1 else f"{part}_images.txt")).write_text("\n".join(names) + "\n")
+            for language in ("en", "de", "fr", "cs") if task == 1 else ("en", "de"):
+                for end in ends:
+                    texts = "".join(f"{name} {language}{end}\n" for name in names)
+                    (folder / f"{part}{end}.{language}.gz").write_bytes(gzip.compress(texts.encode()))
+    (tmp_path / "flickr8k").mkdir()
+    for split, name in (("train", "4_a.jpg"), ("dev", "1_b.jpg"), ("test", "9_c.jpg")):
+        (tmp_path / f"flickr8k/Flickr_8k.{split}Images.txt").write_text(f"{name}\n")
+    return tmp_path
 
 
-def test_a_listed_name_that_captions_spell_differently_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path, train="A.JPG\n")
-    with pytest.raises(CorpusError, match=r"'a\.jpg' is there as 'A\.JPG', which differs in: capitals"):
-        read(tmp_path)
+def read_multi30k(folder: Path, **more: object) -> Corpus:
+    about = {"path": str(folder), "pictures": str(folder / "images"), "require_pictures": False}
+    return read_corpus(CorpusSettings(format="multi30k", **about, **more))
+
+
+def test_lines_belong_to_the_names_of_their_part(published):
+    corpus = read_multi30k(published, languages=["de", "en"])
+    splits = {"1.jpg": "train", "2.jpg": "train", "3.jpg": "dev", "4.jpg": "test"}
+    assert {image.image_id: image.split for image in corpus.images} == splits
+    assert len(corpus.captions) == 4 * 10
+    assert [one.text for one in corpus.captions[:6]] == [*(f"1.jpg de.{n}" for n in range(1, 6)), "1.jpg en.1"]
+    assert {one.text.split()[0] == one.image_id for one in corpus.captions} == {True}
+
+
+def test_flickr8ks_split_has_its_names_alone(published):
+    corpus = read_multi30k(published, task=1, languages=["cs"], split="flickr8k")
+    assert [(image.image_id, image.split) for image in corpus.images] == [("1_b.jpg", "dev"), ("4_a.jpg", "train")]
+    assert [one.text for one in corpus.captions] == ["1.jpg cs", "4.jpg cs"]
+    assert [(one.item, one.reason) for one in corpus.dropped] == [("9_c.jpg", "no captions")]
+
+
+@pytest.mark.parametrize(
+    ("training_captions", "found"),
+    [("disjoint", {"1.jpg": "de", "2.jpg": "en"}), ("en", {"1.jpg": "en", "2.jpg": "en"})],
+)
+def test_training_captions_are_of_one_language_a_picture(published, training_captions, found):
+    corpus = read_multi30k(published, languages=["de", "en"], training_captions=training_captions)
+    codes = {}
+    for one in corpus.captions:
+        codes.setdefault(one.image_id, []).append(one.language)
+    training = {name: [code] * 5 for name, code in found.items()}
+    assert codes == {**training, **dict.fromkeys(["3.jpg", "4.jpg"], ["de"] * 5 + ["en"] * 5)}
+
+
+def test_languages_stand_in_the_tables_of_captions(published, tmp_path):
+    corpus = read_multi30k(published, task=1, languages=["en", "fr"])
+    write_tables(tmp_path, corpus, "pictures")
+    table = read_texts(tmp_path / "captions.parquet")
+    assert [(text.split()[1], language) for text, language in zip(table.texts, table.languages, strict=True)] == [
+        (code, code) for _ in range(4) for code in ("en", "fr")
+    ]
+    table.ids.extend([2] for _ in table.texts)
+    write_captions(tmp_path / "with-ids.parquet", table)
+    again = read_captions(tmp_path / "with-ids.parquet")
+    assert again.languages == table.languages
+    assert again.split("test").languages == ["en", "fr"]
+    assert "language" in pq.read_schema(tmp_path / "with-ids.parquet").names
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "content", "said"),
+    [
+        (1, "task1/val.de.gz", b"a\nb\n", r"val\.de\.gz: has 2 lines for the 1 names in val\.txt"),
+        (2, "task2/val.3.de.gz", None, r"val\.3\.de\.gz: does not exist"),
+        (
+            2,
+            "task2/val_images.txt",
+            None,
+            "no list of the part val; expected the names of its pictures, task2/val_images",
+        ),
+    ],
+)
+def test_files_that_do_not_fit_together_are_refused(published, task, file, content, said):
+    path = published / file
+    path.unlink()
+    if content:
+        path.write_bytes(gzip.compress(content))
+    with pytest.raises(CorpusError, match=said):
+        read_multi30k(published, task=task, languages=["de"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"languages": ["fr"]}, "task 2 has no captions in fr"),
+        ({"languages": ["en", "en"]}, "named twice"),
+        ({"training_captions": "cs"}, "training_captions is cs, which languages lacks"),
+        ({"format": "flickr8k", "only": "flickr8k-par"}, "no list 'flickr8k-par'; expected one of flickr8k-part, "),
+    ],
+)
+def test_unknown_languages_and_lists_are_refused(keys, said):
+    with pytest.raises(ValidationError, match=said):
+        CorpusSettings(**{"format": "multi30k", "path": "data", "pictures": "data", **keys})

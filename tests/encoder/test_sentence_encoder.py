@@ -3,8 +3,10 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from small_encoder import MODEL, TEXTS, made
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.errors import EncoderError
 from sightword.model import embedding
 
 
@@ -50,29 +53,15 @@ def test_long_sentences_come_in_smaller_batches_with_the_same_result(encoder, mo
     assert sum(rows for rows, _ in sizes) == 2 * len(texts)
 
 
-@pytest.mark.parametrize("length", [2_000, pytest.param(100_000, marks=pytest.mark.full)])
-def test_a_very_long_sentence_is_encoded(length):
+@pytest.mark.full
+def test_a_very_long_sentence_is_encoded():
+    length = 100_000
     encoder = made(MODEL.model_copy(update={"bidirectional": False}), members=1)
     text = "a dog runs in the snow . " * (length // 25)
     assert len(text) == length
     found = encoder.encode([text, "a dog"], max_length=length)
     assert np.isfinite(found).all()
     assert np.abs(found[1] - encoder.encode("a dog")).max() < 1e-6
-
-
-def test_arrays_reversed_or_read_only_are_accepted(encoder, tmp_path):
-    features = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
-    np.save(tmp_path / "features.npy", features)
-    pictures = encoder.encode_images(features)
-    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
-    assert np.array_equal(encoder.encode_images(mapped), pictures)
-    assert np.array_equal(encoder.encode_images(mapped[::-1]), pictures[::-1])
-    captions = encoder.encode(TEXTS)
-    scores = encoder.similarity(captions[::-1].copy(), pictures[:, ::-1].copy())
-    assert np.array_equal(encoder.similarity(captions[::-1], pictures[:, ::-1]), scores)
-    scores = encoder.similarity(captions, pictures)
-    pictures.flags.writeable = False
-    assert np.array_equal(encoder.similarity(captions, pictures), scores)
 
 
 def test_threads_may_share_an_encoder():
@@ -112,48 +101,62 @@ def test_on_a_gpu_cudnn_keeps_to_float32_until_the_last_thread_is_done():
         torch.backends.cudnn.allow_tf32 = before
 
 
-@pytest.mark.parametrize("made_of", [{"members": 1}, {"renormalise": True}])
-def test_the_similarity_is_the_cosine(made_of):
-    encoder = made(**made_of)
-    assert encoder.similarity_name == "cosine"
-    captions = encoder.encode(TEXTS)
-    images = encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
+OF_EACH_SIMILARITY = {
+    "cosine": lambda: made(renormalise=True),
+    "dot": made,
+    "order": lambda: made(MODEL.model_copy(update={"similarity": "order"})),
+    "reversed_order": lambda: made(MODEL.model_copy(update={"similarity": "reversed_order"})),
+}
+
+
+def by_hand(name, caption, image):
+    if name.endswith("order"):
+        return -(np.maximum(caption - image if name == "order" else image - caption, 0) ** 2).sum()
+    return caption @ image / (np.linalg.norm(caption) * np.linalg.norm(image) if name == "cosine" else 1)
+
+
+@pytest.mark.parametrize("name", OF_EACH_SIMILARITY)
+def test_similarity_is_that_of_each_pair_by_hand(name, tmp_path):
+    encoder = OF_EACH_SIMILARITY[name]()
+    encoder.save(tmp_path)
+    assert json.loads((tmp_path / "encoder.json").read_text())["similarity"] == encoder.similarity_name == name
+    captions, images = encoder.encode(TEXTS), encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
+    wanted = [[by_hand(name, *(one.astype(np.float64) for one in (c, i))) for i in images] for c in captions]
     found = encoder.similarity(captions, images)
     assert found.dtype == np.float32
-    for row, caption in enumerate(captions.astype(np.float64)):
-        for column, image in enumerate(images.astype(np.float64)):
-            cosine = caption @ image / np.sqrt((caption @ caption) * (image @ image))
-            assert found[row, column] == pytest.approx(cosine, abs=1e-6)
-    assert np.allclose(np.diag(encoder.similarity(captions, captions)), 1)
-    assert not encoder.similarity(np.zeros(12, np.float32), images).any()  # no direction, no likeness
-    as_tensors = encoder.similarity(torch.from_numpy(captions), torch.from_numpy(images))
-    assert np.array_equal(as_tensors.numpy(), found)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    pairs = encoder.similarity_pairwise(captions[:4], images)
+    np.testing.assert_allclose(pairs, np.diag(found), atol=1e-6)
+    assert encoder.similarity_pairwise(captions[0], images[0]) == pytest.approx(pairs[:1], abs=1e-6)
+    tensors = torch.from_numpy(captions), torch.from_numpy(images)
+    assert np.array_equal(encoder.similarity(*tensors).numpy(), found)
+    assert np.array_equal(encoder.similarity_pairwise(tensors[0][:4], tensors[1]).numpy(), pairs)
+    images.flags.writeable = False
+    assert np.array_equal(encoder.similarity(captions[::-1], images), found[::-1])
+    if name == "cosine":
+        assert not encoder.similarity(np.zeros(12, np.float32), images).any()  # no direction, no likeness
+    with pytest.raises(EncoderError, match="there are 4 first and 3 second vectors; expected as many of both"):
+        encoder.similarity_pairwise(captions[:4], images[:3])
 
 
-def test_the_similarity_of_sums_that_keep_their_lengths_is_the_dot_product(encoder, tmp_path):
-    captions = encoder.encode(TEXTS)
-    images = encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
-    expected = captions.astype(np.float64) @ images.astype(np.float64).T
-    encoder.save(tmp_path)
-    assert json.loads((tmp_path / "encoder.json").read_text())["similarity"] == "dot"
-    for one in (encoder, SentenceEncoder.load(tmp_path)):
-        assert one.similarity_name == "dot"
-        assert np.allclose(one.similarity(captions, images), expected, atol=1e-6)
-        as_tensors = one.similarity(torch.from_numpy(captions), torch.from_numpy(images))
-        assert np.array_equal(as_tensors.numpy(), one.similarity(captions, images))
-    assert np.linalg.norm(captions, axis=1).min() > 1.05  # no cosine
+def test_types_and_options_of_neighbours_are_accepted():
+    encoder = made(members=1)
+    expected = encoder.encode(TEXTS)
+    for found in (
+        encoder.encode(pa.array(TEXTS), convert_to_numpy=True),
+        encoder.encode(TEXTS, precision="float32"),
+        encoder.encode_query(TEXTS),
+        encoder.encode_document(TEXTS),
+    ):
+        assert np.array_equal(found, expected)
+    with pytest.raises(TypeError, match="truncate_dim"):
+        encoder.encode(TEXTS, truncate_dim=8)
 
 
-@pytest.mark.parametrize("name", ["order", "reversed_order"])
-def test_the_similarity_is_the_orders_penalty_where_it_was_trained_for_one(name):
-    encoder = made(MODEL.model_copy(update={"similarity": name}))
-    captions = encoder.encode(TEXTS)
-    images = encoder.encode_images(np.random.default_rng(1).normal(size=(4, 7)))
-    found = encoder.similarity(captions, images)
-    for row, caption in enumerate(captions.astype(np.float64)):
-        for column, image in enumerate(images.astype(np.float64)):
-            excess = caption - image if name == "order" else image - caption
-            assert found[row, column] == pytest.approx(-(np.maximum(excess, 0) ** 2).sum(), abs=1e-6)
+def test_constructor_with_a_name_says_what_loads_it():
+    for name in ("flickr8k", Path("models/encoder")):
+        with pytest.raises(EncoderError, match=rf"'{name}' is a name.*call SentenceEncoder\.from_pretrained\('{name}'"):
+            SentenceEncoder(name)
 
 
 def test_pictures_are_standardised_inside_and_may_come_one_by_one(encoder):

@@ -30,10 +30,6 @@ def test_a_sentence_is_the_mean_of_its_words_with_a_vector(glove):
     np.testing.assert_allclose(found, [[0.75, 0.5], [2.5 / 3, 1.0], [4.0, 0.625]], rtol=1e-7)
 
 
-def test_pooling_by_sum(glove):
-    np.testing.assert_allclose(BagOfWords.load(glove, pooling="sum")(["dog the dog"]), [[2.5, 3.0]])
-
-
 def test_a_sentence_of_unknown_words_is_a_full_stop_and_zero_without_one(glove, tmp_path):
     np.testing.assert_allclose(BagOfWords.load(glove)(["xyzzy plugh"]), [[0.3, 0.0]], rtol=1e-7)
     (tmp_path / "no-stop.txt").write_text("dog 1 2\n")
@@ -50,13 +46,6 @@ def test_words_with_spaces_do_not_disturb_other_words(glove):
     first = glove.with_name("first.txt")
     first.write_text(". . 9 9\n. 1 2\n")
     np.testing.assert_array_equal(BagOfWords.load(first)(["."]), [[1, 2]])
-
-
-def test_only_the_given_words_are_known(glove):
-    bag = BagOfWords.load(glove, ["the", "nothing"])
-    np.testing.assert_array_equal(bag(["the dog"]), [[0.5, -1.0]])
-    with pytest.raises(SemanticsError, match="the words are one text"):
-        BagOfWords.load(glove, "the")
 
 
 def test_the_file_is_read_once_for_all_sentences(glove, tmp_path):
@@ -121,7 +110,7 @@ def test_a_word_with_two_vectors_is_an_error_and_a_repeated_line_is_not(tmp_path
 def test_errors_name_file_and_line(tmp_path, text, message):
     (tmp_path / "v.txt").write_text(text)
     with pytest.raises(SemanticsError, match=message):
-        BagOfWords.load(tmp_path / "v.txt", ["dog"])
+        BagOfWords.load(tmp_path / "v.txt")(["dog"])
 
 
 def test_an_unreadable_file_is_reported(tmp_path):
@@ -135,7 +124,7 @@ def test_an_unreadable_file_is_reported(tmp_path):
     }.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SemanticsError, match=f"{name}: cannot be read"):
-            BagOfWords.load(tmp_path / name, ["dog"])
+            BagOfWords.load(tmp_path / name)(["dog"])
 
 
 def test_a_file_with_none_of_the_words_is_logged(glove, caplog):

@@ -55,14 +55,8 @@ def test_sentences_of_which_nothing_is_known_are_told(encoder, caplog):
     ("sentences", "message"),
     [
         (["a dog", 3.0], "sentence 1 is float, not a text"),
-        ([["a dog"]], "sentence 0 is list, not a text"),
-        ([None], "sentence 0 is NoneType, not a text"),
         (b"a dog", "sentences: got the type bytes; expected a string or a list of strings"),
-        (None, "sentences: got the type NoneType"),
-        (3, "sentences: got the type int"),
         ({"a dog": 1}, "sentences: got the type dict"),
-        ({"a dog"}, "sentences: got the type set"),
-        (np.array("a dog"), "sentences: got the type ndarray"),
         (np.array([["a dog"]]), "sentences: got the type ndarray"),
     ],
 )
@@ -75,9 +69,7 @@ def test_what_is_no_text_is_named(encoder, sentences, message):
     ("features", "message"),
     [
         (np.zeros((3, 8)), r"shape \(3, 8\); expected \(pictures, 7\)"),
-        (np.zeros(8), r"shape \(8,\)"),
         (np.zeros((1, 3, 7)), r"shape \(1, 3, 7\)"),
-        (1.0, r"shape \(\)"),
         ([[1.0] * 7, [1.0] * 6], "not rows of equal length"),
         (["cat.jpg"], r"features are <U7, not numbers\. Take features of the network .* not pictures or paths"),
         (None, "features are object, not numbers"),

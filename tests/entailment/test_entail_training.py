@@ -51,17 +51,6 @@ def test_energies_and_loss_are_those_of_a_loop(energy):
         assert loss.item() == pytest.approx(math.fsum(costs) * scale, rel=1e-12)
 
 
-@pytest.mark.parametrize("energy", ENERGIES)
-def test_the_gradient_is_that_of_differences(energy):
-    sides = [torch.from_numpy(np.abs(RANDOM.normal(size=(12, 5)))).requires_grad_() for _ in range(2)]
-    entailed = torch.arange(12) % 2 == 0
-
-    def loss(premises, hypotheses):
-        return margin_loss(torch_energies(energy, premises, hypotheses), entailed, margin=0.9, reduction="sum")
-
-    assert torch.autograd.gradcheck(loss, sides)
-
-
 def test_the_order_has_a_direction():
     general, special = np.array([[0.1, 0.0]]), np.array([[0.5, 0.4]])
     assert pair_energies("order", special, general) == 0
@@ -183,14 +172,9 @@ def test_a_run_that_learns_nothing_is_reported(sample, caplog):
     assert "the encoder learned nothing. Look at train.rate" in caplog.text
 
 
-def test_training_in_bfloat16_learns(sample):
-    now = run(sample, SMALL.model_copy(update={"precision": "bf16"})).progress
-    assert now.last("loss", "loss") < now.curves["loss"]["loss"][0][1]
-
-
 @pytest.mark.full
 def test_the_small_recipe_scores_no_less_than_a_plain_script(real_data, repository):
-    """A plain script has 70.8 at these sizes (standard error 0.5)."""
+    """A plain script has 70.3 and 69.6 at these sizes, in two runs (standard error 0.5)."""
     settings = overlay.resolve(recipes.find("snli-small", repository), repository).sections["train"]
     settings = settings.model_copy(update={"embedding": 50, "hidden": 64, "epochs": 3})
     snli, table = real_data / "senteval/downstream/SNLI", real_data / "nli_counterfactual/train.tsv"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from sightword.errors import FileFormatError, SightwordError
+from sightword.errors import FileFormatError
 from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Count, Scoring
 
@@ -153,13 +153,6 @@ def test_digest_of_rows_is_the_sha256_of_their_sorted_json() -> None:
     lines = '["a.jpg",null,2]\n["b.jpg","\\u00c9",1.5]\n'
     assert ledger.digest(rows) == ledger.digest(rows[::-1]) == hashlib.sha256(lines.encode()).hexdigest()[:16]
     assert json.loads(lines.splitlines()[1])[1] == "É"
-
-
-def test_encoder_without_checksums_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SightwordError, match="SHA256SUMS"):
-        ledger.hash_of(tmp_path)
-    (tmp_path / "SHA256SUMS").write_text("00  weights\n")
-    assert ledger.hash_of(tmp_path) == hashlib.sha256(b"00  weights\n").hexdigest()[:16]
 
 
 def test_counts_in_words_join_tasks_with_equal_numbers_of_encoders() -> None:

@@ -86,14 +86,6 @@ def test_coco_over_flickr8k_is_3_and_the_reverse_5_or_6():
     assert set(exact) - set(printed) == {("STS15", "belief")}
 
 
-def test_the_counts_are_of_all_26_rows():
-    def without(system, *tasks):
-        return {key: score for key, score in published_scores(system).items() if key[0] not in tasks}
-
-    assert len(wins(without("char-gru", "STSBenchmark"), published_scores("bow"))) == 19
-    assert len(wins(without("infersent", "STSBenchmark", "SICKRelatedness"), published_scores("bow"))) == 20
-
-
 def test_an_unknown_system_is_refused_with_the_known_names():
     with pytest.raises(SemanticsError, match=r"gru: no such published system; expected one of bow, infersent"):
         published_scores("gru")
@@ -122,13 +114,6 @@ def test_other_data_than_the_published_is_refused():
         beside_published(PairTable({("STS13", "FNWN"): scored(188)}), "bow")
     with pytest.raises(SemanticsError, match="no score for any"):
         beside_published(PairTable({("STSOwn", "x"): scored(188)}), "bow")
-
-
-def test_a_score_that_is_not_a_number_is_refused():
-    pairs = scored(189)
-    pairs.score[2] = np.inf
-    with pytest.raises(SemanticsError, match=r"STS13 FNWN, pair 3: the score is inf"):
-        beside_published(PairTable({("STS13", "FNWN"): pairs}), "bow")
 
 
 READ = ("Merkx & Frank 2019", "Vendrov et al. 2016", "Bordes et al. 2019")

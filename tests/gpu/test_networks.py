@@ -11,10 +11,9 @@ from encoder_kinds import KINDS, TEXTS, summed
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.retrieval.ranks import rank
-from sightword.grounded.skipthought.output import output_loss
+from sightword.grounded.skipthought.network import output_loss
 from sightword.model.packing import Packing
-from sightword.model.recorded import RECORDED
-from sightword.model.recurrent import Recurrent
+from sightword.model.recurrent import RECORDED, Recurrent
 
 pytestmark = pytest.mark.gpu
 

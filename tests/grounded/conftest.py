@@ -1,10 +1,11 @@
-"""A small folder of SentEval's files, and ratings of its words."""
+"""A small folder of SentEval's files, ratings of its words, and a random text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from grounded_project import WORDS, sentences
+from small_text import text_of
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +49,11 @@ def ratings(tmp_path_factory):
     lines = [f"{word}\t0\t{1 + number % 5}.0" for number, word in enumerate(WORDS) if word != "the"]
     path.write_text("\n".join(["Word\tBigram\tConc.M", *lines]) + "\n")
     return path
+
+
+@pytest.fixture(scope="session")
+def random_text():
+    """300 sentences of 1 to 11 words of 18, in passages of ten, the last two passages held out."""
+    random = np.random.default_rng(5)
+    rows = [random.integers(1, 20, random.integers(1, 12)) for _ in range(300)]
+    return text_of(rows, words=20, passages=np.arange(300) // 10, held_out=range(280, 300), max_tokens=12)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from grounded_project import FEATURES, sentences, write_project
 from pages_read import check_text
 
-from sightword.grounded.judging.comparing import structure_table, transfer_table
-from sightword.grounded.judging.results import read_runs
-from sightword.grounded.judging.settings import JudgeSettings
-from sightword.grounded.page.page import render
-from sightword.grounded.page.settings import GroundedSettings
-from sightword.grounded.page.tables import (
+from sightword.grounded.comparing import read_runs, structure_table, transfer_table
+from sightword.grounded.judging.settings import GroundedSettings, JudgeSettings
+from sightword.grounded.page import render
+from sightword.grounded.tables import (
     CONTROLS,
     GROUNDED,
     OTHERS,
@@ -45,8 +44,7 @@ def described(**training):
 def project(tmp_path_factory, senteval, ratings):
     settings = JudgeSettings(
         resamples=100, data=str(senteval), tasks=["STS12", "STSBenchmark", "SICKRelatedness"], transfer=["MR"],
-        kfold=2, ratings=str(ratings), neighbours=["a <red> dog", CAPTION],
-        groups=["dog", "cat"], points=5, missing="skip",
+        kfold=2, ratings=str(ratings), neighbours=["a <red> dog", CAPTION], missing="skip",
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
@@ -101,54 +99,33 @@ def test_tfidf_is_the_last_row_without_structure(project, page, findings):
     assert "tf-idf" not in part(page, "spaces")
 
 
-def test_stars_stand_beside_values_whose_difference_is_beyond_chance(findings):
-    rows = findings.tables["structure"]
-    cell = rows[0].cells["mnno"]
-    marked = [replace(row, cells=row.cells | {"mnno": replace(cell, p=0.003)}) for row in rows[:1]] + rows[1:]
-    text = render(replace(findings, tables=findings.tables | {"structure": marked}), [], SETTINGS)
-    assert text.count("<sup>**</sup>") == 2  # in the table, and among all spaces
-    assert "<sup>" not in render(findings, [], SETTINGS)
-
-
-def test_notes_name_each_fall_back(page):
+def test_notes_and_drawings(project, page):
     for head in ("Random weights: for demonstration", "Little text", "Tasks left out", "One seed"):
         assert f"<strong>{head}.</strong>" in page
     assert "STS12: " in page
     assert "Another baseline" not in page
     assert "No transfer tasks" not in page
+    names = {path.stem for path in (project / "report/grounded/plots").iterdir()}
+    assert names == {"loss_cluster", "loss_perceptual", "loss_text", "norms", "text"}
+    assert page.count("<svg") == len(names)
+    assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}
 
 
 def test_missing_parts_are_left_out(findings):
     bare = {name: [row for row in rows if name != "transfer"] for name, rows in findings.tables.items()}
     text = render(replace(findings, tables=bare), [], SETTINGS.model_copy(update={"baseline": "other"}))
-    assert all(f'id="{name}"' not in text for name in ("table3", "tests", "plane", "concreteness"))
+    assert all(f'id="{name}"' not in text for name in ("table3", "tests", "concreteness"))
     assert "The scenario other did not run; differences are from t." in text
     alone = replace(findings, shown="t", scenarios={"t": findings.scenarios["t"]},
                     described={"t": findings.described["t"]}, tables=findings.tables | {"transfer": []})  # fmt: skip
     assert "Nothing grounded" in render(alone, [], SETTINGS)
 
 
-def test_text_from_outside_is_escaped(page):
-    assert "<h1>Pictures &amp; &lt;words&gt;</h1>" in page
-    assert "a &lt;red&gt; dog" in page
-    assert "<red>" not in page
-
-
-def test_queries_and_neighbours_have_their_pictures(page):
-    section = re.search(r'<section aria-labelledby="neighbours">.*?</section>', page, re.DOTALL)[0]
-    first, second = section.split("<article")[1:]
-    assert "<img" not in first.split("<ol>")[0]  # no caption of dev
-    assert "<img" in second.split("<ol>")[0]
-    assert second.count("<li><img") == 10
-    assert "<b>N5</b>" in second
-
-
-def test_drawings_are_in_the_page_and_beside_it(project, page):
-    names = {path.stem for path in (project / "report/grounded/plots").iterdir()}
-    drawn = {"loss_cluster", "loss_perceptual", "loss_text", "neighbours", "norms", "plane_cg-pg", "plane_t"}
-    assert names == drawn | {"text"}
-    assert page.count("<svg") == len(names)
-    assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}
+def test_queries_have_the_nearest_captions_of_both_scenarios(project, page):
+    near = pd.read_parquet(project / "data/grounded/cg-pg-0/neighbours.parquet")
+    first = near[(near["space"] == "grounded") & (near["query"] == CAPTION)].iloc[0]
+    assert f"{first['sentence']} cg-pg 1 {first['cosine']:.3f}" in part(page, "neighbours")
+    assert f"{CAPTION} " in part(page, "neighbours")
 
 
 def test_scenarios_are_grouped_by_their_losses():

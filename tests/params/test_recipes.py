@@ -19,7 +19,7 @@ from sightword.io import yaml_reader
 from sightword.settings import Settings
 from sightword.vse.page.settings import ReportSettings
 
-TEXT = "# One.\n\nreport:\n  title: One\n  thumbnail: 128\n"
+TEXT = "# One.\n\nreport:\n  title: One\n  gallery: 10\n"
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
 
 
 def test_a_wrong_recipe_is_not_written(project: Path) -> None:
-    (project / "recipes" / "two.yaml").write_text(TEXT.replace("128", "-1"))
+    (project / "recipes" / "two.yaml").write_text(TEXT.replace("10", "-1"))
     write(project, "one")
-    with pytest.raises(ParamsError, match="thumbnail"):
+    with pytest.raises(ParamsError, match="gallery"):
         write(project)
     assert "one" in (project / "params.yaml").read_text()
 

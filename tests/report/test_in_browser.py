@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from browser import Browser
 from finished_run import write_run
@@ -71,50 +68,6 @@ def test_a_click_sorts_all_rows_a_second_turns_them_a_third_puts_them_back(brows
     assert browser.run(head) is None
 
 
-def test_keys_sort_too_and_what_is_no_number_comes_last(browser: Browser, address: str) -> None:
-    opened(browser, address)
-    browser.run(f"document.querySelector('{SEMANTICS} thead th:nth-child(4) button').focus()")
-    for _ in range(2):
-        browser.press("Enter")
-        pairs = [value.replace(",", "") for value in column(browser, 3)]
-        filled = [value for value in pairs if value]
-        assert pairs[: len(filled)] == filled
-        assert len(filled) < len(pairs)
-    assert [int(value) for value in filled] == sorted(int(value) for value in filled)
-
-
-def test_on_a_phone_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> None:
-    places = write_run(tmp_path)
-    path = places.metrics / "semantics.json"
-    metrics = json.loads(path.read_text())
-    scores = metrics["STSBenchmark"]["cosine"]
-    scores["unseen"] = scores | {"pairs": 1274}
-    names = ("surprise.OnWN", "surprise.SMTnews", "answers-students", "question-question", "plagiarism")
-    metrics["STS15"] |= dict.fromkeys(names, scores)
-    path.write_text(json.dumps(metrics))
-    page.write(places, ReportSettings(gallery=0, points=0), tmp_path / "index.html")
-    opened(browser, (tmp_path / "index.html").as_uri(), width=390)
-    assert (
-        browser.run("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length") == 0
-    )
-    browser.run(f"document.querySelector('{SEMANTICS} thead th button').click()")
-    found: list[str] = browser.run(
-        f"[...document.querySelectorAll('{SEMANTICS} tbody tr:not(.group) th')].map(one => one.textContent)"
-    )
-    assert [name for name in found if name in names] == sorted(names)  # though some may break after a dot
-
-
-def test_names_sort_with_their_data_set(browser: Browser, address: str) -> None:
-    opened(browser, address)
-    browser.click(f"{SEMANTICS} thead th:first-child button")
-    found: list[str] = browser.run(
-        f"[...document.querySelectorAll('{SEMANTICS} tbody tr:not(.group) th')]"
-        ".map(one => `${one.dataset.group ?? ''} ${one.textContent}`.trim())"
-    )
-    assert found == sorted(found, key=str.lower)
-    assert len(found) == 8
-
-
 def test_on_paper_pictures_stand_and_arrows_do_not(browser: Browser, address: str) -> None:
     opened(browser, address, width=700, dark=True)  # about a sheet of paper
     browser.send("Emulation.setEmulatedMedia", media="print")
@@ -128,29 +81,6 @@ def test_on_paper_pictures_stand_and_arrows_do_not(browser: Browser, address: st
     assert browser.run(folded)
     browser.send("Emulation.setEmulatedMedia", media="")
     assert not browser.run(folded)
-
-
-def test_the_menu_stays_and_its_links_lead_below_it(browser: Browser, address: str) -> None:
-    opened(browser, address, width=390)
-    browser.run("document.querySelector('nav a[href=\"#curves\"]').click()")
-    top = "Math.round(document.querySelector('{}').getBoundingClientRect().{})"
-    assert browser.run(top.format("nav", "top")) == 0
-    assert browser.run(top.format("#curves", "top")) >= browser.run(top.format("nav", "bottom"))
-    browser.run("document.querySelector('nav a').click()")
-    assert browser.run("scrollY") == 0
-
-
-def test_published_rows_stay_with_their_data_set(browser: Browser, address: str) -> None:
-    opened(browser, address)
-    browser.click("table.retrieval thead th:nth-child(2) button")
-    groups = "[...document.querySelectorAll('table.retrieval')][0].tBodies"
-    first: list[list[str]] = browser.run(
-        f"[...{groups}].map(body => [...body.rows].map(row => row.cells[0].textContent))"
-    )
-    assert first[1][0].startswith("Flickr8k")
-    assert first[1][1].startswith("char-GRU")
-    klein, wehrmann = (next(i for i, name in enumerate(first[1]) if name.startswith(who)) for who in ("Klein", "Wehr"))
-    assert wehrmann < klein  # 26.9 before 21.2; in the page Klein stands first
 
 
 def test_no_script_but_its_own_runs(browser: Browser, address: str) -> None:

@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from small_project import PICTURES, begin, write_corpus, write_pictures
 from sums import renew
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.errors import CaptionsError, EncoderError, FeaturesError, FileFormatError, SetupError, TrainingError
+from sightword.errors import CaptionsError, EncoderError, FeaturesError, FileFormatError, TrainingError
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training import task
 from sightword.vse.training.settings import TrainSettings
@@ -84,16 +83,6 @@ def test_train_refuses_bad_input_and_leaves_earlier_outputs(project, spoil, erro
     before = contents(project)
     with pytest.raises(error, match=message):
         train.work(spoil() or SETTINGS)
-    assert contents(project) == before
-
-
-def test_train_names_the_extra_of_tensorboard_before_anything_is_read(project, monkeypatch):
-    shutil.rmtree("data")
-    monkeypatch.setenv("SIGHTWORD_TENSORBOARD", "events")
-    monkeypatch.setitem(sys.modules, "tensorboard", None)  # as if it were not installed
-    before = contents(project)
-    with pytest.raises(SetupError, match=r"tensorboard is not installed.*Install the extra tensorboard: "):
-        train.work(SETTINGS)
     assert contents(project) == before
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import time
 import zlib
 
 import numpy as np
@@ -76,14 +74,6 @@ def test_a_system_does_not_differ_from_itself():
     assert (found.low, found.high, found.p) == (0, 0, 1)
 
 
-def test_it_agrees_with_the_tests_where_these_hold():
-    """Normal scores: p about that of Williams' t, for differences from nothing to clear."""
-    for better, seed in ((0, 4), (0.02, 5), (0.1, 6), (0.2, 7)):
-        gold, a, b = system_scores(600, seed, better)
-        expected = williams_p(gold, a, b)
-        assert resampled(pearson_differences(gold, a, b, samples=2000, seed=0)).p == pytest.approx(expected, abs=0.03)
-
-
 def test_bootstrap_equal_systems_with_skewed_scores_reject_one_in_twenty():
     """Williams' t is fooled by a few pairs that stand out; the bootstrap is what the correction builds on."""
     random = np.random.default_rng(8)
@@ -122,13 +112,3 @@ def test_resampled_correlations_are_those_of_the_drawn_pairs(rows, seed):
                     assert r == pytest.approx(correlate(x, y)[0], abs=1e-9)
                 else:
                     assert np.isnan(r)
-
-
-@pytest.mark.slow
-def test_ten_thousand_resamples_of_1500_pairs_are_quick_and_small():
-    gold, a, b = system_scores(1500, 9)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.process_time()
-    pearson_differences(gold, a, b, samples=10_000, seed=0)
-    assert time.process_time() - start < 10
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024

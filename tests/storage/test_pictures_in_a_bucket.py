@@ -13,8 +13,8 @@ from s3_front import first_tries
 
 from pipeline.cli import main
 from sightword.corpus.reading import read_corpus
+from sightword.corpus.records import write_tables
 from sightword.corpus.settings import CorpusSettings
-from sightword.corpus.tables import write_tables
 from sightword.errors import CorpusError, PictureError
 from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
 from sightword.images.settings import ResizeSettings

@@ -13,7 +13,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.model.encoders import CaptionEncoder, Encoders
 from sightword.model.settings import ModelSettings
 from sightword.model.shape import RecurrentShape
-from sightword.vse.training.tfidf import count, shape_of
+from sightword.vse.training.snapshots import count, shape_of
 
 TEXTS = ["a dog runs", "", "two big dogs run in the snow .", "\N{SNOWMAN}", "a dog runs"]
 VOCABULARY = Vocabulary.build(TEXTS[:3])

@@ -9,9 +9,8 @@ import torch
 from PIL import Image as Picture
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.cleaning import clean
-from sightword.corpus.records import Caption, Image
-from sightword.corpus.tables import write_tables
+from sightword.corpus.reading import clean
+from sightword.corpus.records import Caption, Image, write_tables
 from sightword.encoder.parts import Part, head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.features.tables.pairs import Pairs

@@ -15,9 +15,8 @@ from small_ground import SETTINGS, VOCABULARY
 from sightword.captions.table import CaptionTable, read_captions, read_texts, sealed_pictures, write_captions
 from sightword.captions.vocabulary import FOLDER as CAPTIONS
 from sightword.captions.vocabulary import Vocabulary
-from sightword.corpus.cleaning import clean
-from sightword.corpus.records import Caption, Image
-from sightword.corpus.tables import write_tables
+from sightword.corpus.reading import clean
+from sightword.corpus.records import Caption, Image, write_tables
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.entailment.data import pairs as entailment
 from sightword.entailment.training.energies import DECISION, read_decision
@@ -25,7 +24,7 @@ from sightword.errors import TrainingError
 from sightword.evaluation.retrieval.protocols import corpus_order, drawn_splits
 from sightword.evaluation.semantics.results import SCHEMA, read_pairs
 from sightword.features.tables.table import Origin, read_features, write_features
-from sightword.grounded.judging import results
+from sightword.grounded import comparing as results
 from sightword.grounded.judging.measuring import FORMAT as JUDGED
 from sightword.grounded.skipthought import network as skipthought
 from sightword.grounded.skipthought.network import build

@@ -11,9 +11,9 @@ from sightword.encoder.parts import Part, head, parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.grounded.skipthought.network import build, shape_of
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
-from sightword.grounded.training.batches import Described
 from sightword.grounded.training.scenario import Textual, in_memory
 from sightword.grounded.training.settings import Scenario
+from sightword.grounded.training.task import Described
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 

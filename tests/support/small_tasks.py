@@ -61,7 +61,7 @@ def captions_and_pictures(checkpoint: Checkpoint | None, device: torch.device = 
         kept.update({f"{epoch}.{name}": value.clone() for name, value in encoders.state_dict().items()})
 
     task = vse.train(
-        TRAIN.model_copy(update=changes), pictures(), pictures(), tokens=15, device=device, keep=keep,
+        TRAIN.model_copy(update=changes), vse.Data(pictures(), pictures(), 15), device=device, keep=keep,
         checkpoint=checkpoint,
     )  # fmt: skip
     return {name: value for name, value in kept.items() if name.startswith("4.")}, task.progress
@@ -114,7 +114,7 @@ TASKS: dict[str, tuple[type[Task[Any]], Callable[..., Result], dict[str, Any]]] 
     "train": (vse.CaptionTask, captions_and_pictures, {}),
     "train, hinge": (vse.CaptionTask, captions_and_pictures, {"loss": "hinge", "dropout_states": 0.0}),
     "train, hardest": (
-        vse.CaptionTask, captions_and_pictures, {"loss": "hardest", "warm_up": 1, "similarity": "order"}
+        vse.CaptionTask, captions_and_pictures, {"loss": "hardest", "similarity": "order"}
     ),
     "train, second captions": (
         vse.CaptionTask, captions_and_pictures, {"second_caption": True, "schedule": "cosine"}

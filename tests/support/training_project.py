@@ -15,9 +15,8 @@ import numpy as np
 from ruamel.yaml import YAML
 
 from sightword.captions.settings import CaptionsSettings
-from sightword.corpus.cleaning import clean
-from sightword.corpus.records import Caption, Image
-from sightword.corpus.tables import write_tables
+from sightword.corpus.reading import clean
+from sightword.corpus.records import Caption, Image, write_tables
 from sightword.features.tables.table import Origin, write_features
 
 PICTURES = 150

@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 
 from sightword.captions.units import split
-from sightword.corpus.sample.scene import random_scene, stream
+from sightword.corpus.sample.scene import load_world, random_scene, stream
 from sightword.corpus.sample.sentences import captions
-from sightword.corpus.sample.world import load_world
 from sightword.text.stories import entropies, stories
 
 

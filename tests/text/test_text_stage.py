@@ -15,10 +15,9 @@ from pydantic import ValidationError
 
 from sightword.captions.table import check_vocabulary, read_captions
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
-from sightword.corpus.cleaning import clean
-from sightword.corpus.records import Caption, Image
-from sightword.corpus.sample.world import load_world
-from sightword.corpus.tables import write_tables
+from sightword.corpus.reading import clean
+from sightword.corpus.records import Caption, Image, write_tables
+from sightword.corpus.sample.scene import load_world
 from sightword.errors import CaptionsError, CorpusError, FileFormatError
 from sightword.text import building
 from sightword.text.building import blocks, held_out

@@ -10,8 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from sightword.corpus.sample.scene import Group, Scene, random_scene, scenes_of, split_of
-from sightword.corpus.sample.world import World, load_world
+from sightword.corpus.sample.scene import Group, Scene, World, load_world, random_scene, scenes_of, split_of
 from sightword.errors import CorpusError
 from sightword.features.networks import find_backbone
 from sightword.features.weights import Weights

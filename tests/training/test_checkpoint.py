@@ -1,11 +1,19 @@
-"""The folder of a half-done run: whole or as before, set aside when damaged, and one for each set of inputs."""
+"""The folder of a half-done run: whole or as before, set aside when damaged, one for each set of inputs, and of one
+process; what nobody needs is cleared away, and nothing else.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import os
+import subprocess
+import sys
+import threading
+import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +25,7 @@ from small_tasks import run
 from sightword.errors import TrainingError
 from sightword.io import files
 from sightword.io.saved import write_summed
-from sightword.training.checkpoint import Checkpoint, Progress, open_checkpoint
+from sightword.training.checkpoint import Checkpoint, Progress, clear, open_checkpoint, take_folder
 
 KEY = {"inputs": "a", "device": "cpu", "parameters": {"rate": 1.0}}
 
@@ -100,33 +108,19 @@ def test_of_two_whole_states_the_later_is_taken(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"inputs": "b"}, {"device": "cuda"}, {"parameters": {"rate": 2.0}}, {"parameters": {}}]
+    "change", [{"inputs": "b"}, {"device": "cuda"}, {"parameters": {"rate": 2.0}}, torch, np, "threads", {}]
 )
-def test_other_inputs_have_another_folder_and_the_same_ones_the_same(tmp_path, change) -> None:
-    folders = []
-    for key in (KEY, KEY | change, KEY):
-        with open_checkpoint(tmp_path, "train", **key) as checkpoint:
-            folders.append(checkpoint.folder)
-    assert folders[0] == folders[2] != folders[1]
-
-
-@pytest.mark.parametrize("library", [torch, np])
-def test_another_version_starts_afresh(tmp_path, monkeypatch, library) -> None:
+def test_other_inputs_versions_or_threads_start_afresh(tmp_path, monkeypatch, change) -> None:
+    monkeypatch.setenv("SIGHTWORD_THREADS", "1")
     with open_checkpoint(tmp_path, "train", **KEY) as one:
         pass
-    monkeypatch.setattr(library, "__version__", "0.0.1")
-    with open_checkpoint(tmp_path, "train", **KEY) as two:
+    if change == "threads":
+        monkeypatch.setenv("SIGHTWORD_THREADS", "2")
+    elif change in (torch, np):
+        monkeypatch.setattr(change, "__version__", "0.0.1")
+    with open_checkpoint(tmp_path, "train", **KEY | (change if isinstance(change, dict) else {})) as two:
         pass
-    assert one.folder != two.folder
-
-
-def test_another_number_of_threads_starts_afresh(tmp_path, monkeypatch) -> None:
-    folders = []
-    for threads in ("1", "2"):
-        monkeypatch.setenv("SIGHTWORD_THREADS", threads)
-        with open_checkpoint(tmp_path, "train", **KEY) as checkpoint:
-            folders.append(checkpoint.folder)
-    assert folders[0] != folders[1]
+    assert (one.folder == two.folder) == (change == {})
 
 
 def test_two_at_once_do_not_share(tmp_path, caplog) -> None:
@@ -166,3 +160,97 @@ def test_tensors_and_curves_survive_as_they_are(tmp_path) -> None:
         assert found[0] == progress
         assert list(found[0].curves.get("loss", {})) == list(progress.curves.get("loss", {}))
         assert same(found[1], state)
+
+
+# Folders
+
+
+def aged(path: Path, days: float = 3.0) -> Path:
+    then = time.time() - days * 86_400
+    os.utime(path, (then, then))
+    return path
+
+
+def folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    (path / "state").write_text("half")
+    return path
+
+
+def names(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+def test_work_that_is_done_leaves_nothing(tmp_path):
+    with take_folder(tmp_path, "a") as own:
+        assert names(tmp_path) == ["a", "a.lock"]
+        own.rmdir()
+    assert names(tmp_path) == []
+
+
+def test_leftovers_go_when_they_are_old(tmp_path):
+    leftovers = [tmp_path / "b.lock", tmp_path / "c.3xk_4q.lock"]
+    for path in leftovers:
+        path.touch()
+    leftovers += [folder(tmp_path / name) for name in ("a.damaged", "c.3xk_4q", "d.9abcde")]
+    clear(tmp_path)
+    assert names(tmp_path) == sorted(path.name for path in leftovers)
+    for path in leftovers:
+        aged(path)
+    clear(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_half_done_work_stays_however_old_it_is(tmp_path):
+    aged(folder(tmp_path / "a"), 400)
+    (tmp_path / "a.lock").touch()
+    aged(tmp_path / "a.lock", 400)
+    clear(tmp_path)
+    assert names(tmp_path) == ["a", "a.lock"]
+
+
+def test_what_another_process_works_in_stays_however_old_it_is(tmp_path):
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom sightword.training.checkpoint import take_folder\n"
+        "with take_folder(Path(sys.argv[1]), 'a') as one, take_folder(Path(sys.argv[1]), 'a') as two:\n"
+        "    print(one.name, two.name, flush=True)\n    sys.stdin.read()\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout
+    first, second = other.stdout.readline().split()
+    assert first == "a"
+    for path in tmp_path.iterdir():
+        aged(path, 400)
+    clear(tmp_path)
+    assert names(tmp_path) == sorted([first, f"{first}.lock", second, f"{second}.lock"])
+    with take_folder(tmp_path, "a") as third:
+        assert third.name not in (first, second)
+    other.kill()
+    other.communicate()
+    for path in tmp_path.iterdir():
+        aged(path, 400)
+    clear(tmp_path)
+    assert names(tmp_path) == ["a", "a.lock"]  # the first is half done, the second was of use to that process only
+
+
+def test_a_folder_is_taken_over_while_its_lock_is_removed(tmp_path):
+    """The lock must be one on the file that is there, or two processes would each hold one of that name."""
+    begun, taken = threading.Event(), []
+
+    def finish() -> None:
+        with take_folder(tmp_path, "a") as folder:
+            begun.set()
+            time.sleep(0.1)
+            folder.rmdir()
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    begun.wait()
+    with take_folder(tmp_path, "a") as first:
+        thread.join()
+        with take_folder(tmp_path, "a") as second:
+            taken = [first.name, second.name]
+    assert taken[0] == "a"
+    assert taken[1].startswith("a.")

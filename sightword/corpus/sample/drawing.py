@@ -13,9 +13,8 @@ from tqdm import tqdm
 
 from sightword.corpus.records import Caption, Corpus
 from sightword.corpus.records import Image as ImageRecord
-from sightword.corpus.sample.scene import Group, Scene, scenes_of, stream
+from sightword.corpus.sample.scene import Group, Scene, World, scenes_of, stream
 from sightword.corpus.sample.sentences import attributes, captions
-from sightword.corpus.sample.world import World
 from sightword.settings import SPLITS
 
 _OVERSAMPLING = 2

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sightword.corpus.sample.scene import Group, Scene, converse, fit, random_scene, stream
-from sightword.corpus.sample.world import PARTS, World, template_parts
+from sightword.corpus.sample.scene import PARTS, Group, Scene, World, converse, fit, random_scene, stream
+from sightword.corpus.sample.scene import template_parts as parts_of
 from sightword.io.files import write_text, write_tsv
 
 STS_FOLDER = "downstream/STS/STSSample-en-test"
@@ -39,7 +39,7 @@ def write_senteval(folder: Path, world: World) -> None:
         write_text(gold, "".join(f"{5 * pair.likeness:.2f}\n" for pair in pairs))
     numbers = itertools.count(1)
     for split, file in SICK_FILES.items():
-        pairs = [sick_pair(world, split, index) for index in range(getattr(world.pairs.sick, split))]
+        pairs = [sick_pair(world, split, index) for index in range(world.pairs.sick[split])]  # type: ignore[index]
         rows = [(next(numbers), one.first, one.second, f"{1 + 4 * one.likeness:.1f}", one.judgment) for one in pairs]
         write_tsv(folder / SICK_FOLDER / file, SICK_COLUMNS, rows)
 
@@ -128,10 +128,10 @@ def _same(left: object, right: object, world: World) -> float:
 def _group_likeness(left: Group, right: Group, world: World) -> float:
     weights = world.likeness.object
     return (
-        weights.colour * (left.colour == right.colour)
-        + weights.shape * (left.shape == right.shape)
-        + weights.count * (left.count == right.count)
-        + weights.size * _same(left.size, right.size, world)
+        weights["colour"] * (left.colour == right.colour)
+        + weights["shape"] * (left.shape == right.shape)
+        + weights["count"] * (left.count == right.count)
+        + weights["size"] * _same(left.size, right.size, world)
     )
 
 
@@ -151,9 +151,9 @@ def follows(premise: Scene, claim: Scene, world: World) -> bool:
 def leave_out(scene: Scene, world: World, rng: random.Random) -> Scene:
     """Leave out some parts with the world's probabilities, but never everything except the objects."""
     chance = world.leave_out
-    groups = tuple(replace(group, size=None) if rng.random() < chance.size else group for group in scene.groups)
-    layout = None if rng.random() < chance.layout else scene.layout
-    background = None if layout is not None and rng.random() < chance.background else scene.background
+    groups = tuple(replace(group, size=None) if rng.random() < chance["size"] else group for group in scene.groups)
+    layout = None if rng.random() < chance["layout"] else scene.layout
+    background = None if layout is not None and rng.random() < chance["background"] else scene.background
     return Scene(groups, background, layout)
 
 
@@ -174,7 +174,7 @@ def sentence(scene: Scene, world: World, rng: random.Random) -> str:
     if scene.background is not None:
         words["background"] = rng.choice(world.backgrounds[scene.background].words)
     parts = words.keys() - {"is"}
-    fitting = [template for template in world.templates if template_parts(template, PARTS | {"is"}) == parts]
+    fitting = [template for template in world.templates if parts_of(template, PARTS | {"is"}) == parts]
     return _capital(rng.choice(fitting).format(**words))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sightword.corpus.sample.scene import load_world
 from sightword.corpus.sample.sentences import sick_pair
-from sightword.corpus.sample.world import load_world
 from sightword.entailment.data.pairs import LABELS, UNDECIDED, SentencePairs, in_training, premise_key
 from sightword.entailment.settings import SentencePairsSettings, Source
 from sightword.errors import SemanticsError

@@ -27,7 +27,6 @@ _FILES = {
     "entailment": "entailment.csv",
 }
 """The files beside this module, by what is judged; the first lines of each say what its numbers are."""
-_MISPRINTED = "misprinted "
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,7 @@ class PublishedRow:
     note: str
     """What to know before the row is compared; empty for nothing."""
     scores: Mapping[str, float]
-    """By measure; a score that was not reported is missing."""
-    misprinted: Mapping[str, float]
-    """Printed scores that are wrong; ``scores`` has the corrected ones."""
+    """By measure, misprinted ones corrected; a score that was not reported is missing."""
 
     @property
     def cited(self) -> str:
@@ -63,9 +60,8 @@ def published(name: str) -> tuple[PublishedRow, ...]:
         system, setting, source, table, note = (
             cells.pop(name) for name in ("system", "setting", "source", "table", "note")
         )
-        numbers = {column: float(cell) for column, cell in cells.items() if cell}
-        wrong = {key.removeprefix(_MISPRINTED): numbers.pop(key) for key in [*numbers] if key.startswith(_MISPRINTED)}
-        found.append(PublishedRow(system, setting, source, table, note, numbers, wrong))
+        numbers = {name: float(cell) for name, cell in cells.items() if cell and not name.startswith("misprinted ")}
+        found.append(PublishedRow(system, setting, source, table, note, numbers))
     return tuple(found)
 
 

@@ -40,19 +40,10 @@ def languages_entries(
 ) -> dict[str, Any]:
     """Return the entries of ``metrics/retrieval.json`` by language; empty for captions of one language.
 
-    Args:
-        sentences: (M, D) the captions' embeddings.
-        images: (N, D) the pictures' embeddings; None for an encoder without any: recall across languages alone.
-        owners: (M,) the row of each caption's picture.
-        languages: (M,) the code of each caption's language.
-        similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`.
-        device: the device that computes the scores.
-
-    Returns:
-        ``language_de``: an entry as of the protocol ``full``, of the captions in German and the pictures that have one.
-        ``across_languages``: for ``en-de`` the recalls of captions in English among all captions in German, with
-        ``mean_rank``, ``median_rank`` and ``queries``; captions of the same picture are right, and the best-ranked one
-        counts. Queries are of pictures with captions in both languages.
+    ``images`` (N, D) is None for an encoder without any. ``language_de`` is an entry as of the protocol ``full``, of
+    the captions in German and the pictures that have one. ``across_languages`` has for ``en-de`` the recalls, ranks and
+    number of captions in English among all captions in German: captions of the same picture are right, and the
+    best-ranked one counts. Queries are of pictures with captions in both languages.
     """
     codes = np.asarray(languages, dtype=object)
     named = sorted(set(languages))
@@ -109,16 +100,9 @@ def words(text: str) -> int:
 def length_pairs(
     lengths: NDArray[np.int64], image_of_caption: NDArray[np.int64], most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of the shorter and of the longer captions of the pairs with the largest difference in length.
+    """Return the rows (P,) of the shorter and the longer captions of the ``most`` pairs with the largest differences.
 
-    Args:
-        lengths: (M,) the length of each caption.
-        image_of_caption: (M,) the row of each caption's picture; a pair is of one picture.
-        most: the number of pairs; fewer, if fewer differ at all.
-
-    Returns:
-        Two arrays (P,), the largest difference first; equal differences are in the order of the pictures, then of the
-        captions.
+    A pair is of one picture. Equal differences are in the order of the pictures, then of the captions.
     """
     order = np.argsort(image_of_caption, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(image_of_caption[order])) + 1)
@@ -141,22 +125,11 @@ def lengths_entry(
     image_of_caption: NDArray[np.int64],
     device: torch.device | None = None,
 ) -> dict[str, Any] | None:
-    """Return the entry ``lengths`` of ``metrics/retrieval.json`` for the ``most`` pairs (:func:`length_pairs`).
+    """Return the entry ``lengths`` of ``metrics/retrieval.json`` for the ``most`` pairs; None without pairs.
 
-    Args:
-        sentences: (M, D) the captions' embeddings.
-        ranks: (M,) the rank of the picture for each caption, among all pictures of the split.
-        similarity: as in :func:`sightword.evaluation.retrieval.ranks.rank`. Among all other captions, those of the same
-            picture included, the longer caption is on the side of the pictures.
-        most: the number of pairs.
-        texts: (M,) the captions.
-        image_of_caption: (M,) the row of each caption's picture.
-        device: the device that computes the scores.
-
-    Returns:
-        ``pairs`` and ``pictures``, their numbers; ``shorter`` and ``longer``, each with the mean of ``words``, and
-        ``mean_rank`` and ``median_rank`` of the picture for these captions; ``longer_for_shorter``, both ranks of the
-        longer caption for the shorter one, among all other captions. None without pairs.
+    ``ranks`` (M,) are those of the picture for each caption. ``shorter`` and ``longer`` have the mean of ``words``, and
+    ``mean_rank`` and ``median_rank`` of the picture for these captions; ``longer_for_shorter`` has both ranks of the
+    longer caption, on the side of the pictures, among all other captions, those of the same picture included.
     """
     lengths = np.array([words(text) for text in texts])
     shorter, longer = length_pairs(lengths, image_of_caption, most)
@@ -195,21 +168,9 @@ def top_table(
     image_of_caption: NDArray[np.int64],
     caption_numbers: NDArray[np.int64],
 ) -> pa.Table:
-    """Return the best candidates of each query by their ids.
+    """Return the best candidates of each query by their ids, with :data:`TOP_SCHEMA`.
 
-    Args:
-        ranks: the ranks of all pictures and captions of the split, with their best candidates.
-        split: the name of the split.
-        image_ids: (N,) the pictures' ids.
-        image_of_caption: (M,) the row of each caption's picture.
-        caption_numbers: (M,) each caption's number within its picture.
-
-    Returns:
-        A table with :data:`TOP_SCHEMA`: captions as queries, then pictures as queries, each in the order of their rows,
-        the best candidate first.
-
-    Raises:
-        ValueError: the ranks have no best candidates.
+    Captions are queries first, then pictures, each in the order of their rows, the best candidate first.
     """
     if ranks.top_images is None or ranks.top_captions is None:
         raise ValueError("the ranks were made without their best candidates")
@@ -280,15 +241,7 @@ def measure(
     bank: Bank | None,
     device: torch.device,
 ) -> Measured:
-    """Score an encoder by retrieval on a split.
-
-    Args:
-        encoder: the encoder.
-        split: pictures and captions.
-        settings: of the stage.
-        folds: from :func:`sightword.evaluation.retrieval.protocols.choose_folds`.
-        bank: the query bank; None if it is not asked for.
-        device: the device that computes the scores.
+    """Score an encoder by retrieval on a split; ``bank`` is None if the query bank is not asked for.
 
     Raises:
         ScoringError: the encoder is not compared by the cosine, and the query bank is asked for.

@@ -32,9 +32,7 @@ Folds = list[NDArray[np.int64]]
 def corpus_order(path: Pathish, image_ids: Sequence[str]) -> NDArray[np.int64]:
     """Return the (N,) rows of N pictures in the order of the corpus's ``images.parquet``.
 
-    Raises:
-        CorpusError: a picture is not in the table.
-        FileFormatError: the table is missing, damaged, or of a version without the column ``position``.
+    CorpusError if a picture is not in the table; FileFormatError if the table is missing, damaged or without positions.
     """
     table = read_table(path, ["image_id", "position"], todo=_TODO)
     position = dict(zip(table["image_id"].to_pylist(), table["position"].to_pylist(), strict=True))
@@ -52,16 +50,10 @@ def drawn_splits(images: Pathish) -> str:
 
 
 def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], seed: int = 0) -> list[NDArray[np.int64]]:
-    """Return the picture rows of each of five folds of 1,000, sorted.
+    """Return the picture rows of each of five folds of 1,000, sorted; ScoringError for fewer than 5,000 pictures.
 
-    Args:
-        order: (N,) the rows in the corpus's own order.
-        how: "contiguous" takes the first 1,000 of the order, the next 1,000 and so on (Vendrov et al. 2016, VSE++);
-            "random" draws 5,000 of all rows (Merkx & Frank 2019). Other pictures are in no fold.
-        seed: the seed of random folds.
-
-    Raises:
-        ScoringError: fewer than 5,000 pictures.
+    "contiguous" takes the first 1,000 of the order, the next 1,000 and so on (Vendrov et al. 2016, VSE++); "random"
+    draws 5,000 of all rows by the seed (Merkx & Frank 2019). Other pictures are in no fold.
     """
     if len(order) < PICTURES:
         raise ScoringError(f"{len(order)} pictures are too few for five folds", expected=f"at least {PICTURES}")
@@ -72,13 +64,8 @@ def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], se
 def choose_folds(settings: RetrievalSettings, image_ids: Sequence[str], images: Pathish) -> tuple[Folds | None, str]:
     """Return the folds, if the protocol five_fold_1k is asked for, and the reason why it is left out.
 
-    Args:
-        settings: of the stage.
-        image_ids: the pictures of the split.
-        images: the corpus's table of pictures, which has their order.
-
-    Raises:
-        ScoringError: there are too few pictures, and no other protocol is asked for.
+    ``images`` is the corpus's table of pictures, which has their order. ScoringError if there are too few pictures, and
+    no other protocol is asked for.
     """
     if "five_fold_1k" not in settings.protocols:
         return None, ""
@@ -105,19 +92,11 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 def intervals(
     directions: Sequence[Sequence[Fold]], *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> list[dict[str, list[float]]]:
-    """Return 95 % percentile intervals of recalls and median ranks.
+    """Return 95 % percentile intervals of ``r1``, ``r5``, ``r10`` and ``median_rank`` of each direction.
 
-    From each fold as many pictures as it has are drawn with replacement, each with all its queries. The numbers of a
-    resample are defined as in the metrics: recalls over the queries of all folds, the mean of the folds' median ranks.
-
-    Args:
-        directions: the folds of each direction. The folds have the same pictures in all directions, and each resample
-            draws the same pictures in all directions.
-        resamples: the number of resamples.
-        seed: the seed of the draws.
-
-    Returns:
-        For each direction ``r1``, ``r5``, ``r10`` in percent, and ``median_rank``: each [low, high].
+    From each fold as many pictures as it has are drawn with replacement, each with all its queries: the same pictures
+    in all directions. The numbers of a resample are defined as in the metrics: recalls over the queries of all folds,
+    the mean of the folds' median ranks.
     """
     sides = [[_Fold(ranks, picture) for ranks, picture in folds] for folds in directions]
     queries = max(len(ranks) for folds in directions for ranks, _ in folds)
@@ -263,19 +242,7 @@ def rank_folds(
     *,
     device: torch.device | None = None,
 ) -> list[Ranks]:
-    """Return the ranks of each fold among its own pictures and their captions only.
-
-    Args:
-        caption_embeddings: (M, D).
-        image_embeddings: (N, D).
-        image_of_caption: (M,) the row of each caption's picture.
-        folds: the picture rows of each fold (:func:`sightword.evaluation.retrieval.protocols.fold_rows`).
-        similarity: as in :func:`score`.
-        device: the device that computes the scores.
-
-    Raises:
-        ScoringError: as :func:`score`.
-    """
+    """Return the ranks of each fold among its pictures and their captions; raise as :func:`score`."""
     found = []
     for rows in folds:
         place = np.full(len(image_embeddings), -1, dtype=np.int64)

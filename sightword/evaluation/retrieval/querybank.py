@@ -79,13 +79,10 @@ def with_querybank(
 
 
 def bank(features: FeatureTable, captions: CaptionTable, most: int) -> tuple[NDArray[np.float32], list[str]]:
-    """Return the features (B, D) of training pictures, and the first caption of each.
+    """Return the features (B, D) of training pictures that could be decoded, and the first caption of each.
 
-    Of more pictures than ``most``, evenly spaced ones are taken, in the order of their ids. Pictures that could not be
-    decoded are left out.
-
-    Raises:
-        CaptionsError: no training picture has features and a caption.
+    Of more pictures than ``most``, evenly spaced ones are taken, in the order of their ids. CaptionsError if there are
+    none.
     """
     try:
         training = captions.split("train")

@@ -98,20 +98,17 @@ def rank(
 ) -> Ranks:
     """Rank every picture for every caption and every caption for every picture.
 
+    Memory beyond the embeddings does not depend on the number of pairs, and stays below 500 MB.
+
     Args:
         caption_embeddings: (M, D) finite numbers, in memory or mapped from a file.
         image_embeddings: (N, D), the same.
-        image_of_caption: (M,) whole numbers, the row of each caption's picture, in any order; each picture has
-            at least one caption.
+        image_of_caption: (M,) the row of each caption's picture, in any order; each picture has at least one caption.
         similarity: "cosine", "dot", "order" or "reversed_order"
             (:func:`sightword.evaluation.retrieval.similarity.similarity`).
         top: the number of best candidates to keep for each query.
         device: the device that computes the scores; the CPU by default.
         progress: show a progress bar on a terminal.
-
-    Returns:
-        The ranks, and the best candidates if ``top`` is not 0. Memory beyond the embeddings does not depend on the
-        number of pairs, and stays below 500 MB.
 
     Raises:
         ScoringError: shapes that do not fit, values that are not finite, a caption without its picture, a picture
@@ -162,16 +159,8 @@ def rank_best(
 ) -> NDArray[np.int64]:
     """Return the rank (Q,) of the best right candidate of each query; right candidates do not compete with each other.
 
-    Args:
-        query_embeddings: (Q, D) finite numbers, on the side of the captions.
-        candidate_embeddings: (N, D) finite numbers, on the side of the pictures.
-        right: the rows of queries, and of their right candidates: each query has at least one.
-        similarity: as in :func:`rank`.
-        left_out: the rows of queries, and of candidates that they leave out; none of them is right.
-        device: the device that computes the scores; the CPU by default.
-
-    Raises:
-        ScoringError: as :func:`rank`.
+    Queries are on the side of the captions. ``right`` has the rows of queries and of their right candidates, at least
+    one for each; ``left_out`` those of queries and of candidates that they leave out. Raises as :func:`rank`.
     """
     queries = embeddings(query_embeddings, "query_embeddings")
     candidates = embeddings(candidate_embeddings, "candidate_embeddings")

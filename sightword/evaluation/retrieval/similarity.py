@@ -42,12 +42,7 @@ class Ties(ABC):
 
     @abstractmethod
     def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """Lower rounded scores by less than two of them can differ, and by more, the larger ``place`` is.
-
-        Args:
-            rounded: (n, m), from :meth:`rounded`.
-            place: (m,) whole numbers below 2**20; no two scores of a row are equal afterwards.
-        """
+        """Lower scores (n, m) by less than two can differ, the more the larger ``place`` (m,), below 2**20."""
 
 
 class _Absolute(Ties):
@@ -112,11 +107,7 @@ def rows_at_once(dimensions: int) -> int:
 
 
 def embeddings(values: ArrayLike, name: str) -> Embeddings:
-    """Check that the values are a matrix of finite numbers; ``name`` names them in an error.
-
-    Raises:
-        ScoringError: the values are not a matrix with rows and columns of finite numbers.
-    """
+    """Check that the values are a matrix of finite numbers, or raise ScoringError; ``name`` names them there."""
     matrix = _array(values, name)
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiu":
         what = f"has shape {matrix.shape} and holds {matrix.dtype}"
@@ -148,11 +139,7 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def owners(values: ArrayLike, captions: Embeddings, images: Embeddings) -> NDArray[np.int64]:
-    """Return the (M,) rows of the captions' pictures as whole numbers.
-
-    Raises:
-        ScoringError: the sides have different dimensions, a caption has no picture, or a picture has no caption.
-    """
+    """Return the (M,) rows of the captions' pictures; ScoringError where both sides and the rows do not fit."""
     if images.dimensions != captions.dimensions:
         what = f"captions have {captions.dimensions} dimensions, pictures {images.dimensions}"
         raise ScoringError(what, expected="the same number of dimensions")
@@ -208,18 +195,11 @@ class Side:
 
 
 class Similarity:
-    """One way to compare captions with pictures; a higher score is more similar.
+    """One way to compare captions with pictures, in blocks on a device; a higher score is more similar.
 
-    Products of rows of length 1 or less have ties as wide as the error for the longest rows. The error of a sum of
-    squares, ``-sum_d max(0, c_d - i_d)^2`` (Vendrov et al. 2016, equation 2, no root taken), is a share of the sum, and
-    so is the width of its ties.
-
-    Args:
-        captions: M captions.
-        images: N pictures.
-        device: the device that computes the scores of blocks.
-        ties: ``PRODUCTS`` or ``SQUARES``: which scores are equal in lists of the best candidates.
-        unit: the value of a score of 1 for the embeddings as given; a power of two.
+    Products of rows of length 1 or less (``PRODUCTS``) have ties as wide as the error for the longest rows. The error
+    of a sum of squares (``SQUARES``) is a share of the sum, and so is the width of its ties. ``unit`` is the value of a
+    score of 1 for the embeddings as given: a power of two.
     """
 
     def __init__(self, captions: Side, images: Side, device: torch.device, ties: Ties, unit: float = 1.0) -> None:
@@ -267,18 +247,11 @@ class Similarity:
 
 
 def similarity(name: str, captions: Embeddings, images: Embeddings, device: torch.device) -> Similarity:
-    """Return a similarity for these embeddings.
+    """Return a similarity of captions (M, D) with pictures (N, D).
 
-    Args:
-        name: ``cosine``, of embeddings of any lengths, where a row of zeros has 0 with everything; or, of embeddings as
-            they are, ``dot``, the dot product; ``order``, ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i; or
-            ``reversed_order``, ``-sum_d max(0, i_d - c_d)^2``.
-        captions: (M, D).
-        images: (N, D).
-        device: the device that computes the scores of blocks.
-
-    Raises:
-        ScoringError: the name is unknown, or the embeddings are too long for the similarity.
+    ``cosine`` is of embeddings of any lengths, and 0 for a row of zeros. Of embeddings as they are: ``dot``, the dot
+    product; ``order``, ``-sum_d max(0, c_d - i_d)^2`` of caption c and picture i; ``reversed_order``, ``-sum_d max(0,
+    i_d - c_d)^2``. ScoringError for another name, or embeddings that are too long for the similarity.
     """
     if name not in NAMES:
         raise ScoringError(f"no such similarity: {name!r}", expected=", ".join(NAMES[:-1]) + f" or {NAMES[-1]}")

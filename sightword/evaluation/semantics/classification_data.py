@@ -41,16 +41,9 @@ BENCHMARK = Table(
 def read_parallel(
     files: Sequence[Path], expected: str, encodings: Sequence[str] = ()
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the number of each line, and the line of each file.
+    """Yield the number of each line and the line of each file, in UTF-8 unless ``encodings`` says another.
 
-    Args:
-        files: with equally many lines.
-        expected: the relation between the files, for messages.
-        encodings: of the files; empty for UTF-8.
-
-    Raises:
-        SemanticsError: a file cannot be read (:func:`sightword.io.opening.lines`), or files differ in their number of
-            lines; the message has the first line without a partner.
+    SemanticsError if files differ in their number of lines: ``expected`` says how they belong together.
     """
     named = zip(files, encodings or ["utf-8"] * len(files), strict=True)
     found = [[line for _, line in lines(file, SemanticsError, encoding=name)] for file, name in named]

@@ -208,13 +208,9 @@ def classify(
     """Evaluate vectors by a logistic regression on them that predicts the classes of a task.
 
     ``seed`` draws the first weights, the batches, and the folds of a task with a test set (nested folds have a fixed
-    seed). The result has ``accuracy``, its 95 % interval ``accuracy_ci95``
-    (:func:`sightword.statistics.inference.proportion_interval`) and ``dev_accuracy`` in percent,
-    for MRPC also ``f1`` of the paraphrases in percent, and ``test``, the number of tested examples (for nested folds,
-    each example once).
-
-    Raises:
-        SemanticsError: a class has too few examples for the folds, or the vectors are too large for a classifier.
+    seed). The result has ``accuracy`` with ``accuracy_ci95`` and ``dev_accuracy`` in percent, for MRPC also ``f1`` of
+    the paraphrases, and ``test``, the number of tested examples. SemanticsError if a class has too few examples for the
+    folds, or the vectors are too large for a classifier.
     """
     return classified(task, vectors, kfold=kfold, seed=seed, progress=progress)[0]
 

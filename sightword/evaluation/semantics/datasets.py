@@ -68,9 +68,7 @@ def language_files(name: str, downstream: Path) -> list[Path]:
 def read_languages(name: str, downstream: Path) -> list[list[_Row]]:
     """Read train, dev and test of a task: both sentences as in the file, and the score from 0 to 5.
 
-    Raises:
-        SemanticsError: a file cannot be read; the files of two languages have unequal numbers of rows, or other scores
-            in a row.
+    SemanticsError if the files of two languages have unequal numbers of rows, or other scores in a row.
     """
     files = language_files(name, downstream)
     firsts, seconds = files[: len(_PARTS)], files[-len(_PARTS) :]

@@ -138,9 +138,6 @@ def evaluate(
     return found
 
 
-judge = evaluate
-
-
 class _How(NamedTuple):
     """The arguments of :func:`evaluate` that controls share."""
 

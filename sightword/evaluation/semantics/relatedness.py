@@ -67,16 +67,8 @@ def train_head(train: Inputs, dev: Inputs, test: Inputs, *, seed: int = 1111) ->
 
     Targets spread a gold score over its two neighbouring classes (below 1 they do not sum to 1, since STS Benchmark
     starts at 0 and the classes at 1). Mean squared error, Adam with its defaults, batches of 64, weights of the best
-    dev correlation. Training always runs in one CPU thread, so that the result does not depend on the machine's
-    settings.
-
-    Args:
-        train: training pairs with scores from 0 to 5, in SentEval's order, by the two lengths in tokens and the score.
-        dev: pairs that select the weights and the end of training.
-        test: pairs to predict.
-        seed: the seed of the first weights and the batches; SentEval's is 1111.
-
-    Returns the predictions, or None if the head scored all dev pairs equally at each check; SemanticsError on overflow.
+    correlation on ``dev``. Training always runs in one CPU thread. ``train`` is in SentEval's order, by the two lengths
+    in tokens and the score. None if the head scored all dev pairs equally at each check; SemanticsError on overflow.
     """
     x, y = _features(train), torch.from_numpy(_targets(train.labels))
     dev_x, test_x = _features(dev), _features(test)
@@ -147,16 +139,8 @@ class TfIdf:
     """Sentences as sparse vectors: a number for each n-gram of 2 to 4 characters.
 
     The number is the count of the n-gram in the sentence times its weight, ``log((N + 1) / (n + 1))``, where n of the N
-    captions have the n-gram (Spärck Jones 1972, smoothed): an n-gram that no caption has weighs ``log(N + 1)``. A space
-    stands before and behind each text, so that a text begins and ends as a word does; case is kept, and any white space
-    is one space.
-
-    Args:
-        captions: texts whose n-grams are counted: the training captions of an encoder.
-        progress: show a progress bar on a terminal.
-
-    Raises:
-        SemanticsError: there is no caption.
+    training captions have the n-gram (Spärck Jones 1972, smoothed). A space stands before and behind each text; case is
+    kept, and any white space is one space. SemanticsError without a caption.
     """
 
     def __init__(self, captions: Iterable[str], *, progress: bool = False) -> None:

@@ -7,13 +7,12 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.published import SYSTEMS, Score, published_rows, score_of
-from sightword.evaluation.semantics.results import Entry, Judged, bare
+from sightword.evaluation.semantics.results import Judged, bare
 from sightword.statistics.inference import mean_ranks
 
 TRAINED = "trained"
@@ -102,53 +101,11 @@ def _ranked(judged: Sequence[Judged]) -> list[tuple[Judged, NDArray[np.float64],
     return [(row, score, gold) for row, (score, gold) in zip(rows, ranks, strict=True)]
 
 
-OWN = ("task", "subtask", "pairs", "pearson", "lo", "hi", "spearman", "spearman_lo", "spearman_hi")
-SEEN = ("seen_in_training", "pairs_seen", "unseen_pairs", "unseen_pearson", "unseen_lo", "unseen_hi")
-CONTROLS = ("tfidf", "untrained")
-COLUMNS = (
-    *OWN,
-    *SEEN,
-    *CONTROLS,
-    *(f"{system.replace('-', '_')}{end}" for system in SYSTEMS for end in ("", "_lo", "_hi")),
-)
-"""The columns of ``metrics/semantics.csv``; correlations are fractions, and undefined cells are empty.
-
-The last columns are Pearson's r of the controls, and of the published systems with its interval (Merkx & Frank 2019,
-supplement, Table 1).
-"""
-
 THIS = "this encoder"
 DRAWN = ("char-gru", "infersent", "bow")
 """The published systems in the drawing: those of Figure 3 of the paper."""
 
 Scores = Mapping[str, Score]
-
-
-def score_csv(judged: Sequence[Judged], controls: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line for each subtask (``lo`` and ``hi`` are the ends of 95 % intervals), with six decimals.
-
-    Args:
-        judged: the encoder's rows.
-        controls: ``controls`` of the metrics of :func:`sightword.evaluation.semantics.evaluation.evaluate`.
-    """
-    rows = []
-    for row in judged:
-        entry, beside = row.entry, _published(row)
-        unseen: Entry = entry.get("unseen", {})
-        cells = [row.task, row.subtask, entry["pairs"], *_with_ends(entry, "pearson"), *_with_ends(entry, "spearman")]
-        cells += [entry.get("seen_in_training"), entry.get("pairs_seen")]
-        cells += [unseen.get("pairs"), *_with_ends(unseen, "pearson")]
-        cells += [controls.get(name, {}).get(row.task, {}).get(row.subtask) for name in CONTROLS]
-        for score in map(beside.get, SYSTEMS):
-            cells += [None] * 3 if score is None else [score.r, score.low, score.high]
-        rows.append(cells)
-    return _text(COLUMNS, rows, ",")
-
-
-def score_tsv(judged: Sequence[Judged]) -> str:
-    """Return one line for each subtask under a single name, for a bar plot."""
-    rows = [[_name(row), *_with_ends(row.entry, "pearson"), len(row.pairs)] for row in judged]
-    return _text(("name", "pearson", "lo", "hi", "pairs"), rows)
 
 
 def system_tsv(judged: Sequence[Judged]) -> str:
@@ -163,19 +120,6 @@ def system_tsv(judged: Sequence[Judged]) -> str:
         scores |= {SYSTEMS[system]: beside[system] for system in (*DRAWN, "char-gru-coco") if system in beside}
         rows += [[_name(row), system, score.r, score.low, score.high] for system, score in scores.items()]
     return _text(("name", "system", "pearson", "lo", "hi"), rows)
-
-
-def pair_tsv(judged: Sequence[Judged], most: int) -> str:
-    """Return gold score and cosine of at most ``most`` pairs, evenly chosen over all subtasks."""
-    rows = [
-        [row.task, row.subtask, float(gold), float(score)]
-        for row in judged
-        if row.subtask != "trained"
-        for gold, score in zip(row.pairs.gold, row.scores, strict=True)
-    ]
-    if len(rows) > most:
-        rows = [rows[i] for i in np.arange(most) * len(rows) // most]
-    return _text(("task", "subtask", "gold", "cosine"), rows)
 
 
 def bin_tsv(bins: Iterable[Bin]) -> str:
@@ -201,18 +145,13 @@ def _published(row: Judged) -> Scores:
     return next((known.scores for known in published_rows() if (known.task, known.subtask, known.pairs) == key), {})
 
 
-def _with_ends(entry: Entry, kind: str) -> list[float | None]:
-    """Return a correlation and the ends of its interval."""
-    return [entry.get(kind), *(entry.get(f"{kind}_ci95") or (None, None))]
-
-
 def _name(row: Judged) -> str:
     return f"{row.task} {row.subtask}"
 
 
-def _text(header: Sequence[str], rows: Sequence[Sequence[object]], delimiter: str = "\t") -> str:
+def _text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     writer.writerow(header)
     writer.writerows([f"{cell:.6f}" if isinstance(cell, float) else cell for cell in row] for row in rows)
     return out.getvalue()

@@ -1,1 +1,1 @@
-"""Scores of grounded encoders."""
+"""How an encoder of grounded spaces is judged."""

@@ -1,4 +1,4 @@
-"""The section ``evaluate`` of ``grounded/params.yaml``."""
+"""The sections ``evaluate`` and ``report`` of ``grounded/params.yaml``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ class JudgeSettings(Settings):
     splits: list[Split] = Field(default=["dev", "test"], min_length=1)
     """The splits of the pictures on which the structure is measured; the first one is that of the tables (published:
     COCO's validation set)."""
-    curve: list[int] = Field(default=[1, 2, 5, 10, 20, 50, 100])
-    """The numbers of neighbours of the mNNO's curve; numbers that the pictures of a split do not allow are left out."""
     resamples: int = Field(default=1000, ge=0)
     """Resamples of the pictures, for the intervals of the structure and for its paired tests: 100 or more, or 0 for
     none."""
@@ -42,12 +40,8 @@ class JudgeSettings(Settings):
     """A file of concreteness ratings (Brysbaert et al. 2014) below ``data/raw/ratings``; empty for none."""
     neighbours: list[str] = Field(default=[])
     """Sentences whose nearest captions are listed."""
-    groups: list[str] = Field(default=[])
-    """Words; captions of the first split that hold exactly one of these words are the points of the t-SNE."""
-    points: int = Field(default=100, ge=2)
-    """Points of a group, at most; the captions are taken evenly."""
     seed: int = Field(default=1111, ge=0, le=MAX_SEED)
-    """The seed of the resamples, the classifiers and the t-SNE; 1111 is SentEval's."""
+    """The seed of the resamples and the classifiers; 1111 is SentEval's."""
 
     @field_validator("resamples")
     @classmethod
@@ -63,13 +57,6 @@ class JudgeSettings(Settings):
             raise ValueError("a split is named twice")
         return value
 
-    @field_validator("curve")
-    @classmethod
-    def _counts(cls, value: list[int]) -> list[int]:
-        if any(k < 1 for k in value):
-            raise ValueError("a number of neighbours is below 1")
-        return sorted(set(value))
-
     @field_validator("tasks")
     @classmethod
     def _tasks(cls, value: list[str]) -> list[str]:
@@ -82,9 +69,21 @@ class JudgeSettings(Settings):
             raise ValueError(f"no such transfer task: {wrong[0]!r} (accepted: {', '.join(CLASSIFICATION)})")
         return known_once(value, classification=True)
 
-    @field_validator("groups", "neighbours")
+    @field_validator("neighbours")
     @classmethod
     def _texts(cls, value: list[str]) -> list[str]:
         if len({text.strip().lower() for text in value} - {""}) < len(value):
             raise ValueError("an entry is empty or comes twice")
         return value
+
+
+class GroundedSettings(Settings):
+    """How the scenarios are compared, and what the page shows."""
+
+    title: str = "The grounded space"
+    """The title of the page."""
+    baseline: str = "t"
+    """The scenario that the others are compared with, one of ``train.scenarios``; the first one that runs, if this one
+    does not."""
+    resamples: int = Field(default=1000, ge=100)
+    """Resamples of the sentence pairs, for intervals and tests of relatedness."""

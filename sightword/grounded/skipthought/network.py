@@ -3,6 +3,9 @@
 The folder has ``encoder/`` with one space, ``sentence``; ``decoders.safetensors`` with the other weights; and
 ``skipthought.json`` with settings and result. The GRU computes states at the real positions only, from any initial
 states, and multiplies a word that comes several times in a batch with the input weights once.
+
+The output layer and its loss keep no logit: the logits of a block of lines become their own gradient while they are in
+the cache, and are multiplied with the states and the weights at once. A backward pass only scales these gradients.
 """
 
 from __future__ import annotations
@@ -24,16 +27,14 @@ from sightword.compute.devices import move
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
-from sightword.grounded.skipthought.output import output_loss
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.io.files import Pathish
 from sightword.io.saved import SUMS, Format, as_folder, entry
 from sightword.model.cells import GruPass, Weights
 from sightword.model.encoders import PAD, CaptionEncoder, pad
-from sightword.model.layer_norm import LayerNormGru
 from sightword.model.packing import Packing
 from sightword.model.products import varying_product
-from sightword.model.recurrent import LAYERS, states_by_torch
+from sightword.model.recurrent import LAYERS, LayerNormGru, states_by_torch
 from sightword.model.saved import load_module, write_tensors
 from sightword.model.shape import RecurrentShape, SavedCellName
 from sightword.text.storage import Text
@@ -52,6 +53,12 @@ DECODERS = "decoders.safetensors"
 FORMAT = Format(
     "skipthought.json", 1, "Run `dvc checkout models/skipthought` or `dvc repro grounded/dvc.yaml:skipthought`."
 )
+BYTES, ELSEWHERE = 32_000_000, 1_000_000_000
+"""Bytes of the logits of a block of lines on a CPU, and elsewhere."""
+COLUMNS = 1024
+"""Words whose weights are multiplied together on a CPU; elsewhere all are."""
+CACHE = 500_000
+"""Bytes of the logits of the lines whose softmax is computed together on a CPU: half a core's own cache."""
 
 
 def shape_of(settings: SkipthoughtSettings) -> RecurrentShape:
@@ -83,9 +90,8 @@ def build(settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NE
 def _network(
     settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS
 ) -> SkipThought | Neighbours:
-    return (
-        SkipThought(settings, tokens, decode) if settings.objective == "skipthought" else Neighbours(settings, tokens)
-    )
+    pairs = settings.objective == "infonce"
+    return Neighbours(settings, tokens) if pairs else SkipThought(settings, tokens, decode)
 
 
 class _Reader(nn.Module):
@@ -133,10 +139,8 @@ class _Reader(nn.Module):
 class Words:
     """The N words of B sentences, in the order of a packing."""
 
-    ids: NDArray[np.int64]
-    """(N,) ids."""
-    places: NDArray[np.int64]
-    """(N,) places in a table of vectors whose first vector is zero."""
+    ids: NDArray[np.int64]  # (N,) ids
+    places: NDArray[np.int64]  # (N,) places in a table of vectors whose first vector is zero
     packing: Packing
 
     def places_before(self) -> NDArray[np.int64]:
@@ -152,11 +156,6 @@ class SkipThought(_Reader):
 
     A decoder is a GRU whose initial state is the sentence's vector itself, and whose inputs are the words before, with
     a zero vector first. The decoders share the table of words with the encoder, and have one output layer.
-
-    Args:
-        settings: the parameters.
-        tokens: number of ids, padding and unknown included.
-        decode: the neighbours that are decoded.
     """
 
     def __init__(self, settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS) -> None:
@@ -239,22 +238,13 @@ def _left_out(rows: Rows) -> Iterator[NDArray[np.bool_]]:
 
 
 def gru_states(
-    layer: nn.GRU | LayerNormGru,
-    words: torch.Tensor,
-    places: torch.Tensor,
-    packing: Packing,
-    start: torch.Tensor | None,
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    """Return the states at the N real positions of B sentences, (N, H).
+    layer: nn.GRU | LayerNormGru, words: torch.Tensor, places: torch.Tensor, packing: Packing,
+    start: torch.Tensor | None, dtype: torch.dtype,
+) -> torch.Tensor:  # fmt: skip
+    """Return the states at the N real positions of B sentences, (N, H), by a layer in one direction.
 
-    Args:
-        layer: one layer in one direction.
-        words: the vectors of K words, (K, width).
-        places: for each real position its word, int64 (N,), in the order of ``packing``.
-        packing: the places of the positions.
-        start: the initial states (B, H), in the order of the sentences; zero by default.
-        dtype: the type to compute in.
+    ``words`` are the vectors of K words, (K, width); ``places`` int64 (N,) say which word a position of the packing
+    has; ``start`` are initial states (B, H), in the order of the sentences; all is computed in ``dtype``.
     """
     first = None if start is None else start.index_select(0, move(packing.order, start.device)).to(dtype)
     if isinstance(layer, LayerNormGru):
@@ -309,14 +299,9 @@ class _Pass(GruPass):
 class _Reading(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        words: torch.Tensor,
-        places: torch.Tensor,
-        start: torch.Tensor | None,
-        blocks: Sequence[slice],
-        keep: bool,
-        *weights: torch.Tensor,
-    ) -> torch.Tensor:
+        ctx: Any, words: torch.Tensor, places: torch.Tensor, start: torch.Tensor | None, blocks: Sequence[slice],
+        keep: bool, *weights: torch.Tensor,
+    ) -> torch.Tensor:  # fmt: skip
         ctx.reading = _Pass(Weights(*weights), blocks, start, places)
         states: torch.Tensor = ctx.reading.forward(words, keep=keep)
         return states
@@ -329,13 +314,98 @@ class _Reading(torch.autograd.Function):
         return words, None, start, None, None, *weights
 
 
+def output_loss(
+    states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, *,
+    rows: int | None = None, columns: int | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Return the sum over N lines of ``scale`` (N,) times the cross-entropy of a linear layer's logits: a scalar.
+
+    States are (N, H), the layer's weight (V, H) and bias (V,), the targets int64 (N,). Products are computed in the
+    type of the states, sums and the softmax in float32 at least. By default the lines of a block (``rows``) and the
+    words in a slice of the weights (``columns``) fit the device.
+    """
+    cpu = states.device.type == "cpu"
+    if rows is None:
+        rows = max(1, (BYTES if cpu else ELSEWHERE) // (len(weight) * states.element_size()))
+    if columns is None:
+        columns = COLUMNS if cpu else len(weight)
+    keep = torch.is_grad_enabled()
+    loss: torch.Tensor = _OutputLoss.apply(states, weight, bias, targets, scale, rows, columns, keep)  # type: ignore[no-untyped-call]  # torch gives it no type
+    return loss
+
+
+class _OutputLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor,
+        scale: torch.Tensor, rows: int, columns: int, keep: bool,
+    ) -> torch.Tensor:  # fmt: skip
+        dtype, wide = states.dtype, weight.dtype
+        slices = [slice(start, min(start + columns, len(weight))) for start in range(0, len(weight), columns)]
+        losses = torch.empty(len(states), dtype=wide, device=states.device)
+        if keep:
+            d_states = torch.empty_like(states)
+            d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        logits = states.new_empty(min(rows, len(states)), len(weight))
+        for start in range(0, len(states), rows):
+            lines = slice(start, start + rows)
+            block = states[lines]
+            own = logits[: len(block)]
+            for part in slices:
+                torch.add(varying_product(block, weight[part].to(dtype)), bias[part], out=own[:, part])
+            losses[lines] = _to_gradients(own, targets[lines], scale[lines], d_bias if keep else None)
+            if not keep:
+                continue
+            back = torch.zeros(block.shape, dtype=wide, device=block.device)
+            for part in slices:
+                back += varying_product(own[:, part], weight[part].to(dtype).t())
+                d_weight[part] += varying_product(own[:, part].t(), block.t(), inner=True)
+            d_states[lines] = back
+        if keep:
+            ctx.save_for_backward(d_states, d_weight, d_bias)
+        return losses.sum(dtype=torch.float64).to(wide)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        gradients = ctx.saved_tensors
+        if outer.device.type != "cpu" or outer != 1:  # to ask would wait for a GPU
+            gradients = [values * outer for values in gradients]
+        return *gradients, None, None, None, None, None
+
+
+def _to_gradients(
+    logits: torch.Tensor, targets: torch.Tensor, scale: torch.Tensor, total: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the losses of some lines (R,), and replace their logits (R, V) by the gradient of the sum of the losses.
+
+    On a CPU the lines are taken a few at a time, so that all steps find them in the cache. The gradients' sum is added
+    to ``total`` (V,); without it the logits become useless.
+    """
+    wide = scale.dtype
+    losses = torch.empty(len(logits), dtype=wide, device=logits.device)
+    cpu = logits.device.type == "cpu"
+    rows = max(1, CACHE // (logits.shape[1] * losses.element_size())) if cpu else len(logits)
+    for start in range(0, len(logits), rows):
+        lines = slice(start, start + rows)
+        values = logits[lines].to(wide)  # of the same type: a view
+        target, factor = targets[lines, None], scale[lines, None]
+        values.sub_(values.amax(1, keepdim=True))
+        right = values.gather(1, target)
+        sums = values.exp_().sum(1, keepdim=True)
+        losses[lines] = (factor * (sums.log() - right))[:, 0]
+        if total is not None:
+            values.mul_(factor / sums).scatter_add_(1, target, -factor)
+            total += values.sum(0)
+            if values.dtype != logits.dtype:
+                logits[lines] = values
+    return losses
+
+
 def save(
     folder: Pathish, network: SkipThought | Neighbours, vocabulary: Vocabulary, *, result: dict[str, Any] | None = None
 ) -> None:
-    """Write the files of a network into an existing folder, with numbers of the training run as ``result``.
-
-    The same network gives the same bytes.
-    """
+    """Write the files of a network into an existing folder, with numbers of the training run as ``result``."""
     place, settings = Path(folder), network.settings
     notes = {"trained_on": "ordered text", "training": settings.model_dump()}
     part = Part(network.captions, vocabulary, shape_of(settings))

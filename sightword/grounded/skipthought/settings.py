@@ -38,5 +38,3 @@ class SkipthoughtSettings(Settings):
     """Held-out triples (or pairs) of a validation, evenly spread; all where there are fewer."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the triples."""
-    deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""

@@ -31,10 +31,8 @@ RANGE = 700.0
 
 
 def examples(text: Text, settings: SkipthoughtSettings, split: int = TRAINING) -> Numbers:
-    """Return the middle sentences of all triples of a split, or the first sentences of all pairs for ``infonce``.
-
-    Raises:
-        TrainingError: the training split has fewer than a batch.
+    """Return the middle sentences of all triples of a split, or the first sentences of all pairs for ``infonce``;
+    TrainingError if the training split has fewer than a batch.
     """
     pairs = settings.objective == "infonce"
     found = text.pairs(split) if pairs else text.triples(split)
@@ -81,13 +79,9 @@ def _random(*seeds: int) -> np.random.Generator:
 
 
 def train(
-    settings: SkipthoughtSettings,
-    text: Text,
-    *,
-    device: torch.device,
-    checkpoint: Checkpoint | None = None,
+    settings: SkipthoughtSettings, text: Text, *, device: torch.device, checkpoint: Checkpoint | None = None,
     progress: bool = False,
-) -> TextTask:
+) -> TextTask:  # fmt: skip
     """Train on ordered text, and return the finished run: network and curves; the last weights are kept.
 
     Raises:
@@ -159,11 +153,7 @@ class TextTask(Task[SkipthoughtSettings]):
         return self.descend(self.network.loss(self.text, examples), CLIP)
 
     def validate(self) -> None:
-        """Add the loss on held-out text to its curve.
-
-        Raises:
-            TrainingError: the loss is not finite.
-        """
+        """Add the loss on held-out text to its curve; TrainingError if it is not finite."""
         if not len(self.held_out):
             return
         size, done = self.settings.batch, self.progress.steps

@@ -20,10 +20,8 @@ from sightword.errors import EncoderError
 from sightword.grounded.skipthought.network import Neighbours, SkipThought, build, load, shape_of
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.skipthought.task import batches, examples
-from sightword.grounded.training.batches import Batch, Described, Rows, check
-from sightword.grounded.training.losses import Network
 from sightword.grounded.training.settings import Scenario
-from sightword.grounded.training.task import Extra, GroundingTask, empty
+from sightword.grounded.training.task import Batch, Described, Extra, GroundingTask, Network, Rows, check, empty
 from sightword.io.files import Pathish
 from sightword.model.embedding import embed_captions
 from sightword.text.storage import Text
@@ -44,8 +42,7 @@ class Textual:
 
     part: Part
     settings: SkipthoughtSettings
-    network: SkipThought | Neighbours
-    """T's encoder with its decoders; its own copy of the weights."""
+    network: SkipThought | Neighbours  # T's encoder with its decoders; its own copy of the weights
     text: Text
 
 
@@ -54,12 +51,9 @@ class Inputs:
     """What scenarios are trained on."""
 
     textual: Textual
-    training: Described
-    """The captions and pictures to learn from, with the ids of the start's vocabulary."""
-    dev: Described | None
-    """Captions and pictures whose losses are measured; None for none."""
-    start: Part | None = None
-    """The saved encoder that the scenario names."""
+    training: Described  # the captions and pictures to learn from, with the ids of the start's vocabulary
+    dev: Described | None  # captions and pictures whose losses are measured; None for none
+    start: Part | None = None  # the saved encoder that the scenario names
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,19 +77,12 @@ def read_textual(folder: Pathish, text: Text) -> Textual:
 
 
 def ground(
-    scenario: Scenario,
-    seed: int,
-    inputs: Inputs,
-    *,
-    device: torch.device,
-    notes: dict[str, Any] | None = None,
-    checkpoint: Checkpoint | None = None,
-    bar: bool = False,
-) -> Grounded:
+    scenario: Scenario, seed: int, inputs: Inputs, *, device: torch.device, notes: dict[str, Any] | None = None,
+    checkpoint: Checkpoint | None = None, bar: bool = False,
+) -> Grounded:  # fmt: skip
     """Train a scenario with a seed, and return its encoder; ``notes`` are kept in the encoder's folder.
 
-    Raises:
-        TrainingError: the losses cannot be computed, or are not finite.
+    TrainingError if the losses cannot be computed, or are not finite.
     """
     notes, textual, training = dict(notes or {}), inputs.textual, inputs.training
     own, network = _own(scenario, seed, inputs)
@@ -253,19 +240,13 @@ class Sequential(NamedTuple):
 
 
 def sequential(
-    vectors: NDArray[np.floating],
-    pictures: NDArray[np.floating],
-    picture_of: NDArray[np.int64],
+    vectors: NDArray[np.floating], pictures: NDArray[np.floating], picture_of: NDArray[np.int64]
 ) -> Sequential:
     """Fit SEQ, the sequential baseline (Bordes et al. 2019, section 4.2), in float64.
 
     A linear regression maps a sentence's vector t to the vector of its picture, ``W t + b``. ``[t ; W t + b]`` is
-    projected on as many principal axes as t has numbers. All of it together is one affine map of t.
-
-    Args:
-        vectors: (M, D) vectors of the training captions.
-        pictures: (N, F) features of the pictures.
-        picture_of: (M,) the picture of each caption.
+    projected on as many principal axes as t has numbers. All of it together is one affine map of t. The training
+    captions have vectors (M, D) and pictures (M,), the pictures features (N, F).
     """
     mean = vectors.mean(axis=0, dtype=np.float64)
     counts = np.bincount(picture_of, minlength=len(pictures))

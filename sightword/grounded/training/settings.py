@@ -70,8 +70,6 @@ class Common(Settings):
     """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
     validate_every: int = Field(500, ge=1)
     """Batches from one measurement of the losses on dev to the next, besides the one at the end."""
-    deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""
 
     @property
     def trains(self) -> bool:
@@ -145,11 +143,7 @@ class GroundSettings(Settings):
     each part begins with a letter."""
 
     def scenario(self, name: str) -> Scenario:
-        """Return the parameters of a scenario.
-
-        Raises:
-            ValueError: there is no such scenario, or a parameter is wrong.
-        """
+        """Return the parameters of a scenario; ValueError if there is none, or a parameter is wrong."""
         if name not in self.scenarios:
             known = ", ".join(self.scenarios) or "none"
             raise ValueError(f"no scenario is called {name!r}{guess(name, self.scenarios)}; known: {known}")

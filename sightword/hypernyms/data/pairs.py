@@ -58,8 +58,7 @@ class ConceptPairs:
     hyponyms: Ids
     hypernyms: Ids
     labels: Bools
-    direct: Bools
-    """Whether the pair is an edge of the taxonomy."""
+    direct: Bools  # whether the pair is an edge of the taxonomy
     replaced: NDArray[np.int8]
     """The replaced side of a false pair, as a place in :data:`REPLACED`; 0 for true pairs and where unknown."""
 

@@ -39,20 +39,13 @@ _EDGES = Table(("hyponym", "hypernym", "relation"), CorpusError, optional=("rela
 class Taxonomy:
     """Concepts and edges; a concept's id is its place in ``names``."""
 
-    names: list[str]
-    """Such as ``dog.n.01``."""
-    words: list[str]
-    """The words for each concept, separated by a comma and a space."""
-    glosses: list[str]
-    """The definition of each concept; may be empty."""
-    hyponyms: Ids
-    """The lower concept of each edge."""
-    hypernyms: Ids
-    """The upper concept of each edge."""
-    relations: list[str]
-    """The relation of each edge."""
-    doubled: int = 0
-    """Edges that were given more than once, and are kept once."""
+    names: list[str]  # such as `dog.n.01`
+    words: list[str]  # the words for each concept, separated by a comma and a space
+    glosses: list[str]  # the definition of each concept; may be empty
+    hyponyms: Ids  # the lower concept of each edge
+    hypernyms: Ids  # the upper concept of each edge
+    relations: list[str]  # the relation of each edge
+    doubled: int = 0  # edges that were given more than once, and are kept once
 
     @property
     def parents(self) -> list[list[int]]:

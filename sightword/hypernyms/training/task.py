@@ -32,12 +32,10 @@ EPSILON = 1e-8
 class Trained:
     """The result of a training run: the weights with the best score on dev."""
 
-    vectors: Array
-    """(concepts, width), float32."""
+    vectors: Array  # (concepts, width), float32
     weights: dict[str, Array]
     progress: Progress
-    left_out: int
-    """Training pairs that no false pair can be made of."""
+    left_out: int  # training pairs that no false pair can be made of
 
 
 def train(

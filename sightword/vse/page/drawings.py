@@ -29,7 +29,7 @@ from sightword.report.drawing import (
 )
 from sightword.report.inputs import Columns, RunNumbers, numbers
 from sightword.report.number_formats import FEW, correlation, counted, is_number, percent
-from sightword.vse.page.sentence_pairs import Bin, Panel
+from sightword.vse.page.tables import Bin, Panel
 
 UNRELATED = 1 / 3
 """The mean rank difference of two unrelated rankings."""

@@ -1,4 +1,4 @@
-"""The choice of the snapshots that are best on dev, and the encoder made of them."""
+"""The choice of the snapshots that are best on dev, the encoder made of them, and the scores of every kept epoch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from tqdm import tqdm
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.arguments import LONGEST
@@ -20,16 +21,16 @@ from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, TrainingError
 from sightword.evaluation.retrieval import protocols
-from sightword.evaluation.semantics.datasets import RatedPairs
+from sightword.evaluation.semantics.datasets import RatedPairs, missing_file
 from sightword.evaluation.semantics.encoding import embed
+from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.relatedness import cosine
 from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
 from sightword.model.shape import TfidfShape
 from sightword.statistics.inference import pearson
-from sightword.vse.selection.settings import STSB_DEV, SelectSettings
-from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, Snapshots, validate
-from sightword.vse.training.tfidf import count, framed
+from sightword.vse.selection.settings import STSB_DEV, EpochsSettings, SelectSettings
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, Snapshots, count, framed, validate
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +50,11 @@ class Choice:
     recall: dict[int, float]
     """Mean recall@10 of both directions on dev, in percent, for each snapshot's epoch; empty without a picture side."""
     score: dict[int, float]
-    """The score that the choice compares (:class:`Criterion`), for each snapshot's epoch."""
+    """The score by the criterion, for each snapshot's epoch."""
     ensemble: dict[str, Any]
-    """The ensemble's own retrieval score on dev; empty without a side of pictures."""
+    """The ensemble's retrieval score on dev; empty without a side of pictures."""
     ensemble_score: float | None
-    """The ensemble's own score by the criterion; None without a side of pictures."""
+    """The ensemble's score by the criterion; None without a side of pictures."""
 
 
 def choose(
@@ -70,7 +71,7 @@ def choose(
     """Make the ensemble of the best snapshots, and measure it (Merkx & Frank 2019, section 3.3).
 
     Untrained encoders (epoch 0) are never chosen; counted n-grams, without a side of pictures, have no other epoch. Of
-    two equally good snapshots the later one is chosen.
+    two equally good snapshots the later is chosen.
 
     Args:
         snapshots: the snapshots to choose from.
@@ -94,29 +95,29 @@ def choose(
             f"select.members = {settings.members} snapshots are wanted, there are {len(epochs)} to choose from",
             todo="Train for more cycles (train.epochs, train.cycle).",
         )
-    criterion = Criterion(settings.criterion, pairs)
+    name = settings.criterion
+    assert (pairs is not None) == (name == STSB_DEV)
     r10: dict[int, float] = {}
     score: dict[int, float] = {}
     for epoch in epochs if snapshots.features_width else ():
-        similarity = snapshots.model.similarity
-        found = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, similarity)
-        alone = partial(ensemble, snapshots, [epoch], renormalise=False, device=device)
-        r10[epoch], score[epoch] = mean_r10(found), criterion.of(found, alone)
-        other = "" if criterion.name == "mean_r10" else f", {criterion.name} {score[epoch]:.1f}"
-        log.info("snapshot of epoch %d: mean recall@10 %.1f on %s%s", epoch, r10[epoch], settings.split, other)
+        known = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, snapshots.model.similarity)
+        r10[epoch] = mean_r10(known)
+        if pairs is None:
+            score[epoch] = _RECALLS[name](known)
+        else:
+            score[epoch] = similarity(ensemble(snapshots, [epoch], renormalise=False, device=device), pairs)
+        other = "" if name == "mean_r10" else f", {name} {score[epoch]:.1f}"
+        log.info("snapshot of epoch %d: mean recall@10 %.1f on dev%s", epoch, r10[epoch], other)
     chosen = sorted(epochs, key=lambda epoch: (-score.get(epoch, 0.0), -epoch))[: settings.members]
     encoder = ensemble(
-        *(snapshots, chosen, settings.renormalise, device),
-        beside=beside,
-        lexical=lexical,
-        share=settings.lexical_share,
+        snapshots, chosen, settings.renormalise, device, beside=beside, lexical=lexical, share=settings.lexical_share
     )
     if not encoder.features_width:
-        return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble={}, ensemble_score=None)
+        return Choice(encoder, chosen, r10, score, {}, None)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(captions, images, dev.image_of_caption, encoder.similarity_name)
-    own = criterion.of(whole, lambda: encoder)
-    return Choice(encoder=encoder, epochs=chosen, recall=r10, score=score, ensemble=whole, ensemble_score=own)
+    reached = _RECALLS[name](whole) if pairs is None else similarity(encoder, pairs)
+    return Choice(encoder, chosen, r10, score, whole, reached)
 
 
 def mean_r10(recall: Mapping[str, Any]) -> float:
@@ -133,35 +134,14 @@ _RECALLS: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "caption_to_image_rsum": lambda recall: _rsum(recall, "caption_to_image"),
     "rsum": lambda recall: _rsum(recall, *DIRECTIONS),
 }
-
-
-class Criterion:
-    """The score that the choice compares, by the name of ``select.criterion``; more is better.
-
-    Args:
-        name: the name.
-        pairs: the sentence pairs with people's scores, for ``stsb_dev``.
-    """
-
-    def __init__(self, name: str, pairs: RatedPairs | None = None) -> None:
-        self.name, self.pairs = name, pairs
-        assert (pairs is not None) == (name == STSB_DEV)
-
-    def of(self, recall: Mapping[str, Any], encoder: Callable[[], SentenceEncoder]) -> float:
-        """Return the score, in percent or as 100 times Pearson's r.
-
-        Args:
-            recall: recall@1, 5 and 10 of both directions, in percent.
-            encoder: returns the encoder; called only where sentences are encoded.
-        """
-        return _RECALLS[self.name](recall) if self.pairs is None else similarity(encoder(), self.pairs)
+"""The score that the choice compares, by the name of ``select.criterion``; more is better."""
 
 
 def similarity(encoder: SentenceEncoder, pairs: RatedPairs) -> float:
     """Return 100 times Pearson's r of cosines and people's scores; :data:`UNDEFINED` where all cosines are equal."""
     vectors = embed(lambda texts: encoder.encode(texts, max_length=LONGEST), [*pairs.first, *pairs.second])
-    found = pearson(cosine(vectors.of(pairs.first), vectors.of(pairs.second)), pairs.gold)
-    return UNDEFINED if found is None else 100.0 * found
+    r = pearson(cosine(vectors.of(pairs.first), vectors.of(pairs.second)), pairs.gold)
+    return UNDEFINED if r is None else 100.0 * r
 
 
 def ensemble(
@@ -180,7 +160,7 @@ def ensemble(
     Raises:
         EncoderError: a snapshot cannot be loaded, or an encoder does not fit beside it.
     """
-    pictured = [one.notes.get("features", {}) for one in beside if one.features_width]
+    pictured = [other.notes.get("features", {}) for other in beside if other.features_width]
     networks = [snapshots.load(epoch).to(device) for epoch in epochs]
     notes = {
         "epochs": epochs,
@@ -258,3 +238,58 @@ def read_beside(
         check_joined(encoder, snapshots.vocabulary, similarity, snapshots.features_width, where=place)
         found.append(encoder)
     return found
+
+
+class Measured(NamedTuple):
+    """The scores of the encoder of an epoch."""
+
+    epoch: int
+    r10: dict[str, float | None]
+    """Recall@10 on dev for each direction, in percent; None without a side of pictures."""
+    pearson: dict[str, float | None]
+    """100 times Pearson's r of each task: the mean over its subtasks, or r of its test pairs. None if r is not defined:
+    all pairs have the same cosine."""
+
+
+def measure_epochs(
+    snapshots: Snapshots, settings: EpochsSettings, *, device: torch.device, progress: bool = False
+) -> list[Measured]:
+    """Measure the encoder of every kept epoch, or of each N-th, in their order (Merkx & Frank 2019, Figure 4).
+
+    Recall on dev is that of training.
+
+    Raises:
+        EncoderError: a snapshot cannot be loaded.
+        SemanticsError: a task cannot be read (with file and line).
+    """
+    tasks, measured = [], []
+    for task in settings.tasks:
+        gone = missing_file(task, Path(settings.data)) if settings.missing == "skip" else None
+        if gone is None:
+            tasks.append(task)
+        else:
+            log.warning("%s left out: %s does not exist", task, gone)
+    epochs = snapshots.epochs[::-1][:: settings.every][::-1]
+    for epoch in tqdm(epochs, desc="epochs", unit="epoch", disable=None if progress else True):
+        encoder = ensemble(snapshots, [epoch], renormalise=False, device=device)
+        encode = partial(encoder.encode, max_length=LONGEST)
+        scores = evaluate(encode, tasks, settings.data, trained_head=False).metrics if tasks else {}
+        # An STS task has the mean of its subtasks, the others their cosine.
+        found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
+        r10 = {direction: snapshots.recall[epoch].get(direction, {}).get("r10") for direction in DIRECTIONS}
+        measured.append(Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in found.items()}))
+    return measured
+
+
+def rows(measured: list[Measured], tasks: list[str]) -> tuple[list[str], list[list[object]]]:
+    """Return the header and the rows, a row an epoch, of the table ``plots/epochs/epochs.tsv``.
+
+    ``semantics`` is the mean over the tasks. A value is None if it is not defined or the files of a task are missing.
+    """
+    header = ["epoch", *(f"{direction}_r10" for direction in DIRECTIONS), "semantics", *tasks]
+    lines: list[list[object]] = []
+    for epoch, r10, scores in measured:
+        known = [value for value in scores.values() if value is not None]
+        mean = sum(known) / len(known) if known and len(known) == len(scores) else None
+        lines.append([epoch, *r10.values(), mean, *map(scores.get, tasks)])
+    return header, lines

@@ -83,7 +83,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
     if len(training.languages) > 1:
         learned = f"the languages of its captions ({', '.join(training.languages)})"
     return f"""\
-{_head(choice, settings)}
+{_head(choice)}
 
 # {title}
 
@@ -134,7 +134,7 @@ def _scores(choice: Choice, settings: SelectSettings) -> str:
         where, those = "the dev part of STS Benchmark", "retrieval's"
     epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
     return f"""\
-## Scores on {settings.split}
+## Scores on dev
 
 {table}
 
@@ -246,12 +246,12 @@ def _beside(others: Sequence[Combination], settings: SelectSettings) -> str:
     return "".join(lines)
 
 
-def _head(choice: Choice, settings: SelectSettings) -> str:
+def _head(choice: Choice) -> str:
     """Return the YAML head. Each value is JSON, which is YAML too, so that nothing in it can break out."""
     unit, shape = choice.encoder.vocabulary.unit, choice.encoder.leaves[0].shape
     cell = ("tfidf" if isinstance(shape, TfidfShape) else "ngrams") if isinstance(shape, NgramShape) else shape.cell
-    title = f"{settings.split} split of the training corpus"
-    scored = [result("unnamed", title, settings.split, choice.ensemble)] if choice.ensemble else []
+    title = "dev split of the training corpus"
+    scored = [result("unnamed", title, "dev", choice.ensemble)] if choice.ensemble else []
     grounded = ("visually-grounded", "image-text-retrieval") if choice.ensemble else ()
     fields: dict[str, Any] = {
         "library_name": "sentence-transformers",

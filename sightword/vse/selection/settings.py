@@ -17,8 +17,6 @@ STSB_DEV = "stsb_dev"
 class SelectSettings(Settings):
     """The choice of snapshots; the defaults are those of Merkx & Frank (2019), section 3.3."""
 
-    split: Literal["dev", "train"] = "dev"
-    """The split to compare on; never test (``train`` shows how much was memorised)."""
     criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum", "stsb_dev"] = "mean_r10"
     """The score to compare: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
     (order-embeddings); that sum over both directions (VSE++); or ``stsb_dev``, Pearson's r of cosines and people's
@@ -64,10 +62,6 @@ class EpochsSettings(Settings):
     """The tasks, named as in ``semantics.tasks``, each by the cosine alone; with an empty list there is recall only."""
     missing: Literal["error", "skip"] = "error"
     """Stop at a task without files, or leave its column empty."""
-    batch_size: int = Field(default=256, ge=1)
-    """Sentences encoded together."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
 
     @field_validator("tasks")
     @classmethod

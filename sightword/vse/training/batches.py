@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,75 +11,40 @@ from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.settings import TrainSettings
 
 Rows = npt.NDArray[np.int64]
-LastBatch = Literal["keep", "drop"]
-_PICTURES, _CLUSTERS, _BESIDE = 1, 2, 4
+_PICTURES, _CLUSTERS, _AUXILIARY = 1, 2, 4
 """Streams of random numbers of a seed; captions with pictures take those from 1 to 3 of a batch."""
 
 
-def batches(
-    pairs: Pairs,
-    *,
-    size: int,
-    bucket: int,
-    seed: int,
-    epoch: int,
-    captions: Literal["all", "one"] = "all",
-    last_batch: LastBatch = "keep",
-) -> list[Rows]:
-    """Return the rows of captions of each minibatch of an epoch.
+def batches(pairs: Pairs, settings: TrainSettings, epoch: int) -> list[Rows]:
+    """Return the rows of captions of each minibatch of an epoch, counted from 0.
 
     Pass i takes caption i of every picture that has so many, so no picture is in a batch twice. A pass is cut into
-    batches of nearly equal size, of two captions at least. A caption that is alone in its pass is left out: it has no
-    mismatch to learn from.
+    batches of nearly equal size, of two captions at least; where a batch has two at most, an odd pass has one of three.
+    A caption that is alone in its pass is left out: it has no mismatch to learn from. Every epoch has the same number
+    of batches. Seed and epoch determine the order on every machine.
 
     Args:
         pairs: the training split.
-        size: largest number of captions in a batch, at least 2; with 2 and an odd pass, one batch has 3.
-        bucket: number of batches of a pass that are sorted by length together, to save padding.
-        seed: with the epoch, counted from 0, it determines the order on every machine.
+        settings: ``batch``, ``seed``, ``captions_per_epoch``, ``last_batch``.
         epoch: the epoch.
-        captions: ``all``, or ``one``: one pass, over a random caption of each picture (order-embeddings).
-        last_batch: ``drop``: batches have exactly ``size`` captions, and the rest of a pass is left out.
-
-    Returns:
-        For each batch an int64 array of rows into the captions; every epoch has the same number of batches.
     """
-    random = _random(seed, epoch)
-    lengths = np.asarray([len(ids) for ids in pairs.ids])
+    random, size, rows_of_batches = _random(settings.seed, epoch), settings.batch, []
     places = places_of(pairs)
-    if captions == "one":
+    if settings.captions_per_epoch == "one":
         drawn = random.integers(np.bincount(pairs.image_of_caption))  # (N,), each below its picture's count
         passes = [np.flatnonzero(places == drawn[pairs.image_of_caption])]
     else:
         passes = [np.flatnonzero(places == number) for number in range(int(places.max()) + 1)]
-    found: list[Rows] = []
-    for own in passes:
-        rows = random.permutation(own)
-        count = _count(len(rows), size, last_batch)
-        if not count:
-            continue
-        cut = np.array_split(rows[: count * size] if last_batch == "drop" else rows, count)
-        if bucket > 1:
-            pools = np.array_split(np.arange(count), -(-count // bucket))
-            cut = [batch for pool in pools for batch in _sorted([cut[place] for place in pool], lengths)]
-            cut = [cut[place] for place in random.permutation(count)]
-        found += cut
-    return found
+    for captions in passes:
+        rows = random.permutation(captions)
+        whole = settings.last_batch == "drop"
+        count = len(rows) // size if whole else min(-(-len(rows) // size), len(rows) // 2)
+        if count:
+            rows_of_batches += np.array_split(rows[: count * size] if whole else rows, count)
+    return rows_of_batches
 
 
-def _count(captions: int, size: int, last_batch: LastBatch) -> int:
-    """Return the number of batches of a pass: whole ones only, or as few as ``size`` allows, each of two or more."""
-    return captions // size if last_batch == "drop" else min(-(-captions // size), captions // 2)
-
-
-def _sorted(pool: list[Rows], lengths: npt.NDArray[np.int64]) -> list[Rows]:
-    """Sort the captions of some batches by length, and cut them into batches of the same sizes."""
-    rows = np.concatenate(pool)
-    rows = rows[np.argsort(lengths[rows], kind="stable")]
-    return np.split(rows, np.cumsum([len(batch) for batch in pool])[:-1])
-
-
-def places_of(pairs: Pairs) -> npt.NDArray[np.int64]:
+def places_of(pairs: Pairs) -> Rows:
     """Return each caption's place among its picture's captions, by number: 0, 1, .. without gaps."""
     order = np.lexsort((pairs.numbers, pairs.image_of_caption))
     counts = np.bincount(pairs.image_of_caption)
@@ -107,15 +71,14 @@ class Texts:
 
     Args:
         split: the training split.
-        seed: with the number of a batch, it determines what is drawn for the batch.
+        settings: ``seed`` and ``typing_errors``.
         second: with each caption comes another one of its picture, or the same one if there is no other.
-        typing_errors: share of the tokens at which a caption has a typing error (:func:`mistyped`).
         stream: the first of the three streams of random numbers of a batch.
     """
 
-    def __init__(self, split: Pairs, *, seed: int, second: bool, typing_errors: float = 0.0, stream: int = 1) -> None:
-        self._ids, self._seed, self._second, self._errors = split.ids, seed, second, typing_errors
-        self._stream = stream
+    def __init__(self, split: Pairs, settings: TrainSettings, *, second: bool, stream: int = 1) -> None:
+        self._ids, self._seed, self._errors = split.ids, settings.seed, settings.typing_errors
+        self._second, self._stream = second, stream
         owner = split.image_of_caption
         counts = np.bincount(owner)
         self._place, self._count, self._start = places_of(split), counts[owner], (np.cumsum(counts) - counts)[owner]
@@ -141,14 +104,12 @@ class Texts:
         return [self._typed(each, step, stream) for stream, each in enumerate(chosen, self._stream + 1)]
 
     def _typed(self, rows: Rows, step: int, stream: int) -> list[Rows]:
-        found = [self._ids[row] for row in rows]
-        if not self._errors:
-            return found
-        random = _random(self._seed, step, stream)
-        order = np.argsort(rows)
-        for place in order:
-            found[place] = mistyped(found[place], self._errors, random)
-        return found
+        texts = [self._ids[row] for row in rows]
+        if self._errors:
+            random = _random(self._seed, step, stream)
+            for place in np.argsort(rows):
+                texts[place] = mistyped(texts[place], self._errors, random)
+        return texts
 
 
 def mistyped(ids: Rows, share: float, random: np.random.Generator) -> Rows:
@@ -171,8 +132,8 @@ def mistyped(ids: Rows, share: float, random: np.random.Generator) -> Rows:
     return typed[kept]
 
 
-class Beside:
-    """Groups of captions that say the same, such as those of one picture; each caption comes with another of its group.
+class Auxiliary:
+    """Captions without pictures, in groups that say the same; each caption comes with another one of its group.
 
     A run passes through all groups, in another order each time; what is left of a pass is less than a batch, and is
     left out.
@@ -187,22 +148,20 @@ class Beside:
         self._counts = np.bincount(split.image_of_caption)
         self._order = np.lexsort((places_of(split), split.image_of_caption))  # the captions, group after group
         self._starts = np.cumsum(self._counts) - self._counts
-        errors = settings.typing_errors
-        self._texts = Texts(split, seed=settings.seed, second=True, typing_errors=errors, stream=_BESIDE)
+        self._texts = Texts(split, settings, second=True, stream=_AUXILIARY)
 
     def rows(self, step: int) -> Rows:
         """Return one caption of each of ``beside_batch`` groups, for batch ``step`` of the run."""
         passed, place = divmod(step, len(self._counts) // self._size)
-        groups = _random(self._seed, passed, _BESIDE + 3).permutation(len(self._counts))[place * self._size :][
-            : self._size
-        ]
-        drawn = _random(self._seed, step, _BESIDE + 4).integers(self._counts[groups])
+        order = _random(self._seed, passed, _AUXILIARY + 3).permutation(len(self._counts))
+        groups = order[place * self._size :][: self._size]
+        drawn = _random(self._seed, step, _AUXILIARY + 4).integers(self._counts[groups])
         rows: Rows = self._order[self._starts[groups] + drawn]
         return rows
 
-    def of(self, rows: Rows, step: int) -> list[list[Rows]]:
-        """Return the token ids of these captions, and of the other ones of their groups, (B,) each."""
-        return self._texts.of(rows, step)
+    def of(self, step: int) -> list[list[Rows]]:
+        """Return the token ids of the captions of a batch, and of the other ones of their groups, (B,) each."""
+        return self._texts.of(self.rows(step), step)
 
 
 def _random(*entropy: int) -> np.random.Generator:

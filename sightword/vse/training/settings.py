@@ -37,10 +37,6 @@ class TrainSettings(ModelSettings):
     margin: float = Field(0.2, ge=0)
     """Margin of ``hinge`` and ``hardest``: 0.2 of the cosine (Merkx & Frank, VSE++), 0.05 of the order penalty
     (order-embeddings)."""
-    warm_up: int = Field(0, ge=0)
-    """Epochs of ``hinge`` before ``hardest`` begins; unused by the others."""
-    temperature: float = Field(0.07, gt=0)
-    """Initial temperature of ``infonce`` (CLIP: 0.07), the divisor of scores; it is learned. Unused by the others."""
     pictures: Literal["real", "shuffled", "none"] = "real"
     """Controls. ``shuffled``: the pictures exchange their features at random; the captions of a picture share a wrong
     one. ``none``: captions are compared with second captions only."""
@@ -65,8 +61,6 @@ class TrainSettings(ModelSettings):
     last_batch: Literal["keep", "drop"] = "keep"
     """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
     order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size."""
-    bucket: int = Field(1, ge=1)
-    """Batches that are sorted by length together, which saves padding; 1 leaves the order to chance, as published."""
     epochs: int = Field(32, ge=1)
     """Passes through all captions, or through all pictures."""
     captions_per_epoch: Literal["all", "one"] = "all"
@@ -99,9 +93,6 @@ class TrainSettings(ModelSettings):
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
 
-    deterministic: bool = True
-    """On a GPU use only kernels that PyTorch calls deterministic. A CPU always gives the same bits."""
-
     @model_validator(mode="after")
     def _fits(self) -> Self:
         clips = f"clip_images is {self.clip_images} and clip_captions {self.clip_captions}"
@@ -112,8 +103,6 @@ class TrainSettings(ModelSettings):
              f"cell tfidf is counted, not trained, so start must be null, not {self.start}"),
             (self.schedule != "step" and self.rate_min > self.rate_max,
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
-            (self.loss == "hardest" and self.warm_up >= self.epochs,
-             f"warm_up ({self.warm_up}) leaves none of the {self.epochs} epochs for the hardest mismatch"),
             (self.second_caption and self.similarity != "cosine",
              f"second_caption compares captions, which similarity {self.similarity} does not"),
             (self.beside_batch == 1, "beside_batch must be 0 or at least 2: one caption has no others to differ from"),

@@ -1,4 +1,4 @@
-"""What a training run measures and keeps: recall on dev, and the folder of snapshots.
+"""What a training run measures and keeps: recall on dev, the folder of snapshots, and counted n-grams (tf-idf).
 
 The folder has a safetensors file for each snapshot, ``vocabulary.json``, ``snapshots.json`` and ``SHA256SUMS``.
 """
@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from tqdm import tqdm
 
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import PAD, UNKNOWN, Vocabulary
 from sightword.errors import EncoderError, TrainingError
 from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
 from sightword.io.files import Pathish
 from sightword.io.saved import TENSORS, Format, as_folder, entry, summed, write_summed
 from sightword.model.embedding import embed_captions, embed_images
-from sightword.model.encoders import Encoders
+from sightword.model.encoders import Encoders, pad
+from sightword.model.ngrams import Tfidf
 from sightword.model.saved import load_encoders, tensor_bytes
 from sightword.model.settings import ModelSettings
-from sightword.model.shape import Shape, SimilarityName
+from sightword.model.shape import Shape, SimilarityName, TfidfShape
 from sightword.model.similarity import errors, tie_width, unit
-from sightword.vse.training.tfidf import shape_of
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +57,11 @@ def validate(encoders: Encoders, pairs: Pairs, similarity: SimilarityName) -> Re
     sides = embed_images(encoders.images, pairs.features), embed_captions(encoders.captions, pairs.ids)
     images, captions = (torch.from_numpy(side).to(encoders.device).double() for side in sides)
     owner = torch.from_numpy(pairs.image_of_caption).to(encoders.device)
-    found = {}
+    recall = {}
     for direction, ranks in zip(DIRECTIONS, _ranks(captions, images, owner, similarity), strict=True):
-        found[direction] = {f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS}
-        found[direction]["mean_rank"] = float(ranks.double().mean())
-    return found
+        recall[direction] = {f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in DEPTHS}
+        recall[direction]["mean_rank"] = float(ranks.double().mean())
+    return recall
 
 
 @torch.no_grad()
@@ -104,18 +108,14 @@ def _blocks(count: int, size: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
-def file_name(epoch: int) -> str:
+def file_name(epoch: int, ending: str = TENSORS) -> str:
     """Return the name of a snapshot's file."""
-    return f"{_name(epoch)}{TENSORS}"
-
-
-def _name(epoch: int) -> str:
-    return f"epoch-{epoch:03d}"
+    return f"epoch-{epoch:03d}{ending}"
 
 
 def keep(folder: Path, epoch: int, encoders: Encoders) -> None:
     """Write the snapshot of an epoch into the folder of a half-done run."""
-    write_summed(folder, _name(epoch), tensor_bytes(encoders.state_dict()))
+    write_summed(folder, file_name(epoch, ""), tensor_bytes(encoders.state_dict()))
 
 
 def copy_snapshots(source: Path, folder: Path, epochs: int) -> list[int]:
@@ -124,7 +124,7 @@ def copy_snapshots(source: Path, folder: Path, epochs: int) -> list[int]:
     Raises:
         FileFormatError: a snapshot is not the one that was kept.
     """
-    kept = {epoch: path for epoch in range(epochs + 1) for path in summed(source, _name(epoch))}
+    kept = {epoch: path for epoch in range(epochs + 1) for path in summed(source, file_name(epoch, ""))}
     for epoch, path in kept.items():
         shutil.copyfile(path, folder / file_name(epoch))
     return list(kept)
@@ -185,11 +185,6 @@ class Snapshots:
 
         A training without a side of pictures takes any features.
 
-        Args:
-            attributes: the attributes of the features.
-            width: number of features of a picture.
-            where: the file of the features.
-
         Raises:
             EncoderError: the backbone, weights, feature point, transform or width differ (both values are named).
         """
@@ -220,7 +215,7 @@ def read_snapshots(folder: Pathish) -> Snapshots:
     about, names = FORMAT.read(place)
     with FORMAT.checked(place / FORMAT.description):
         width = entry(about, "features_width", int)
-        found = Snapshots(
+        snapshots = Snapshots(
             folder=place,
             recall={
                 entry(one, "epoch", int): _recall(entry(one, "dev", dict)) if width else {}
@@ -232,9 +227,9 @@ def read_snapshots(folder: Pathish) -> Snapshots:
             captions_sha256=entry(about, "captions_sha256", str),
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
         )
-        assert found.model
-    FORMAT.require(names, "vocabulary.json", *map(file_name, found.epochs), where=place)
-    return found
+        assert snapshots.model
+    FORMAT.require(names, "vocabulary.json", *map(file_name, snapshots.epochs), where=place)
+    return snapshots
 
 
 def _recall(dev: dict[str, Any]) -> Recall:
@@ -242,3 +237,40 @@ def _recall(dev: dict[str, Any]) -> Recall:
         direction: {name: entry(entry(dev, direction, dict), name, float) for name in _MEASURES}
         for direction in DIRECTIONS
     }
+
+
+def shape_of(settings: ModelSettings, vocabulary: Vocabulary) -> Shape:
+    """Return the shape of the network; n-grams that are counted begin and end with the vocabulary's space, if any."""
+    return framed(settings.shape, vocabulary) if isinstance(settings.shape, TfidfShape) else settings.shape
+
+
+def framed(shape: TfidfShape, vocabulary: Vocabulary) -> TfidfShape:
+    """Return the shape whose rows begin and end with the vocabulary's space, if any."""
+    tokens = vocabulary.tokens
+    return replace(shape, frame=tokens.index(" ") + UNKNOWN + 1 if " " in tokens else PAD)
+
+
+def count(
+    shape: Shape, rows: Sequence[npt.NDArray[np.int64]], vocabulary: Vocabulary, *, progress: bool = False
+) -> Encoders:
+    """Return a network without a side of pictures, whose n-grams have the weights of captions (``train.cell: tfidf``).
+
+    The order of the captions changes nothing.
+
+    Args:
+        shape: the shape, as :func:`shape_of` or :func:`framed` returns it.
+        rows: the token ids of the training captions.
+        vocabulary: the vocabulary of the ids.
+        progress: show a progress bar on a terminal.
+    """
+    encoders = Encoders(len(vocabulary), 0, shape)
+    assert isinstance(encoders.captions.embedding, Tfidf)
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place]))  # saves padding
+
+    def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        blocks = tqdm(_blocks(len(order), 256), desc="train", leave=False, disable=None if progress else True)
+        for block in blocks:
+            yield pad([rows[place] for place in order[block]])
+
+    encoders.captions.embedding.count(batches())
+    return encoders.eval()

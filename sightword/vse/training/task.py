@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,8 @@ from sightword.io.files import write_tsv
 from sightword.model.encoders import Encoders, initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, run, write_table
-from sightword.vse.training.batches import Beside, Texts, batches, controlled
-from sightword.vse.training.divergence import EPOCHS, Plan, Watch, at_chance, stuck
-from sightword.vse.training.objective import Objective
+from sightword.vse.training.batches import Auxiliary, Texts, batches, controlled
+from sightword.vse.training.objective import EPOCHS, Objective, Plan, Watch, at_chance, stuck
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, validate
 
@@ -41,60 +41,59 @@ RECALL = ("epoch", *(name.replace("/", "_") for name in NAMES))
 """The columns of ``recall.tsv``."""
 
 
+@dataclass(frozen=True)
+class Data:
+    """What a training run learns from."""
+
+    training: Pairs
+    dev: Pairs | None
+    """The split on which recall is measured; None measures nothing."""
+    tokens: int
+    """Number of ids, padding and unknown included; all ids of the captions are below it."""
+    start: Part | None = None
+    """The network of captions whose weights training starts from; the ids are those of its vocabulary."""
+    beside: Pairs | None = None
+    """Captions without pictures, with ``beside_batch``."""
+
+
 def train(
     settings: TrainSettings,
-    training: Pairs,
-    dev: Pairs | None,
+    data: Data,
     *,
-    tokens: int,
     device: torch.device,
-    start: Part | None = None,
-    beside: Pairs | None = None,
     keep: Callable[[int, Encoders], None] = lambda *_: None,
     show: Callable[[Progress], None] = lambda _: None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
 ) -> CaptionTask:
-    """Train both encoders (Merkx & Frank 2019, section 3.3).
+    """Train both encoders (Merkx & Frank 2019, section 3.3); return the finished run: encoders, curves and recall.
 
     Args:
         settings: the parameters.
-        training: the split to learn from.
-        dev: the split on which recall is measured; None measures nothing.
-        tokens: number of ids, padding and unknown included; all ids of the captions are below it.
+        data: the captions and pictures.
         device: the device to work on.
-        start: the network of captions whose weights training starts from; the ids are those of its vocabulary. None:
-            random weights.
-        beside: captions without pictures, with ``beside_batch``.
         keep: called with the epoch and the encoders at each snapshot, once in all of a run that resumes; with 0 and the
             untrained encoders if every epoch is kept.
         show: called with the curves so far before the first epoch, after each epoch, and when a run resumes.
         checkpoint: the place to save the state in, and to resume from.
         progress: show a progress bar on a terminal.
 
-    Returns:
-        The finished run: encoders, curves and recall.
-
     Raises:
-        TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.vse.training.divergence`).
+        TrainingError: there are too few pictures, or the run diverges (:mod:`sightword.vse.training.objective`).
     """
-    check_sizes(settings, training, beside)
-    task = CaptionTask(settings, training, tokens, device, start=start, beside=beside, dev=dev, keep=keep)
+    check_sizes(settings, data)
+    task = CaptionTask(settings, data, device, keep=keep)
     run(task, checkpoint, bar=progress, show=show)
     return task
 
 
-def check_sizes(settings: TrainSettings, training: Pairs, beside: Pairs | None = None) -> None:
-    """Refuse fewer pictures or groups than a batch, before any costly work.
-
-    Raises:
-        TrainingError: there are too few pictures.
-    """
-    if len(training.image_ids) < settings.batch:
-        what = f"train.batch = {settings.batch} is more than the {len(training.image_ids)} training pictures"
+def check_sizes(settings: TrainSettings, data: Data) -> None:
+    """Raise the TrainingError of fewer pictures or groups than a batch, before any costly work."""
+    pictures, groups = len(data.training.image_ids), len(data.beside.image_ids) if data.beside else 0
+    if pictures < settings.batch:
+        what = f"train.batch = {settings.batch} is more than the {pictures} training pictures"
         expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
         raise TrainingError(what, expected=expected, todo=todo)
-    groups = len(beside.image_ids) if beside else 0
     if groups < settings.beside_batch:
         what = f"train.beside_batch = {settings.beside_batch} is more than the {groups} groups of captions beside"
         todo = "Name files of such captions (corpus.beside_files), or choose a smaller train.beside_batch."
@@ -107,30 +106,27 @@ class CaptionTask(Task[TrainSettings]):
     saves = True
 
     def __init__(
-        self, settings: TrainSettings, training: Pairs, tokens: int, device: torch.device, *,
-        start: Part | None = None, beside: Pairs | None = None, dev: Pairs | None = None,
+        self, settings: TrainSettings, data: Data, device: torch.device, *,
         keep: Callable[[int, Encoders], None] = lambda *_: None,
     ) -> None:  # fmt: skip
-        self.dev, self.keep = dev, keep
-        self.training = training = controlled(training, settings)
+        self.dev, self.keep = data.dev, keep
+        self.training = training = controlled(data.training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
-            tokens, training.features.shape[1], settings.shape,
+            data.tokens, training.features.shape[1], settings.shape,
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)
-        if start is not None:
-            encoders.captions.load_state_dict(start.captions.state_dict())
+        if data.start is not None:
+            encoders.captions.load_state_dict(data.start.captions.state_dict())
         if settings.standardise == "training":
             encoders.images.standardise_by(training.features)
         self.objective = Objective(settings).to(device)
         self.encoders = encoders.to(device)
         self.features = _near(torch.from_numpy(training.features), device)
         self.same_picture = torch.from_numpy(first_copies(training.features)).to(device)
-        self.texts = Texts(
-            training, seed=settings.seed, second=settings.second_caption, typing_errors=settings.typing_errors
-        )
-        self.beside = Beside(beside, settings) if beside is not None and settings.beside_batch else None
+        self.texts = Texts(training, settings, second=settings.second_caption)
+        self.auxiliary = Auxiliary(data.beside, settings) if data.beside is not None and settings.beside_batch else None
         self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings
         self.plan = self._plan(0)
@@ -145,10 +141,7 @@ class CaptionTask(Task[TrainSettings]):
     def _plan(self, epoch: int) -> Plan:
         """Return the batches of an epoch, counted from 0, and their learning rates."""
         settings = self.settings
-        order = batches(
-            self.training, size=settings.batch, bucket=settings.bucket, seed=settings.seed, epoch=epoch,
-            captions=settings.captions_per_epoch, last_batch=settings.last_batch,
-        )  # fmt: skip
+        order = batches(self.training, settings, epoch)
         first = epoch * len(order)
         rates = [learning_rate(settings, first + step, len(order)) for step in range(len(order))]
         return Plan(epoch, first, order, rates)
@@ -156,12 +149,12 @@ class CaptionTask(Task[TrainSettings]):
     @property
     def recall(self) -> dict[int, Recall]:
         """The recall on dev after each epoch, and before the first one under 0."""
-        found: dict[int, Recall] = {}
+        recall: dict[int, Recall] = {}
         for name, points in self.progress.curves["recall"].items():
             direction, _, number = name.rpartition("/")
             for done, value in points:
-                found.setdefault(done // self.every, {}).setdefault(direction, {})[number] = value
-        return found
+                recall.setdefault(done // self.every, {}).setdefault(direction, {})[number] = value
+        return recall
 
     def state(self) -> dict[str, Tensors]:
         """Return the losses of the epoch."""
@@ -173,12 +166,11 @@ class CaptionTask(Task[TrainSettings]):
 
     def step(self, number: int) -> dict[str, torch.Tensor]:
         """Train on batch ``number``; :attr:`watch` has the losses."""
-        settings = self.settings
         epoch, place = divmod(number, self.every)
         if epoch != self.plan.epoch:
             self.plan = self._plan(epoch)
         if not place:
-            self.watch.begin(anew=settings.loss == "hardest" and epoch == settings.warm_up)
+            self.watch.begin()
         self.learn(self.plan.order[place], self.plan.rates[place], number)
         return {}
 
@@ -200,7 +192,10 @@ class CaptionTask(Task[TrainSettings]):
         flat = self._end_epoch() if epoch else False
         if self.dev is None:
             return
-        recall = self._measure(self.dev)
+        recall = validate(self.encoders, self.dev, settings.similarity)
+        for direction, values in recall.items():
+            for name, value in values.items():
+                self.progress.add("recall", f"{direction}/{name}", value)
         rank = recall["caption_to_image"]["mean_rank"]
         log.info(
             "epoch %d: %sdev recall@10 %.1f (caption to image) %.1f (image to caption)",
@@ -221,15 +216,7 @@ class CaptionTask(Task[TrainSettings]):
             last = int(block[-1])
             now.curve("loss", "loss").append((plan.first + last + 1, float(losses[block].mean())))
             now.curve("learning_rate", "learning_rate").append((plan.first + last + 1, plan.rates[last]))
-        return self.objective.flat(losses, np.array([len(rows) for rows in plan.order]), epoch=plan.epoch)
-
-    def _measure(self, dev: Pairs) -> Recall:
-        """Return recall on dev, and add it to the curves."""
-        recall = validate(self.encoders, dev, self.settings.similarity)
-        for direction, values in recall.items():
-            for name, value in values.items():
-                self.progress.add("recall", f"{direction}/{name}", value)
-        return recall
+        return self.objective.flat(losses, np.array([len(rows) for rows in plan.order]))
 
     def learn(self, rows: npt.NDArray[np.int64], rate: float, number: int) -> torch.Tensor:
         """Train on one batch.
@@ -243,7 +230,7 @@ class CaptionTask(Task[TrainSettings]):
             The loss, a scalar on the device: nothing here waits for it.
         """
         settings, encoders, device = self.settings, self.encoders, self.device
-        epoch, optimiser = number // self.every, self.optimiser
+        optimiser = self.optimiser
         assert optimiser is not None
         for group in optimiser.param_groups:
             group["lr"] = rate
@@ -251,20 +238,19 @@ class CaptionTask(Task[TrainSettings]):
         pictures = move(places, device)
         texts = self.texts.of(rows, number)  # the captions, and perhaps the second ones, (B,) each
         paired = len(texts)
-        if self.beside:
-            texts += self.beside.of(self.beside.rows(number), number)
+        if self.auxiliary:
+            texts += self.auxiliary.of(number)
         with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            steps = max(len(text) for each in texts for text in each)
-            embedded = encoders.captions.embed([text for each in texts for text in each], steps=steps)
+            embedded = encoders.captions.embed([text for each in texts for text in each])
         captions = torch.split(embedded, [len(each) for each in texts])  # (B, 2n) each
         near = self.features.device == pictures.device
         features = self.features[pictures] if near else move(self.features[places], device)  # (B, D)
         images = encoders.images(features)  # (B, 2n)
         kinds = self.same_picture[pictures]
         same = kinds[:, None] == kinds[None, :]
-        loss = self.objective.both(captions[:paired], images, same, epoch=epoch)
-        if self.beside:
-            loss = loss + self.objective.beside(*captions[paired:], epoch=epoch)
+        loss = self.objective.both(captions[:paired], images, same)
+        if self.auxiliary:
+            loss = loss + self.objective.beside(*captions[paired:])
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
         norms = clip(encoders, settings)
@@ -286,16 +272,17 @@ def learning_rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
     """Return the learning rate of the batch after ``step`` batches of the run; an epoch has ``per_epoch`` batches.
 
     ``schedule: step`` is that of VSE++ (Faghri et al. 2018, section 4.2): a constant, multiplied by a factor every
-    :data:`STEP_EPOCHS` epochs.
+    :data:`STEP_EPOCHS` epochs. ``range`` is the test of Smith (2017), described in Merkx & Frank (2019, section 3.3);
+    Smith's rate rises by equal steps, this rate by equal factors, so that each power of ten has as many batches.
     """
-    whole = settings.epochs * per_epoch
+    lowest, highest, steps = settings.rate_min, settings.rate_max, settings.epochs * per_epoch
     if settings.schedule == "range":
-        return range_rate(step, whole, settings.rate_min, settings.rate_max)
+        return float(lowest * (highest / lowest) ** (step / max(1, steps - 1)))
     if settings.schedule == "cosine":
-        return cosine_rate(step, whole, WARM_UP, settings.rate_min, settings.rate_max)
+        return cosine_rate(step, steps, WARM_UP, lowest, highest)
     if settings.schedule == "step":
-        return float(settings.rate_max * settings.step_factor ** (step // per_epoch // STEP_EPOCHS))
-    return cyclic_rate(step, settings.cycle * per_epoch, settings.rate_min, settings.rate_max)
+        return float(highest * settings.step_factor ** (step // per_epoch // STEP_EPOCHS))
+    return cyclic_rate(step, settings.cycle * per_epoch, lowest, highest)
 
 
 def cyclic_rate(step: int, cycle: int, lowest: float, highest: float) -> float:
@@ -320,23 +307,12 @@ def cosine_rate(step: int, steps: int, warm_up: float, lowest: float, highest: f
     return lowest + (highest - lowest) * 0.5 * (1 + math.cos(math.pi * max(done, 0.0)))
 
 
-def range_rate(step: int, steps: int, lowest: float, highest: float) -> float:
-    """Return the learning rate of batch ``step`` of ``steps`` in a range test: from ``lowest`` to ``highest``.
-
-    Merkx & Frank (2019, section 3.3) describe the test of Smith (2017): the bounds of a cyclic rate are the lowest and
-    the highest rate at which the loss falls. Smith's rate rises by equal steps, this one by equal factors, so that each
-    power of ten has as many batches.
-    """
-    return float(lowest * (highest / lowest) ** (step / max(1, steps - 1)))
-
-
 def clip(encoders: Encoders, settings: TrainSettings) -> torch.Tensor:
-    """Clip the gradients of both sides in place.
+    """Clip the gradients of both sides in place; nothing waits for the device.
 
     A gradient g with the limit l becomes ``g * min(1, l / (|g| + 1e-6))``. ``clip_scope`` decides which weights share
-    one norm: all of a ``side`` (Merkx & Frank 2019, released code), ``all`` weights of both sides (VSE++, released
+    a norm: all of a ``side`` (Merkx & Frank 2019, released code), ``all`` weights of both sides (VSE++, released
     code), or each ``tensor`` (order-embeddings, released code). The parameters of the objective are never clipped.
-    Nothing waits for the device.
 
     Args:
         encoders: the network after the backward pass.
@@ -354,26 +330,23 @@ def clip(encoders: Encoders, settings: TrainSettings) -> torch.Tensor:
         parts = [torch.stack([_shorten([weight], limit) for weight in weights]) for weights, limit in sides]
         return torch.stack([torch.linalg.vector_norm(norms) for norms in parts])
     shared = settings.clip_scope == "all"
-    found = torch.stack([_shorten(weights, None if shared else limit) for weights, limit in sides])
+    norms = torch.stack([_shorten(weights, None if shared else limit) for weights, limit in sides])
     if shared:
         _shorten([*images, *captions], settings.clip_images)  # both limits are the same: the settings see to it
-    return found
+    return norms
 
 
 def _shorten(weights: Sequence[torch.nn.Parameter], limit: float | None) -> torch.Tensor:
     """Clip the gradients of some weights together, and return their norm; None leaves them as they are."""
     if limit is None and weights:
-        norms = torch._foreach_norm([one.grad for one in weights if one.grad is not None])
+        norms = torch._foreach_norm([weight.grad for weight in weights if weight.grad is not None])
         whole: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms))
         return whole
     return clip_grad_norm_(weights, math.inf if limit is None else limit)
 
 
 def write_curves(folder: Path, progress: Progress) -> None:
-    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv`` into a folder; without a row before a first epoch.
-
-    Recall has a row for epoch 0 too, the untrained encoders; the others begin with the first batch.
-    """
+    """Write ``loss.tsv``, ``learning_rate.tsv`` and ``recall.tsv``; recall has a row for epoch 0 too."""
     curves = progress.curves
     recalls = [[value for _, value in curves.get("recall", {}).get(name, [])] for name in NAMES]
     for name in ("loss", "learning_rate"):

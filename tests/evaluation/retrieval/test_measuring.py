@@ -22,7 +22,6 @@ from sightword.evaluation.retrieval.measuring import (
 )
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.ranks import Ranks, rank, rank_best
-from sightword.vse.page.tables import across_languages, retrieval
 
 
 def scores_of(name, query, candidates):
@@ -155,21 +154,6 @@ def test_captions_across_languages_are_right_with_the_best_of_their_picture(seve
         assert entry["r1"] == pytest.approx(100 * np.mean([rank == 1 for rank in ranks]))
         assert entry["r5"] == pytest.approx(100 * np.mean([rank <= 5 for rank in ranks]))
         assert entry["mean_rank"] == pytest.approx(np.mean(ranks))
-
-
-def test_an_encoder_without_pictures_has_the_same_recalls_across_languages(several):
-    sentences, _, *others = several
-    whole = languages_entries(*several, "cosine")
-    assert languages_entries(sentences, None, *others, "cosine") == {"across_languages": whole["across_languages"]}
-
-
-def test_the_page_has_a_table_for_each_language_and_one_across(several):
-    metrics = {"test": languages_entries(*several, "cosine")}
-    assert list(retrieval(metrics, {}, with_published=False)) == [
-        ("test", "captions in de"),
-        ("test", "captions in en"),
-    ]
-    assert [row.name for row in across_languages(metrics)["test"].rows] == ["de to en", "en to de"]
 
 
 def made(to_image, to_caption):

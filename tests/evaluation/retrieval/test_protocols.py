@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 import sightword
-from sightword.corpus.cleaning import clean
-from sightword.corpus.karpathy import Karpathy
-from sightword.corpus.tables import write_tables
+from sightword.corpus.coco import Karpathy
+from sightword.corpus.reading import clean
+from sightword.corpus.records import write_tables
 from sightword.errors import CorpusError, ScoringError
 from sightword.evaluation.retrieval import protocols
 from sightword.evaluation.retrieval.protocols import corpus_order, entry, fold_rows, intervals, rank_folds, score
@@ -150,8 +150,8 @@ def one_by_one(folds, resamples, seed):
     return dict(zip(("r1", "r5", "r10", "median_rank"), ends, strict=True))
 
 
-@pytest.mark.parametrize("numbers", [1, 300, 1 << 21])
-@pytest.mark.parametrize("spread", [3, 15, 1000])
+@pytest.mark.parametrize("numbers", [1, 1 << 21])
+@pytest.mark.parametrize("spread", [3, 1000])
 @pytest.mark.parametrize("sizes", [[1], [9], [6, 11], [150]])
 def test_intervals_are_those_of_a_plain_loop(monkeypatch, sizes, spread, numbers):
     monkeypatch.setattr(protocols, "_NUMBERS", numbers)
@@ -176,19 +176,6 @@ def test_a_middle_far_from_the_samples_is_found_too():
     assert expected["median_rank"][1] > 10
     for name, ends in expected.items():
         assert found[name] == pytest.approx(ends)
-
-
-def test_the_draws_are_the_same_every_time():
-    folds = [(np.random.default_rng(0).integers(1, 20, 50), np.arange(50))]
-    assert intervals([folds]) == intervals([folds])
-    assert intervals([folds, folds])[1] == intervals([folds])[0]  # both directions see the same pictures
-    assert intervals([folds]) != intervals([folds], seed=1)
-
-
-@pytest.mark.parametrize("protocols", [[], ["full", "full"], ["one_fold"]])
-def test_wrong_protocols_are_refused(protocols):
-    with pytest.raises(ValidationError):
-        RetrievalSettings(protocols=protocols)
 
 
 def test_the_query_bank_is_no_judge_of_its_own_split():

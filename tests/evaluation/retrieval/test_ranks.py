@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -103,7 +106,7 @@ def check(found, scores, owner, top):
     corpus=corpora(st.integers(-2, 2), np.int64),
     tile=st.sampled_from([1, 3, 64]),
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_ranks_are_exact_ties_and_all(similarity, corpus, tile):
     images, captions, owner = corpus
     with pytest.MonkeyPatch.context() as patch:
@@ -114,8 +117,7 @@ def test_ranks_are_exact_ties_and_all(similarity, corpus, tile):
 
 
 @pytest.mark.parametrize("similarity", EXACT)
-@pytest.mark.parametrize("tile", [16, 100, 1024])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("tile", "dtype"), [(16, np.float16), (100, np.float32), (1024, np.float64)])
 def test_ranks_agree_with_the_full_matrix_whatever_the_tiles(monkeypatch, similarity, tile, dtype):
     monkeypatch.setattr(module, "_TILE", tile)
     monkeypatch.setattr(module, "_BLOCK_BYTES", 8 * 24 * 100)
@@ -137,7 +139,7 @@ def test_ranks_agree_with_the_full_matrix_whatever_the_tiles(monkeypatch, simila
 
 @pytest.mark.parametrize("similarity", EXACT)
 @pytest.mark.parametrize("offset", [0.0, 0.1])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_collapsed_model_never_beats_chance(seed, offset, similarity):
     # The same vector for all: a matrix product may still give other last bits at the edges of its tiles.
     random = np.random.default_rng(seed)
@@ -151,7 +153,7 @@ def test_a_collapsed_model_never_beats_chance(seed, offset, similarity):
 
 
 @pytest.mark.parametrize("similarity", ["dot", "order", "reversed_order"])
-@pytest.mark.parametrize("scale", [1e-120, 1e-30, 1.0, 1e20, 1e130])
+@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e130])
 def test_ranks_by_lengths_do_not_mind_the_size(similarity, scale):
     random = np.random.default_rng(7)
     images = np.abs(random.standard_normal((50, 24)))
@@ -186,42 +188,16 @@ def test_rows_of_zeros_score_0_and_are_told(caplog):
     assert "3 of 3 rows are all zero" in caplog.text
 
 
-def test_fewer_candidates_than_asked_for_give_a_shorter_list():
-    found = rank(np.eye(3), np.eye(3), [0, 1, 2], top=10)
-    assert found.top_images.candidate.shape == (3, 3)
-    assert found.top_images.candidate[:, 0].tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("images", "captions", "owner", "message"),
     [
         (np.ones((2, 3)), np.ones((2, 4)), [0, 1], "captions have 4 dimensions, pictures 3"),
-        (np.ones(3), np.ones((2, 3)), [0, 1], r"image_embeddings: has shape \(3,\)"),
-        (np.ones((2, 0)), np.ones((2, 0)), [0, 1], r"has shape \(2, 0\)"),
-        (np.ones((0, 3)), np.ones((2, 3)), [0, 1], r"image_embeddings: has shape \(0, 3\)"),
         (np.ones((2, 3)), np.ones((0, 3)), [], r"caption_embeddings: has shape \(0, 3\)"),
         ([[1.0], [1.0, 2.0]], np.ones((2, 1)), [0, 1], "image_embeddings: is no array of numbers"),
-        ([["a"]], np.ones((1, 1)), [0], r"image_embeddings: has shape \(1, 1\) and holds <U1"),
-        (
-            np.ones((2, 3), bool),
-            np.ones((2, 3)),
-            [0, 1],
-            "image_embeddings: .* holds bool; expected rows of real numbers",
-        ),
-        (np.ones((2, 3)), np.ones((2, 3)), [[0], 1], "image_of_caption: is no array of numbers"),
+        (np.ones((2, 3), bool), np.ones((2, 3)), [0, 1], "image_embeddings: .* holds bool; expected rows of real"),
         (np.ones((2, 3)), np.ones((2, 3)), [[0], [1]], r"image_of_caption: has shape \(2, 1\)"),
         (np.array([[1e200], [np.inf]]), np.ones((2, 1)), [0, 1], "1 of 2 rows have values that are not finite.*row 1"),
-        (np.ones((2, 3)), np.ones((2, 3)) * 1j, [0, 1], "caption_embeddings: .* holds complex128"),
-        (np.array([[1.0], [np.nan]]), np.ones((2, 1)), [0, 1], "1 of 2 rows have values that are not finite.*row 1"),
-        (np.ones((2, 1)), np.array([[np.inf], [1.0]]), [0, 1], "caption_embeddings: 1 of 2 rows"),
-        (np.ones((2, 3)), np.ones((2, 3)), [0, 2], "caption 1 belongs to picture row 2; expected rows 0 to 1"),
         (np.ones((2, 3)), np.ones((2, 3)), [-1, 5], "caption 0 belongs to picture row -1, and 1 more"),
-        (
-            np.ones((2, 3)),
-            np.ones((3, 3)),
-            [0, 1],
-            r"has shape \(2,\) .* expected one whole number for each caption, shape \(3,\)",
-        ),
         (np.ones((2, 3)), np.ones((2, 3)), [0.0, 1.0], "one whole number for each caption"),
         (np.ones((3, 3)), np.ones((2, 3)), [0, 2], "1 of 3 pictures have no caption, the first is row 1"),
     ],
@@ -264,7 +240,7 @@ def longdoubles(name, images, captions):
 def test_scores_err_no_more_than_is_said(name, count, kind):
     random = np.random.default_rng(1)
     with threads(count):
-        for width in (1, 2, 3, 17, 300, 2048):
+        for width in (1, 3, 300, 2048):
             images, captions = (hard(kind, rows, width, random) for rows in (37, 53))
             captions[: len(images)] = images  # errors of 0 too
             alike = made(name, images, captions)
@@ -287,3 +263,46 @@ def test_scores_by_any_number_of_threads_have_equal_bytes(captions, images):
         with threads(count):
             found.add(b"".join(scores.numpy().tobytes() for _, _, scores in tiles(alike, progress=False)))
     assert len(found) == 1
+
+
+def test_values_and_names_beyond_the_similarities_are_told():
+    for name, words in (("dot", "the dot product; expected"), ("order", "the order similarity; expected a length of")):
+        with pytest.raises(ScoringError, match=f"image_embeddings: embeddings are too long for {words}"):
+            rank(np.eye(2), np.eye(2) * 1e200, [0, 1], name)
+    with pytest.raises(ScoringError, match="no such similarity: 'l2'; expected cosine, dot, order or reversed_order"):
+        rank(np.eye(2), np.eye(2), [0, 1], "l2")
+
+
+# What a few pictures take is taken before, by the same tiles. Scores of all pairs would be 144 MB more.
+MEASURE = """
+import resource, sys
+import numpy as np
+from sightword.evaluation.retrieval import querybank, ranks
+
+ranks._BLOCK_BYTES = 1 << 20
+
+def peak(pictures, similarity):
+    random = np.random.default_rng(0)
+    images, captions = (random.random((count, 4), np.float32) for count in (pictures, 2 * pictures))
+    found = ranks.rank(captions, images, np.arange(2 * pictures) % pictures, similarity, top=5)
+    assert len(found.top_captions.candidate) == pictures
+    querybank.with_querybank(captions, images, captions, images)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+few = max(peak(1000, "cosine"), peak(1000, "order"))
+print(max(peak(3000, "cosine"), peak(3000, "order")) - few)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_pairs(repository):
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE],
+        cwd=repository,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 30

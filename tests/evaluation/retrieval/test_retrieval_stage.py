@@ -135,21 +135,6 @@ def test_the_query_bank_is_the_training_split_and_changes_nothing_else(workplace
             retrieval.work(RetrievalSettings(protocols=["querybank"]))
 
 
-def test_short_and_long_captions_have_mean_ranks(workplace):
-    retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
-    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
-    assert found["skipped"] == {"lengths": "no picture has two captions of different lengths"}
-    table = read_captions("data/captions/captions.parquet")
-    texts = [f"{'so ' * row}{text}" if row in (5, 8) else text for row, text in enumerate(table.texts)]
-    write_captions("data/captions/captions.parquet", dataclasses.replace(table, texts=texts))
-    retrieval.work(RetrievalSettings(protocols=["full"], length_pairs=4))
-    found = json.loads(Path("metrics/retrieval.json").read_text())["test"]
-    assert list(found) == ["full", "lengths"]
-    assert (found["lengths"]["pairs"], found["lengths"]["pictures"]) == (2, 2)
-    words = [found["lengths"][kind]["words"] for kind in ("shorter", "longer")]
-    assert words[1] - words[0] == (8 + 5) / 2
-
-
 def test_scoring_of_test_is_entered_before_anything_is_written_and_of_dev_is_not(workplace):
     entered = []
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -15,8 +13,7 @@ from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import classifier
 from sightword.evaluation.semantics.classification_data import ClassificationTask, Labelled
 from sightword.evaluation.semantics.classifier import AdamRegression, check_folds, classify
-from sightword.evaluation.semantics.datasets import read_task
-from sightword.evaluation.semantics.encoding import Embeddings, Inputs
+from sightword.evaluation.semantics.encoding import Embeddings
 from sightword.statistics.inference import proportion_interval
 
 
@@ -184,41 +181,6 @@ def test_too_few_examples_for_the_folds_are_reported(tmp_path, protocol, counts,
     check_folds(ClassificationTask("MR", tmp_path, ("a", "b"), "vector", protocol, more, test=test), folds)
 
 
-def test_the_smallest_sets_that_pass_can_be_classified(tmp_path):
-    """Seven of a class are enough for 5 folds within 5: each takes two at most."""
-    labels = np.repeat([0, 1], (30, 7))
-    sentences = [f"1 {number} {label}" for number, label in enumerate(labels)]
-    task = ClassificationTask("MR", tmp_path, ("a", "b"), "vector", "nested", Labelled(sentences, None, labels))
-    vectors = Embeddings(sentences, np.array([vector(sentence) for sentence in sentences]))
-    assert classify(task, vectors)["test"] == 37  # scikit-learn would warn of too few members in a class
-
-
-def sick(real_data, monkeypatch):
-    monkeypatch.syspath_prepend(str(real_data / "reference"))
-    hash_encoder = __import__("hash_encoder")
-    monkeypatch.delitem(sys.modules, "hash_encoder")
-    task = read_task("SICKEntailment", real_data / "senteval")
-    sentences = sorted(set(task.sentences()))
-    return task, Embeddings(sentences, hash_encoder.encode_batch([sentence.split() for sentence in sentences]))
-
-
-@pytest.mark.full
-def test_sick_entailment_with_the_reference_encoder_agrees_with_plain_fits(real_data, monkeypatch):
-    task, vectors = sick(real_data, monkeypatch)
-    (x, y), dev, (test_x, test_y) = (arrays(p, vectors, "compared") for p in (task.train, task.dev, task.test))
-    found = classify(task, vectors)
-    plain = Adam(3, 1111)
-    scores = [round(100 * plain.score(x, y, *dev, strength), 2) for strength in plain.grid]
-    predicted = plain.predict(x, y, test_x, plain.grid[int(np.argmax(scores))], dev)
-    assert found["dev_accuracy"] == pytest.approx(
-        max(scores), abs=0.41
-    )  # two of 500 pairs: other sums, other last bits
-    assert found["accuracy"] == pytest.approx(100 * np.mean(predicted == test_y), abs=0.2)
-    majority = 100 * 2793 / 4927  # all neutral
-    assert found["accuracy"] > majority + 10
-    assert found["test"] == 4927
-
-
 GRID = [1e-5, 1e-4, 1e-3, 1e-2]
 
 
@@ -265,34 +227,3 @@ def test_without_dev_examples_a_twentieth_is_held_out():
     torch.testing.assert_close(fitted.weight, plain.weight, rtol=0, atol=2e-6)
     with torch.no_grad():
         assert fitted.predict(test).tolist() == plain(torch.from_numpy(features(test))).argmax(1).tolist()
-
-
-@pytest.mark.parametrize("kind", ["vector", "compared", "directed", "all"])
-def test_a_batch_and_the_whole_are_the_published_features(kind):
-    part = examples(20, 1, kind=kind, dtype=np.float64)
-    index = np.array([3, 19, 3])
-    np.testing.assert_array_equal(part.batch(index).numpy(), features(part)[index].astype(np.float32))
-    assert part.batch(slice(0, 5)).shape == (5, part.width)
-    np.testing.assert_array_equal(part.at(index).batch(slice(None)), part.batch(index))
-    assert part.at(index).labels.tolist() == part.labels[index].tolist()
-
-
-def test_vectors_whose_products_overflow_are_refused():
-    part = examples(40, 1, kind="compared")
-    huge = Inputs(part.vectors * 1e30, "compared", part.first, part.second, part.labels)
-    with (
-        pytest.raises(SemanticsError, match="so large that a classifier on them overflows"),
-        np.errstate(over="ignore"),
-    ):
-        AdamRegression(3).scan(huge, huge, [1.0])
-
-
-def test_torchs_global_state_is_restored():
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-    torch.manual_seed(5)
-    threads = torch.get_num_threads()
-    part = examples(40, 1)
-    AdamRegression(3).final(part, 1e-3).predict(part)
-    assert torch.rand(1) == expected
-    assert torch.get_num_threads() == threads

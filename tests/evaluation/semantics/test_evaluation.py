@@ -5,8 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
-from scipy.sparse import csr_array
 from scipy.stats import pearsonr, spearmanr
 
 import sightword
@@ -14,7 +12,7 @@ from sightword.errors import SemanticsError
 from sightword.evaluation.semantics import relatedness
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
 from sightword.evaluation.semantics.encoding import Embeddings, embed, inputs_of
-from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate, judge
+from sightword.evaluation.semantics.evaluation import UNCHOSEN, evaluate
 from sightword.evaluation.semantics.relatedness import cosine, train_head
 from sightword.evaluation.semantics.results import CONSTANT, Seen, bare, mean_of_seven
 from sightword.evaluation.semantics.settings import TASKS as SEVEN
@@ -67,7 +65,7 @@ def test_the_mean_of_seven_tasks_has_each_year_as_one_list_of_pairs(data, bag_en
             gold = (own / "STS.gs.park.life.txt").read_text().splitlines()[shift:]
             (folder / f"STS.input.{subtask}.txt").write_text("\n".join(pairs))
             (folder / f"STS.gs.{subtask}.txt").write_text("\n".join(f"{shift + float(score)}" for score in gold))
-    found = judge(bag_encoder, SEVEN, data, trained_head=False)
+    found = evaluate(bag_encoder, SEVEN, data, trained_head=False)
     one_list = {}
     for row in found.judged:
         lists = one_list.setdefault(row.task, ([], []))
@@ -139,14 +137,6 @@ def test_unseen_pairs_have_two_unseen_sentences(data, bag_encoder):
     assert unseen["pearson"] == pytest.approx(pearson(scores, street.gold[neither]))
     assert unseen["spearman"] == pytest.approx(spearman(scores, street.gold[neither]))
     assert unseen["pearson_ci95"] == list(fisher_interval(unseen["pearson"], sum(neither)))
-
-
-def test_without_unseen_pairs_their_correlation_is_none(data, bag_encoder):
-    street = read_task("STSOwn", data).subtasks["street"]
-    found = evaluate(bag_encoder, ["STSOwn"], data, [*street.first, *street.second])["STSOwn"]["street"]
-    assert (found["seen_in_training"], found["pairs_seen"]) == (1.0, 1.0)
-    assert found["unseen"] == dict.fromkeys(("pearson", "spearman", "pearson_ci95", "spearman_ci95")) | {"pairs": 0}
-    assert "undefined" not in found
 
 
 def test_a_constant_encoder_has_undefined_correlations_with_the_reason(data):
@@ -237,7 +227,7 @@ def test_sts12_to_16_are_sentevals_own_scores(real_data, reference):
 )
 def test_the_trained_head_gives_sentevals_own_scores(real_data, reference, task):
     encode, scores = reference
-    found = judge(encode, [task], real_data / "senteval")
+    found = evaluate(encode, [task], real_data / "senteval")
     trained, theirs = found.metrics[task]["trained"], scores[task]
     assert trained["pairs"] == theirs["ntest"]
     assert trained["dev_pearson"] == pytest.approx(theirs["devpearson"], abs=5e-4)
@@ -268,42 +258,17 @@ def test_each_distinct_sentence_is_encoded_once_by_length():
     [
         (
             lambda s: np.ones((len(s) + 1, 3)),
-            r"3 sentences from 'ccc': .* shape \(4, 3\) of float64; expected numbers of shape \(3, width\)",
+            r"3 sentences from 'ccc': .* shape \(4, 3\) of float64; expected numbers of",
         ),
-        (lambda s: np.ones(len(s)), r"shape \(3,\) of float64; expected numbers of shape \(3, width\)"),
         (lambda s: np.ones((len(s), 0)), r"shape \(3, 0\)"),
         (lambda s: [["a"]] * len(s), r"shape \(3, 1\) of <U1"),
-        (lambda s: lengths(s) * 1j, r"shape \(3, 2\) of complex128"),
-        (lambda s: lengths(s) > 1, r"shape \(3, 2\) of bool"),
-        (lambda s: None, r"shape \(\) of object"),
         (lambda s: [[1.0] * len(x) for x in s], "vectors differ in width"),
-        (
-            lambda s: np.where(lengths(s) == 2, np.nan, 1.0),
-            r"sentence 'bb': the encoder gave NaN or infinity for 1 of 3",
-        ),
+        (lambda s: np.where(lengths(s) == 2, np.nan, 1.0), r"'bb': the encoder gave NaN or infinity for 1 of 3"),
     ],
 )
 def test_an_invalid_result_is_refused(encode, message):
     with pytest.raises(SemanticsError, match=message):
         embed(encode, ["a", "bb", "ccc"])
-
-
-def test_another_type_in_a_later_call_is_refused():
-    with pytest.raises(
-        SemanticsError, match=r"sentence 'a': .* of width 3 and type float32 after width 3 and type float64"
-    ):
-        embed(lambda s: np.ones((len(s), 3), float if len(s) > 1 else np.float32), ["a", "bb", "ccc"], chunk=2)
-
-
-def test_results_of_common_libraries_are_accepted():
-    rows = lengths(["bb", "a"])
-    for answer in (
-        torch.tensor(rows, requires_grad=True),
-        torch.tensor(rows, dtype=torch.bfloat16),
-        [torch.tensor(row, requires_grad=True) for row in rows],
-        csr_array(rows),
-    ):
-        np.testing.assert_array_equal(embed(lambda s, answer=answer: answer, ["a", "bb"]).of(["bb", "a"]), rows)
 
 
 def test_prepare_receives_all_distinct_sentences_once_and_first():
@@ -321,11 +286,6 @@ def test_prepare_receives_all_distinct_sentences_once_and_first():
     assert calls == [("prepare", ["ccc", "bb", "a"]), ("encode", ["ccc", "bb"]), ("encode", ["a"])]
 
 
-def test_an_empty_list_of_sentences_is_refused():
-    with pytest.raises(SemanticsError, match="no sentence"):
-        embed(lengths, [])
-
-
 @pytest.mark.parametrize(
     ("sentence", "rule"),
     [
@@ -337,10 +297,6 @@ def test_an_empty_list_of_sentences_is_refused():
 )
 def test_case_and_punctuation_do_not_count(sentence, rule):
     assert bare(sentence) == rule
-
-
-def test_a_sentence_without_letters_was_never_seen():
-    assert not Seen(["..."]).mask(["!", "..."]).any()
 
 
 def test_three_quarters_of_sts15_images_are_flickr8k_training_captions(real_data):

@@ -60,9 +60,6 @@ def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog
     plain = evaluate(bag_encoder, ["STSOwn", "SICKRelatedness"], ".", trained_head=False)
     assert found["STSOwn"]["all"] == rounded(plain["STSOwn"]["all"])
     assert found["STSOwn"]["street"]["seen_in_training"] == round(1 / 56, 6)  # the test caption was not trained on
-    assert len(Path("metrics/semantics.csv").read_text().splitlines()) == 4
-    assert Path("plots/semantics/scores.tsv").read_text().startswith("name\tpearson\tlo\thi\tpairs\nSTSOwn park.life\t")
-    assert len(Path("plots/semantics/pairs.tsv").read_text().splitlines()) == 99
     assert (
         Path("plots/semantics/systems.tsv")
         .read_text()
@@ -72,12 +69,6 @@ def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog
     assert len(read_pairs("data/semantics/pairs.parquet").subtasks) == 3
     assert len(Path("data/semantics/worst.tsv").read_text().splitlines()) == 51
     assert "semantics: 2 tasks, mean Pearson" in caplog.text
-
-
-def test_skipped_tasks_are_logged(workplace, caplog):
-    semantics.work(chosen(tasks=["STSOwn", "STS12"], missing="skip"))
-    assert "STS12 left out: downstream/STS/STS12-en-test does not exist" in caplog.text
-    assert json.loads(Path("metrics/semantics.json").read_text())["skipped"].keys() == {"STS12"}
 
 
 def test_a_wrong_file_leaves_nothing_behind(workplace):

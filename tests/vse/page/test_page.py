@@ -1,4 +1,4 @@
-"""The page as a whole: complete, self-contained, the same for the same run."""
+"""The page as a whole: complete, self-contained, the same for the same run; its warnings, and the summary."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from pages_read import Page, check_text
 from sightword.errors import FileFormatError
 from sightword.io.files import write_table
 from sightword.report.drawing import Drawing
-from sightword.report.inputs import RunFiles
-from sightword.vse.page import page
+from sightword.report.gallery import Gallery
+from sightword.report.inputs import RunFiles, RunNumbers, read_run
+from sightword.vse.page import page, tables
 from sightword.vse.page.settings import ReportSettings
 
 SETTINGS = ReportSettings(title="A run", gallery=6)
@@ -65,12 +67,6 @@ def test_only_the_pages_own_script_may_run(text: str) -> None:
     assert "default-src 'none'" in policy[1]
 
 
-def test_ids_are_unique_and_inner_links_have_targets(text: str) -> None:
-    found = Page(text)
-    assert len(found.ids) == len(set(found.ids))
-    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
-
-
 @pytest.mark.usefixtures("drawn")
 def test_the_same_run_gives_the_same_bytes_anywhere(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     assert make(run_folder, tmp_path) == text
@@ -87,12 +83,6 @@ def test_the_numbers_are_those_of_the_metrics(text: str) -> None:
     assert "GRU, 64 units" in words
     assert "sum of 2 snapshots" in words
     assert "mobilenet_v3_small" in words
-
-
-def test_random_weights_are_the_first_warning(text: str) -> None:
-    words = Page(text).text
-    assert "random weights: for demonstration" in words
-    assert words.index("random weights: for demonstration") < words.index("From a caption to its picture")
 
 
 def test_published_rows_are_marked_and_can_be_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
@@ -133,14 +123,6 @@ def test_a_run_without_semantic_scores_or_curves_has_a_page(run_folder: RunFiles
     assert "Not evaluated. STS12, STS13, STS14, STS15, STS16, STSBenchmark, SICKRelatedness: not among" in text
 
 
-def test_four_captions_stand_before_the_tables_and_the_others_are_folded(text: str) -> None:
-    before, _, folded = text.partition('<h2 id="retrieval">')[0].partition("<details")
-    assert before.count('<article class="query">') == 4
-    assert folded.count('<article class="query">') == SETTINGS.gallery - 4
-    for outcome in ("right picture first", "right picture at", "right picture not among 10"):
-        assert outcome in before, outcome
-
-
 def test_five_folds_and_unknown_keys_are_shown(run_folder: RunFiles, tmp_path: Path) -> None:
     path = run_folder.metrics / "retrieval.json"
     full = json.loads(path.read_text())["test"]["full"]
@@ -162,16 +144,6 @@ def test_an_undefined_correlation_is_reported_without_a_number(run_folder: RunFi
     assert "STSMine" in text
     assert "None" not in text
     assert "nan" not in text
-
-
-def test_accuracies_have_a_table_of_their_own(run_folder: RunFiles, tmp_path: Path) -> None:
-    assert ">accuracy</th>" not in make(run_folder, tmp_path)
-    entry = {"accuracy": 74.25, "accuracy_ci95": 2.06, "dev_accuracy": 73.1, "f1": 81.94, "test": 1725}
-    change(run_folder.metrics / "semantics.json", MRPC=entry | {"seen_in_training": 0.002})
-    text = make(run_folder, tmp_path)
-    row = text[text.index(">MRPC</th>") :].partition("</tr>")[0]
-    for value in ("74.2 ± 2.1", "81.9", "1,725", "0.2 %"):
-        assert f"<td>{value}</td>" in row
 
 
 def test_controls_stand_beside_each_score(run_folder: RunFiles, tmp_path: Path) -> None:
@@ -211,15 +183,6 @@ def test_missing_or_truncated_metrics_are_named_and_no_page_is_made(
     assert not (tmp_path / "out" / "index.html").exists()
 
 
-def test_a_curve_with_a_short_row_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
-    (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\n")
-    with pytest.raises(FileFormatError, match=r"loss\.tsv, line 2"):
-        make(run_folder, tmp_path)
-    (run_folder.plots / "train" / "loss.tsv").write_text("step\tloss\n1\tmuch\n")
-    with pytest.raises(FileFormatError, match="column loss"):
-        make(run_folder, tmp_path)
-
-
 def test_kept_epochs_are_drawn_and_an_empty_cell_is_left_out(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
     labels = re.findall(r'aria-label="([^"]*)"', text)
     assert any("R@10 to picture 68.0, R@10 to caption 72.0, semantics –" in label for label in labels), labels
@@ -238,22 +201,12 @@ def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{name}.svg" for name in names}
 
 
-def test_worst_pairs_are_listed_unchanged(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
-    words = Page(text).text
-    for part in ('He said "no" .', "a<b>c", "d & e", "Largest errors (2)"):
-        assert part in words, part
-    none = Page(make(run_folder, tmp_path, SETTINGS.model_copy(update={"worst": 0}))).text
-    assert "Largest errors" not in none
-
-
 @pytest.mark.usefixtures("drawn")
-def test_the_number_of_points_is_the_setting(text: str, run_folder: RunFiles, tmp_path: Path) -> None:
-    def dots(page: str) -> int:
-        return len(re.findall(r"h\.1\b", page))
-
-    assert dots(text) == 130
-    fewer = make(run_folder, tmp_path, SETTINGS.model_copy(update={"points": 50}))
-    assert dots(fewer) == 50
+def test_number_of_points_is_limited(text: str, run_folder: RunFiles, tmp_path: Path, monkeypatch) -> None:
+    assert len(re.findall(r"h\.1\b", text)) == 130
+    monkeypatch.setattr(tables, "POINTS", 50)
+    fewer = make(run_folder, tmp_path)
+    assert len(re.findall(r"h\.1\b", fewer)) == 50
     assert "The plots show 50 of 130 pairs" in Page(fewer).text
 
 
@@ -264,3 +217,99 @@ def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path)
         with pytest.raises(FileFormatError, match=what):
             make(run_folder, tmp_path)
         (run_folder.pairs / name).write_bytes(before)
+
+
+NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
+
+
+def remarks(run: RunNumbers) -> dict[str, str]:
+    return {note.head: note.text for note in page.notes(run, NO_GALLERY)}
+
+
+@pytest.fixture
+def run(run_folder: RunFiles) -> RunNumbers:
+    return read_run(run_folder)
+
+
+def test_dropped_captions_are_reported(run: RunNumbers) -> None:
+    assert remarks(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
+    only = replace(run, dropped={"picture": {}, "caption": {"duplicate": 1200, "empty caption": 3}})
+    assert remarks(only)["Left out of the corpus"] == "1,203 captions (1,200 duplicate, 3 empty caption)."
+    assert "Left out of the corpus" not in remarks(replace(run, dropped={"picture": {}, "caption": {}}))
+
+
+def test_pictures_without_features_are_reported_once(run: RunNumbers) -> None:
+    lost = replace(run, train={**run.train, "rejected_pictures": 7})
+    assert remarks(lost)["Pictures without features"].startswith("7 of them")
+    texts = remarks(replace(lost, rejects={"truncated": 7}))  # the same seven, with the reason
+    assert "Pictures without features" not in texts
+    assert "7 pictures (7 truncated)" in texts["Skipped pictures"]
+    assert "Pictures without features" not in remarks(replace(run, train={**run.train, "rejected_pictures": 0}))
+
+
+def test_a_skipped_protocol_is_reported_with_the_reason(run: RunNumbers) -> None:
+    assert "Skipped protocols" not in remarks(run)
+    full = run.retrieval["test"]["full"]
+    why = "the split test has 11 pictures, five folds need 5000"
+    other = replace(run, retrieval={"test": {"full": full, "skipped": {"five_fold_1k": why}}})
+    assert remarks(other)["Skipped protocols"] == f"five folds of 1,000 pictures, averaged: {why}."
+
+
+def test_only_data_sets_that_the_run_asked_for_are_missing(run: RunNumbers) -> None:
+    one = replace(run, semantics={**run.semantics, "skipped": {"STS12": "STS12-en-test does not exist"}})
+    assert remarks(one)["Missing data sets"] == "STS12: STS12-en-test does not exist."
+    assert "Missing data sets" not in remarks(run)
+    facts = {note.head: note.text for note in page.remarks(one)}
+    assert facts["Not evaluated"] == "STS13, STS14, STS16: not among the run's tasks."
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"pictures": "none"}, "never saw a picture"),
+        ({"pictures": "shuffled"}, "the features of another one"),
+        ({"clusters": "shuffled"}, "dealt to pictures at random"),
+    ],
+)
+def test_control_is_a_serious_warning(run: RunNumbers, change: dict[str, str], said: str) -> None:
+    other = replace(run, description={**run.description, "training": {**run.training, **change}})
+    (note,) = [note for note in page.notes(other, NO_GALLERY) if note.head == "A control"]
+    assert note.serious
+    assert said in note.text
+    assert "A control" not in remarks(run)
+
+
+def test_summary_is_flat_and_from_the_metrics(tmp_path):
+    found = page.summary(read_run(write_run(tmp_path)))
+    assert found == {
+        "dev_r10": 61.5,
+        "split": "test",
+        "image_r1": 33.3,
+        "image_r10": 66.7,
+        "caption_r1": 33.3,
+        "caption_r10": 66.7,
+        "sts": (0.71 + 0.42) / 2,  # STS Benchmark is not part of the mean
+        "stsb": 0.6,
+        "sick": 0.63,
+    }
+
+
+def test_other_protocols_have_names_of_their_own_and_what_is_missing_is_left_out(tmp_path):
+    places = write_run(tmp_path)
+    path = places.metrics / "retrieval.json"
+    full = json.loads(path.read_text())["test"]["full"]
+    path.write_text(json.dumps({"dev": {"full": full, "five_fold_1k": full, "querybank": full}}))
+    (places.metrics / "semantics.json").write_text(json.dumps({"STS12": {"mean": {"pearson": None}}}))
+    found = page.summary(read_run(places))
+    assert found["split"] == "dev"
+    assert found["caption_r10_1k"] == found["caption_r10_querybank"] == 66.7
+    assert not {"sts", "stsb", "sick"} & set(found)
+
+
+def test_the_mean_of_seven_needs_all_seven_tasks(tmp_path):
+    places = write_run(tmp_path)
+    years = {f"STS{year}": {"all": {"spearman": year / 100}} for year in range(12, 17)}
+    pairs = {name: {"cosine": {"spearman": 0.7}} for name in ("STSBenchmark", "SICKRelatedness")}
+    for tasks, expected in ((years | pairs, 0.3), (years, None)):
+        (places.metrics / "semantics.json").write_text(json.dumps(tasks))
+        assert page.summary(read_run(places)).get("seven") == pytest.approx(expected)

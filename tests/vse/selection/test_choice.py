@@ -68,14 +68,10 @@ def test_recall_of_training_is_taken_where_it_is_given_and_is_that_of_the_loaded
     read = choose(snapshots, dev, SelectSettings(members=2), device=CPU, recall=known)
     assert (read.recall, read.score, read.epochs) == (measured.recall, measured.score, measured.epochs)
     known[1] = {way: {**entry, "r10": 100.0} for way, entry in known[1].items()}
-    assert choose(snapshots, dev, SelectSettings(members=2), device=CPU, recall=known).epochs[0] == 1
-
-
-def test_recall_of_training_holds_for_the_features_and_captions_it_was_measured_on(snapshots):
-    assert snapshots.validated_on({"checksum": "f"}, "c")
-    assert not snapshots.validated_on({"checksum": "g"}, "c")
-    assert not snapshots.validated_on({"checksum": "f"}, "d")
+    asked = [({"checksum": "f"}, "c"), ({"checksum": "g"}, "c"), ({"checksum": "f"}, "d")]
+    assert [snapshots.validated_on(*each) for each in asked] == [True, False, False]
     assert not replace(snapshots, features={}).validated_on({}, "c")
+    assert choose(snapshots, dev, SelectSettings(members=2), device=CPU, recall=known).epochs[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -171,9 +167,6 @@ def test_of_equals_the_later_one_is_taken(snapshots, dev, tmp_path):
     for epoch in (2, 3, 4):
         (snapshots.folder / file_name(epoch)).write_bytes(first)
     assert choose(snapshots, dev, SelectSettings(members=2), device=CPU).epochs == [4, 3]
-
-
-def test_more_members_than_snapshots_are_refused(snapshots, dev):
     with pytest.raises(TrainingError, match=r"select.members = 5 snapshots are wanted, there are 4 to choose from"):
         choose(snapshots, dev, SelectSettings(members=5), device=CPU)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from kept_epochs import EPOCHS, TEXTS, write_inputs
+from kept_epochs import EPOCHS, write_inputs
 
 from sightword.captions.table import read_captions
 from sightword.encoder.parts import parts_of
@@ -16,9 +18,11 @@ from sightword.errors import SemanticsError
 from sightword.features.tables.pairs import pair
 from sightword.features.tables.table import read_features
 from sightword.model.saved import write_tensors
-from sightword.vse.selection.epochs import measure_epochs, rows
+from sightword.report.inputs import read_tsv
+from sightword.vse.selection.choice import measure_epochs, rows
 from sightword.vse.selection.settings import EpochsSettings
 from sightword.vse.training.snapshots import file_name, read_snapshots
+from stages import epochs
 
 CPU = torch.device("cpu")
 
@@ -84,23 +88,6 @@ def test_recall_and_pearson_of_each_epochs_encoder_alone(inputs):
     assert measured[0].pearson != measured[1].pearson
 
 
-def test_each_distinct_sentence_is_encoded_once_an_epoch(inputs, monkeypatch):
-    snapshots, _, data = inputs
-    asked = []
-    encode = SentenceEncoder.encode
-
-    def noted(self, sentences, **options):
-        asked.append(list(sentences))
-        return encode(self, sentences, **options)
-
-    monkeypatch.setattr(SentenceEncoder, "encode", noted)
-    measure_epochs(snapshots, settings(data), device=CPU)
-    assert len(asked) == len(EPOCHS)
-    for sentences in asked:
-        assert len(sentences) == len(set(sentences))
-        assert set(sentences) < set(TEXTS)
-
-
 def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
     snapshots, _, data = inputs
     tasks = ["STS12", "STSOwn"]
@@ -115,6 +102,24 @@ def test_a_task_without_files_stops_or_leaves_its_column_empty(inputs, caplog):
     assert rows(measured, ["STS12"])[1] == [[one.epoch, *one.r10.values(), None, None] for one in measured]
 
 
+def test_stage_writes_a_row_an_epoch_and_the_same_bytes_again(tmp_path, monkeypatch, caplog):
+    write_inputs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGHTWORD_DEVICE", "cpu")
+    table, texts = Path("plots/epochs/epochs.tsv"), []
+    for _ in range(2):
+        with caplog.at_level(logging.INFO):
+            epochs.work(EpochsSettings(data="senteval", tasks=["STSOwn"]))
+        texts.append(table.read_bytes())
+    columns = read_tsv(table)
+    assert list(columns) == ["epoch", "caption_to_image_r10", "image_to_caption_r10", "semantics", "STSOwn"]
+    assert columns["epoch"] == [str(epoch) for epoch in EPOCHS]
+    assert columns["semantics"] == columns["STSOwn"]
+    assert "epochs: evaluated 2 snapshots on STSOwn" in caplog.text
+    assert texts[0] == texts[1]
+    assert [path.name for path in table.parent.iterdir()] == [table.name]
+
+
 def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inputs):
     snapshots, _, data = inputs
     constant = snapshots.load(2)
@@ -127,11 +132,3 @@ def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inpu
     _, lines = rows(measured, ["STSOwn"])
     assert lines[0][3:] == [None, None]
     assert None not in lines[1]
-
-
-def test_the_mean_over_tasks_is_given_only_where_all_are_defined():
-    from sightword.vse.selection.epochs import Measured
-
-    r10 = {"caption_to_image": 1.0, "image_to_caption": 2.0}
-    measured = [Measured(1, r10, {"STS12": 40.0, "STS13": 60.0}), Measured(2, r10, {"STS12": None, "STS13": 60.0})]
-    assert rows(measured, ["STS12", "STS13"])[1] == [[1, 1.0, 2.0, 50.0, 40.0, 60.0], [2, 1.0, 2.0, None, None, 60.0]]

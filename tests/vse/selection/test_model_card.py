@@ -49,39 +49,23 @@ def test_a_control_is_told(change, said):
     assert "A control" not in card(training=dict.fromkeys(change, "real"))
 
 
-def test_the_table_has_recall_with_its_interval():
+def test_card_tells_scores_data_start_vocabulary_and_languages():
     choice, amount = made()
     text = model_card(choice, SelectSettings(), amount)
     entry = choice.ensemble["image_to_caption"]
     line = next(line for line in text.splitlines() if line.startswith("| picture to caption"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[1:4] == [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
-    assert cells[5] == "20"
-    assert "8 (63.5), 4 (61.2)" in text
-
-
-def test_random_weights_are_told_and_trained_ones_are_named():
-    assert "For demonstration only" not in card()
-    assert "resnet152, IMAGENET1K_V1" in card()
-    text = card(features={"backbone": "shufflenet", "weights": "random:0"})
-    assert "For demonstration only" in text
-    assert "say\n> nothing about the method" in text
-
-
-def test_data_start_and_vocabulary_are_told():
-    text = card()
-    assert "Trained on 40 captions of 20 pictures" in text
-    assert re.search(r"It knows \d+ characters; others count as unknown", text)
+    for said in ("8 (63.5), 4 (61.2)", "Trained on 40 captions of 20 pictures", "resnet152, IMAGENET1K_V1"):
+        assert said in text
+    assert re.search(r"It knows \d+ characters; others count as unknown. It has learned the language of its c", text)
     assert "started from" not in text
+    assert "For demonstration only" not in text
+    assert "say\n> nothing about the method" in card(features={"backbone": "shufflenet", "weights": "random:0"})
     assert "It started from the encoder `seen`" in card(training={"start": "seen"})
     words = card(unit="word")
     assert re.search(r"It knows \d+ words;", words)
     assert head(words)["tags"][5] == "word-level"
-
-
-def test_several_languages_are_named():
-    choice, amount = made()
-    assert "It has learned the language of its captions and no other." in card()
     text = model_card(choice, SelectSettings(), replace(amount, languages=("de", "en")))
     assert "It has learned the languages of its captions (de, en) and no other." in text
 

@@ -1,39 +1,47 @@
-"""Every caption once an epoch, no picture twice in a batch."""
+"""Batches have every caption once and no picture twice; draws depend on seed and batch; controls shuffle alone."""
 
-import dataclasses
+from __future__ import annotations
+
 import math
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.features.tables.pairs import Pairs
-from sightword.vse.training.batches import batches
+from sightword.model.encoders import Encoders
+from sightword.vse.training.batches import Auxiliary, Texts, batches, controlled, mistyped
+from sightword.vse.training.settings import TrainSettings
+from sightword.vse.training.task import Data, train
 
 COUNTS = st.lists(st.integers(1, 7), min_size=2, max_size=40)
 """Captions of each picture."""
 
 
-def pairs_with(counts, *, gap=1):
-    """One picture for each count, with so many captions of growing length."""
-    image = np.repeat(np.arange(len(counts)), counts)
+def split(counts: list[int], *, gap: int = 1, mixed: bool = False) -> Pairs:
+    """Pictures with so many captions each; the picture n has the features (n, n), the caption in row r the token r."""
+    owners = np.repeat(np.arange(len(counts)), counts)
     numbers = np.concatenate([np.arange(count) * gap for count in counts])
-    return Pairs(
-        image_ids=[f"{place}" for place in range(len(counts))],
-        features=np.zeros((len(counts), 2), np.float32),
-        texts=["x"] * len(image),
-        ids=[np.ones(1 + (row * 7) % 13, np.int64) for row in range(len(image))],
-        numbers=numbers,
-        image_of_caption=image,
-    )
+    if mixed:
+        owners, numbers = np.random.default_rng(0).permutation(owners), numbers * 0
+    features = np.repeat(np.arange(len(counts), dtype=np.float32)[:, None], 2, axis=1)
+    ids = [np.array([row]) for row in range(len(owners))]
+    return Pairs([str(place) for place in range(len(counts))], features, [""] * len(ids), ids, numbers, owners)
 
 
-@given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.integers(0, 5), st.integers(1, 3))
+def drawn(pairs: Pairs, epoch: int = 0, **changes: object) -> list[np.ndarray]:
+    return batches(pairs, TrainSettings(**{"seed": 3, **changes}), epoch)
+
+
+@given(COUNTS, st.integers(2, 12), st.integers(0, 5), st.integers(1, 3))
 @settings(max_examples=80, deadline=None)
-def test_all_captions_once_and_no_picture_twice(counts, size, bucket, epoch, gap):
-    pairs = pairs_with(counts, gap=gap)
-    found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch)
+def test_all_captions_once_and_no_picture_twice(counts, size, epoch, gap):
+    pairs = split(counts, gap=gap)
+    found = drawn(pairs, epoch, batch=size)
     left_out = set(range(sum(counts))) - set(np.concatenate(found).tolist())
     assert sum(len(rows) for rows in found) + len(left_out) == sum(counts)
     # Only a caption that is alone in its pass is left out: the picture with most captions, its last ones.
@@ -43,65 +51,24 @@ def test_all_captions_once_and_no_picture_twice(counts, size, bucket, epoch, gap
         assert len(rows) > 1
         assert len(rows) <= size or (size, len(rows)) == (2, 3)  # one that would be alone joins another two
         assert len(set(pairs.image_of_caption[rows].tolist())) == len(rows)
-    assert len(found) == len(batches(pairs, size=size, bucket=bucket, seed=3, epoch=0))
-
-
-def test_a_pass_takes_the_same_numbered_caption_of_every_picture():
-    pairs = pairs_with([5] * 20)
-    for rows in batches(pairs, size=10, bucket=1, seed=0, epoch=0):
         assert len(set(pairs.numbers[rows].tolist())) == 1
-
-
-def test_the_order_depends_on_seed_and_epoch_and_on_nothing_else():
-    pairs = pairs_with([5] * 20)
-    orders = {
-        (seed, epoch): np.concatenate(batches(pairs, size=8, bucket=2, seed=seed, epoch=epoch)).tolist()
-        for seed in (0, 1)
-        for epoch in (0, 1)
-    }
-    assert len({tuple(order) for order in orders.values()}) == 4
-    again = np.concatenate(batches(pairs, size=8, bucket=2, seed=1, epoch=0)).tolist()
-    assert again == orders[1, 0]
-
-
-def test_buckets_save_padding():
-    pairs = pairs_with([5] * 100)
-
-    def padded(bucket):
-        found = batches(pairs, size=10, bucket=bucket, seed=0, epoch=0)
-        return sum(len(rows) * max(len(pairs.ids[row]) for row in rows) for rows in found)
-
-    assert padded(10) < 0.8 * padded(1)
-
-
-@pytest.mark.parametrize(("pictures", "size", "bucket"), [(1000, 32, 4), (600, 32, 6), (997, 10, 7)])
-def test_a_batch_is_of_one_length_among_those_it_was_sorted_with(pictures, size, bucket):
-    """All lengths differ, so at each length there is one batch of each pool at most."""
-    pairs = pairs_with([1] * pictures)
-    pairs = dataclasses.replace(pairs, ids=[np.ones(1 + row * 7 % pictures, np.int64) for row in range(pictures)])
-    found = batches(pairs, size=size, bucket=bucket, seed=0, epoch=0)
-    lengths = [[len(pairs.ids[row]) for row in rows] for rows in found]
-    pools = math.ceil(math.ceil(pictures / size) / bucket)
-    at_once = [sum(min(own) <= length <= max(own) for own in lengths) for length in range(1, pictures + 1)]
-    assert max(at_once) == pools
-    assert {len(rows) for rows in found} <= {pictures // len(found), -(-pictures // len(found))}
+    assert len(found) == len(drawn(pairs, batch=size))
 
 
 @pytest.mark.parametrize("size", [3, 32])
-def test_without_sorting_the_order_is_a_shuffle_of_each_pass_cut_evenly(size):
-    pairs = pairs_with([5] * 70)
+def test_order_is_a_shuffle_of_each_pass_cut_evenly(size):
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([4, 2])))
     passes = [random.permutation(np.arange(number, 350, 5)) for number in range(5)]
-    wanted = [rows for own in passes for rows in np.array_split(own, math.ceil(70 / size))]
-    found = batches(pairs, size=size, bucket=1, seed=4, epoch=2)
+    wanted = [rows for whole in passes for rows in np.array_split(whole, math.ceil(70 / size))]
+    found = drawn(split([5] * 70), 2, batch=size, seed=4)
     assert [rows.tolist() for rows in found] == [rows.tolist() for rows in wanted]
 
 
-@given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.sampled_from(["all", "one"]))
+@given(COUNTS, st.integers(2, 12), st.sampled_from(["all", "one"]))
 @settings(max_examples=80, deadline=None)
-def test_batches_with_last_one_dropped_have_equal_sizes(counts, size, bucket, captions):
-    pairs = pairs_with(counts)
-    found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=1, captions=captions, last_batch="drop")
+def test_batches_with_last_one_dropped_have_equal_sizes(counts, size, captions):
+    pairs = split(counts)
+    found = drawn(pairs, 1, batch=size, captions_per_epoch=captions, last_batch="drop")
     assert {len(rows) for rows in found} <= {size}
     taken = np.concatenate(found).tolist() if found else []
     assert len(set(taken)) == len(taken)
@@ -110,27 +77,160 @@ def test_batches_with_last_one_dropped_have_equal_sizes(counts, size, bucket, ca
     assert len(found) == sum(number // size for number in passes)
 
 
-@given(COUNTS, st.integers(2, 12), st.integers(1, 4), st.integers(0, 5))
+@given(COUNTS, st.integers(2, 12), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
-def test_epoch_of_one_caption_has_every_picture_once(counts, size, bucket, epoch):
-    pairs = pairs_with(counts)
-    found = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
+def test_epoch_of_one_caption_has_every_picture_once(counts, size, epoch):
+    pairs = split(counts)
+    found = drawn(pairs, epoch, batch=size, captions_per_epoch="one")
     assert sorted(pairs.image_of_caption[np.concatenate(found)].tolist()) == list(range(len(counts)))
     assert all(2 <= len(rows) <= max(size, 3) for rows in found)
-    assert len(found) == len(batches(pairs, size=size, bucket=bucket, seed=3, epoch=0, captions="one"))
-    again = batches(pairs, size=size, bucket=bucket, seed=3, epoch=epoch, captions="one")
-    assert np.concatenate(found).tolist() == np.concatenate(again).tolist()
+    assert len(found) == len(drawn(pairs, batch=size, captions_per_epoch="one"))
 
 
 def test_with_one_caption_an_epoch_all_captions_have_their_turn():
-    pairs = pairs_with([1, 2, 5] * 4)
-    drawn = [
-        row
-        for epoch in range(400)
-        for rows in batches(pairs, size=8, bucket=1, seed=0, epoch=epoch, captions="one")
-        for row in rows.tolist()
-    ]
-    counts = np.bincount(drawn, minlength=len(pairs.ids))
+    pairs = split([1, 2, 5] * 4)
+    epochs = [drawn(pairs, epoch, batch=8, captions_per_epoch="one") for epoch in range(400)]
+    counts = np.bincount(np.concatenate([rows for found in epochs for rows in found]), minlength=len(pairs.ids))
     share = counts * np.bincount(pairs.image_of_caption)[pairs.image_of_caption] / 400
     assert share.min() > 0.6
     assert share.max() < 1.4
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.integers(0, 3))
+def test_second_caption_is_another_of_the_picture_if_any(counts, step) -> None:
+    pairs = split(counts, mixed=True)
+    rows = np.arange(len(pairs.ids))
+    first, second = Texts(pairs, TrainSettings(), second=True).of(rows, step)
+    assert [ids.tolist() for ids in first] == [[row] for row in rows]
+    for row, [other] in zip(rows, second, strict=True):
+        assert pairs.image_of_caption[other] == pairs.image_of_caption[row]
+        assert (other == row) == (counts[pairs.image_of_caption[row]] == 1)
+
+
+@given(st.permutations(range(12)), st.integers(0, 3))
+def test_order_of_a_batch_does_not_change_the_draws(order, step) -> None:
+    texts = Texts(split([4, 4, 4], mixed=True), TrainSettings(), second=True)
+    plain, mixed = (dict(zip(rows, texts.of(np.array(rows), step)[1], strict=True)) for rows in (range(12), order))
+    assert {row: ids.tolist() for row, ids in plain.items()} == {row: ids.tolist() for row, ids in mixed.items()}
+
+
+@pytest.mark.parametrize("kind", ["batches", "second", "auxiliary"])
+def test_draws_depend_on_seed_and_number_alone(kind) -> None:
+    pairs = split([5] * 20)
+
+    def found(seed: int, number: int) -> tuple[int, ...]:
+        asked = TrainSettings(seed=seed, beside_batch=8, batch=8)
+        if kind == "batches":
+            return tuple(np.concatenate(batches(pairs, asked, number)).tolist())
+        if kind == "auxiliary":
+            return tuple(Auxiliary(pairs, asked).rows(number).tolist())
+        return tuple(np.concatenate(Texts(pairs, asked, second=True).of(np.arange(20), number)[1]).tolist())
+
+    assert found(0, 4) == found(0, 4)
+    assert len({found(0, 4), found(0, 5), found(1, 4), found(1, 5)}) == 4
+
+
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=9), st.integers(2, 4), st.integers(0, 2))
+def test_auxiliary_captions_pass_through_all_groups(counts, size, seed) -> None:
+    size = min(size, len(counts))
+    pairs, steps = split(counts, mixed=True), len(counts) // size
+    auxiliary = Auxiliary(pairs, TrainSettings(seed=seed, beside_batch=size))
+    for passed in range(3):
+        rows = [auxiliary.rows(passed * steps + step) for step in range(steps)]
+        assert len(set(pairs.image_of_caption[np.concatenate(rows)])) == steps * size
+        for step, expected in enumerate(rows):
+            first, second = (np.concatenate(ids) for ids in auxiliary.of(passed * steps + step))
+            assert first.tolist() == expected.tolist()
+            assert (pairs.image_of_caption[second] == pairs.image_of_caption[first]).all()
+            assert ((first == second) == (np.array(counts)[pairs.image_of_caption[first]] == 1)).all()
+
+
+def test_auxiliary_captions_come_from_whole_groups() -> None:
+    auxiliary = Auxiliary(split([5] * 20, mixed=True), TrainSettings(beside_batch=8))
+    found = Counter(row for step in range(400) for row in auxiliary.rows(step).tolist())
+    assert len(found) == 100
+    assert min(found.values()) > 10
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.floats(0, 0.99), st.integers(0, 99))
+def test_mistyped_caption_has_only_its_tokens_and_keeps_both_ends(ids, share, seed) -> None:
+    row = np.array(ids, np.int64)
+    found = mistyped(row, share, np.random.default_rng(seed))
+    assert not Counter(found.tolist()) - Counter(ids)
+    assert found[:1].tolist() + found[-1:].tolist() == ids[:1] + ids[-1:]
+    assert row.tolist() == ids
+
+
+def test_mistyped_caption_has_as_many_errors_as_its_share() -> None:
+    ids, random = np.arange(1002), np.random.default_rng(0)
+    found = [mistyped(ids, 0.02, random) for _ in range(100)]
+    assert 9 < np.mean([len(ids) - len(one) for one in found]) < 11  # left out
+    assert 9 < np.mean([np.sum(np.diff(one) < 0) for one in found]) < 11  # exchanged
+    assert mistyped(ids, 0.0, random).tolist() == ids.tolist()
+
+
+def test_typing_errors_depend_on_the_batch_and_not_on_its_order() -> None:
+    ids = [np.arange(40) + 100 * row for row in range(4)]
+    texts = Texts(replace(split([1] * 4), ids=ids), TrainSettings(typing_errors=0.2), second=True)
+    forwards, backwards = texts.of(np.arange(4), 7), texts.of(np.arange(4)[::-1], 7)
+    for one, other in zip(forwards, backwards, strict=True):
+        assert [row.tolist() for row in one] == [row.tolist() for row in other[::-1]]
+        assert all(row.tolist() != own.tolist() for row, own in zip(one, ids, strict=True))
+    assert [row.tolist() for row in forwards[0]] != [row.tolist() for row in forwards[1]]
+    assert [row.tolist() for row in forwards[0]] != [row.tolist() for row in texts.of(np.arange(4), 8)[0]]
+
+
+WHOLE = replace(split([5] * 40), ids=[np.array([row // 5 + 2, row % 5 + 2]) for row in range(200)])
+
+
+def chosen(**changes: object) -> TrainSettings:
+    small = {"cell": "ngrams", "embedding": 8, "ngram_buckets": 64, "batch": 10, "epochs": 1, "cycle": 1}
+    return TrainSettings(**{**small, "loss": "infonce", "second_caption": True, "rate_max": 0.01, **changes})
+
+
+def test_shuffled_pictures_and_clusters_keep_all_else() -> None:
+    kept = controlled(WHOLE, chosen())
+    assert (kept.features is WHOLE.features, kept.image_of_caption is WHOLE.image_of_caption) == (True, True)
+    pictures, clusters = controlled(WHOLE, chosen(pictures="shuffled")), controlled(WHOLE, chosen(clusters="shuffled"))
+    assert sorted(pictures.features[:, 0]) == list(range(40))
+    assert (pictures.features != WHOLE.features).any(axis=1).mean() > 0.8
+    np.testing.assert_array_equal(pictures.image_of_caption, WHOLE.image_of_caption)
+    np.testing.assert_array_equal(np.bincount(clusters.image_of_caption), np.full(40, 5))
+    assert (clusters.image_of_caption != WHOLE.image_of_caption).mean() > 0.8
+    np.testing.assert_array_equal(clusters.features, WHOLE.features)
+
+
+def test_shuffled_orders_depend_on_the_seed_and_differ() -> None:
+    orders = [
+        (made.features[:, 0].tolist(), made.image_of_caption.tolist())
+        for seed in (0, 0, 1)
+        for made in [controlled(split([1] * 40), chosen(seed=seed, pictures="shuffled", clusters="shuffled"))]
+    ]
+    assert orders[0] == orders[1]
+    assert orders[0][0] != orders[2][0]
+    assert orders[0][1] != orders[2][1]
+    assert orders[0][0] != orders[0][1]
+
+
+def trained(pairs: Pairs = WHOLE, **changes: object) -> Encoders:
+    return train(chosen(pictures="none", **changes), Data(pairs, WHOLE, 50), device=torch.device("cpu")).encoders
+
+
+@pytest.mark.parametrize("scope", ["side", "all", "tensor"])
+def test_without_pictures_captions_learn_and_the_picture_side_does_not(scope) -> None:
+    limits = {"clip_scope": scope, "clip_images": 1.0, "clip_captions": 1.0}
+    end, before = trained(**limits).state_dict(), trained(**limits, rate_max=1e-12, rate_min=1e-12).state_dict()
+    for name, weights in before.items():
+        moved = (end[name] - weights).abs().max()
+        assert moved == 0 if name.startswith("images.") else moved > 0.01
+
+
+def test_without_pictures_their_features_do_not_matter() -> None:
+    other = trained(replace(WHOLE, features=WHOLE.features[::-1] ** 2)).captions.state_dict()
+    for name, weights in trained().captions.state_dict().items():
+        torch.testing.assert_close(other[name], weights, rtol=0, atol=0)
+
+
+def test_without_pictures_there_must_be_second_captions() -> None:
+    with pytest.raises(ValueError, match="second_caption must be true"):
+        chosen(pictures="none", second_caption=False)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 from stage_here import run_here
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from training_project import curves, finish, outputs, start, wait_for, write_project
 
 from sightword.training import engine
@@ -27,7 +26,6 @@ def project(repository, tmp_path, monkeypatch) -> Path:
 @pytest.mark.slow
 def test_run_killed_twice_ends_with_the_same_bytes(project, repository, tmp_path_factory) -> None:
     scratch = tmp_path_factory.mktemp("scratch")
-    watched = {"SIGHTWORD_TENSORBOARD": str(tmp_path_factory.mktemp("events"))}
     finish(start(project, repository, scratch))
     wanted = outputs(project)
     assert sum(name.endswith(".safetensors") for name in wanted) == 4
@@ -39,9 +37,9 @@ def test_run_killed_twice_ends_with_the_same_bytes(project, repository, tmp_path
     whole = curves(project)
     earlier = {name: digest for name, digest in wanted.items() if not name.startswith("plots/")}
     draw = random.Random(1)
-    for target in (1, 4, 6):
+    for target in (1, 5):
         shutil.rmtree(project / "plots")  # as DVC does before a stage
-        process = start(project, repository, scratch, **watched)
+        process = start(project, repository, scratch)
         wait_for(target, process, project)
         time.sleep(draw.random() * 0.2)
         assert process.poll() is None
@@ -50,18 +48,9 @@ def test_run_killed_twice_ends_with_the_same_bytes(project, repository, tmp_path
         left = outputs(project)
         assert earlier.items() <= left.items()  # the earlier ones stay until the new ones are whole
         assert all(lines == whole[name][: len(lines)] for name, lines in curves(project).items())
-    said = finish(start(project, repository, scratch, **watched))
+    said = finish(start(project, repository, scratch))
     assert "goes on after batch" in said
-    assert outputs(project) == wanted  # with events too
-
-    (run,) = Path(watched["SIGHTWORD_TENSORBOARD"]).iterdir()
-    events = EventAccumulator(str(run)).Reload()
-    for name in ("loss", "learning_rate"):
-        points = [(point.step, point.value) for point in events.Scalars(f"{name}/{name}")]
-        rows = [line.split("\t") for line in whole[f"{name}.tsv"][1:]]
-        assert points == [(int(step), pytest.approx(float(value), rel=1e-5)) for step, value in rows]  # each once
-    recall = [point.value for point in events.Scalars("recall/image_to_caption/r10")]
-    assert recall == pytest.approx([float(line.split("\t")[-1]) for line in whole["recall.tsv"][1:]], rel=1e-5)
+    assert outputs(project) == wanted
 
 
 def test_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_path) -> None:

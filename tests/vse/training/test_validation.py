@@ -62,13 +62,6 @@ def test_recalls_and_mean_ranks_are_those_of_the_protocol(data, similarity, pict
         assert found[direction] == {name: expected[direction][name] for name in ("r1", "r5", "r10", "mean_rank")}
 
 
-def test_equal_scores_have_the_last_rank(monkeypatch):
-    ones = np.full((30, 4), 0.5, np.float32)
-    found = found_by(monkeypatch, ones, ones, np.arange(30), "cosine")
-    assert found["caption_to_image"] == {"r1": 0, "r5": 0, "r10": 0, "mean_rank": 30}
-    assert found["image_to_caption"] == found["caption_to_image"]
-
-
 def test_embeddings_that_are_not_finite_stop_training(monkeypatch):
     images = np.eye(5, dtype=np.float32)
     images[3, 2] = np.nan

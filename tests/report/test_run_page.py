@@ -1,19 +1,96 @@
-"""Every number in the page's tables is the metrics' own, read back from the page as a reader sees it."""
+"""A run's page: the gallery's rule, and every number of the tables read back as a reader sees it."""
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from finished_run import write_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
 
-from sightword.io.files import write_table
+from sightword.report import gallery
 from sightword.report.drawing import Drawing
 from sightword.report.inputs import RunFiles
 from sightword.vse.page import page
 from sightword.vse.page.settings import ReportSettings
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> RunFiles:
+    return write_run(tmp_path)
+
+
+RANKS = st.dictionaries(
+    st.tuples(st.sampled_from([f"picture {n}" for n in range(12)]), st.integers(0, 4)), st.integers(0, 10), max_size=40
+)
+
+
+@given(RANKS, st.integers(0, 15))
+@settings(max_examples=200, deadline=None)
+def test_choice_is_a_fair_subset(ranks: dict[tuple[str, int], int], number: int) -> None:
+    chosen = gallery.choose(ranks, number)
+    assert len(chosen) == min(number, len(ranks))
+    assert all(ranks[query] == rank for query, rank in chosen.items())
+    backwards = dict(reversed(ranks.items()))
+    assert list(gallery.choose(backwards, number).items()) == list(chosen.items())
+
+
+@given(RANKS)
+@settings(max_examples=100, deadline=None)
+def test_every_outcome_is_shown_where_there_is_one(ranks: dict[tuple[str, int], int]) -> None:
+    once = {query: rank for query, rank in ranks.items() if query[1] == 0}
+    shown = {gallery.outcome(rank) for rank in gallery.choose(once, 3).values()}
+    assert shown == {gallery.outcome(rank) for rank in once.values()}
+
+
+def test_a_third_each_and_no_picture_twice() -> None:
+    ranks = {(f"picture {n}", caption): (1, 5, 0)[n % 3] for n in range(60) for caption in range(5)}
+    chosen = gallery.choose(ranks, 12)
+    assert Counter(gallery.outcome(rank) for rank in chosen.values()) == {"first": 4, "found": 4, "missed": 4}
+    assert len({image for image, _ in chosen}) == 12
+
+
+def test_the_right_picture_is_framed_or_added(run_folder: RunFiles) -> None:
+    top = gallery.read_top(run_folder.top)
+    captions = gallery.read_captions(run_folder.captions, ["test"])
+    made = gallery.build(top, captions, run_folder.resized, number=9, thumbnail=64)
+    assert [query.outcome for query in made.captions] == ["first"] * 3 + ["found"] * 3 + ["missed"] * 3
+    for query in made.captions:
+        assert [tile.position for tile in query.answers] == list(range(1, 11))
+        right = [tile.position for tile in query.answers if tile.right]
+        assert right == ([query.rank] if query.rank else [])
+        assert (query.truth is None) == bool(right)
+    for picture in made.pictures:
+        assert any(answer.right for answer in picture.answers) == bool(picture.rank)
+        assert (picture.truth is None) == bool(picture.rank)
+        assert len(picture.answers) <= gallery.SHOWN + 1
+    assert made.without_thumbnails == 0
+
+
+def test_thumbnails_are_the_pictures_themselves_and_small(run_folder: RunFiles) -> None:
+    captions = gallery.read_captions(run_folder.captions, ["test"])
+    made = gallery.build(gallery.read_top(run_folder.top), captions, run_folder.resized, number=40, thumbnail=64)
+    colours = {"red": (204, 51, 51), "blue": (51, 102, 204), "green": (51, 153, 51), "yellow": (221, 187, 51)}
+    for query in made.pictures:
+        uri = query.asked.thumbnail
+        assert uri is not None
+        with Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))) as picture:
+            assert max(picture.size) <= 128
+            found = picture.convert("RGB").getcolors(1 << 20)
+        wanted = colours[query.asked.text.split()[1]]
+        assert found is not None
+        near = sum(
+            count for count, colour in found if sum(abs(a - b) for a, b in zip(colour, wanted, strict=True)) < 60
+        )
+        assert near > 100
+
 
 UNSEEN = {"pearson": 0.3333, "spearman": 0.3, "pairs": 1102, "pearson_ci95": [0.2, 0.4]}
 
@@ -109,41 +186,3 @@ def test_each_cell_of_semantics_is_the_metrics(run_folder: RunFiles, tmp_path: P
         # Where every pair is unseen, r is the same and not said twice.
         assert row[4][1] == ("0.333 of 1,102" if (group, row[0][0]) == ("STSBenchmark", "cosine") else "")
     assert checked == 8
-
-
-def test_values_that_are_not_finite_are_left_out(run_folder: RunFiles, tmp_path: Path) -> None:
-    path = run_folder.metrics / "retrieval.json"
-    metrics = json.loads(path.read_text())
-    metrics["test"]["full"]["caption_to_image"] |= {"r10": float("nan"), "r10_ci95": float("inf")}
-    path.write_text(json.dumps(metrics))
-    text = made(run_folder, tmp_path)
-    assert Tables(text).of("retrieval")[0][1][3] == ("–", "")
-    assert "caption to picture, R@10" not in text
-    assert "picture to caption, R@10" in text
-
-
-def test_recall_of_all_has_wilsons_interval(run_folder: RunFiles, tmp_path: Path) -> None:
-    path = run_folder.metrics / "retrieval.json"
-    metrics = json.loads(path.read_text())
-    metrics["test"]["full"]["caption_to_image"] |= {"r10": 100.0, "r10_ci95": [95.416, 100.0]}
-    path.write_text(json.dumps(metrics))
-    text = made(run_folder, tmp_path)
-    assert "95 % interval 95.4 to 100.0; the right one" in text
-    assert "95.4 to 100.0</" in text
-    assert "100.0 ±" not in text
-
-
-def test_without_a_test_split_the_headlines_are_of_the_split_that_was_scored(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-    from pyarrow import compute as pc
-
-    places = write_run(tmp_path)
-    metrics = json.loads((places.metrics / "retrieval.json").read_text())
-    (places.metrics / "retrieval.json").write_text(json.dumps({"dev": metrics["test"]}))
-    for path in (places.captions, places.top):
-        table = pq.read_table(path)
-        place = table.column_names.index("split")
-        write_table(path, table.set_column(place, "split", pc.replace_substring(table["split"], "test", "dev")))
-    text = made(places, tmp_path)
-    assert "66.7 ± 10.3 %" in text
-    assert "the right one in the first ten of 40; split dev; chance: 25.0 %" in text

@@ -1,8 +1,9 @@
-"""The sealed split: which pictures it has, and that only retrieval on it reads their captions."""
+"""Splits that a hash draws, and the sealed one, whose captions only retrieval on it reads."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +15,11 @@ from pydantic import ValidationError
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions, read_texts, sealed_pictures
 from sightword.corpus.reading import read_corpus
-from sightword.corpus.records import Corpus
+from sightword.corpus.records import Corpus, write_tables
 from sightword.corpus.settings import CorpusSettings
 from sightword.corpus.splits import SEALED_SALT as SALT
 from sightword.errors import CorpusError
+from sightword.evaluation.retrieval.protocols import drawn_splits
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.grounded.judging.settings import JudgeSettings
 from sightword.io.files import write_table
@@ -106,3 +108,50 @@ def test_only_retrieval_may_name_the_sealed_split() -> None:
         SelectSettings(split="sealed")
     with pytest.raises(ValidationError):
         JudgeSettings(splits=["sealed"])
+
+
+def test_drawn_split_keeps_copies_together_and_is_told(tmp_path: Path) -> None:
+    names = [f"{number:03d}.jpg" for number in range(400)]
+    copies = {"399.jpg": "000.jpg", "398.jpg": "001.jpg"}
+
+    def made(folder: str, some: Sequence[str]) -> Corpus:
+        (tmp_path / folder / "images").mkdir(parents=True)
+        lines = ["image,caption", *(f"{name},A dog ." for name in some)]
+        (tmp_path / folder / "captions.txt").write_text("\n".join(lines))
+        for name in some:
+            (tmp_path / folder / "images" / name).write_bytes(copies.get(name, name).encode())
+        return read_corpus(CorpusSettings(
+            format="table", path=str(tmp_path / folder), pictures=str(tmp_path / folder / "images"),
+            draw_dev=0.2, draw_test=0.3,
+        ))  # fmt: skip
+
+    whole = made("whole", names)
+    split = {image.image_id: str(image.split) for image in whole.images}
+    assert all(split[copy] == split[name] for copy, name in copies.items())
+    # sha256 by hand, as the docstring says
+    for name in names[:398]:
+        number = int(hashlib.sha256(b"sightword drawn split 1\n" + name.encode()).hexdigest()[:16], 16) / 16**16
+        assert split[name] == ("dev" if number < 0.2 else "test" if number < 0.5 else "train")
+    part = made("part", [name for name in names[::2] if name not in copies])
+    assert all(split[image.image_id] == image.split for image in part.images)
+    write_tables(tmp_path, whole, "images")
+    counts = whole.counts()
+    told = f"{counts['dev']} dev (20 %) and {counts['test']} test (30 %) of 400 pictures drawn by a hash of their ids"
+    assert drawn_splits(tmp_path / "images.parquet") == f"{told}, 2 copies with their originals"
+
+
+def test_split_that_the_data_name_is_not_drawn(tmp_path: Path) -> None:
+    names = [f"{number}" for number in range(60)]
+    columns = {"image": [name.encode() for name in names], "text": ["A ."] * 60, "filename": names}
+    columns["split"] = ["val" if number < 9 else "train" for number in range(60)]
+    write_table(tmp_path / "all.parquet", pa.table(columns))
+
+    def read(**draws: float) -> Corpus:
+        return read_corpus(CorpusSettings(format="table", path=str(tmp_path), pictures=str(tmp_path), **draws))
+
+    corpus = read(draw_dev=0.5, draw_test=0.5 - 1e-9)
+    assert sum(image.split == "dev" for image in corpus.images) == 9
+    assert "dev" not in corpus.drawing
+    assert corpus.counts()["test"] > 10
+    assert all(one.split == "dev" for one in corpus.images if one.image_id in names[:9])
+    assert read().counts() == {"train": 51, "dev": 9, "test": 0}

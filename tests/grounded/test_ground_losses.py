@@ -1,17 +1,18 @@
-"""Batches of pictures with two captions each, controls, and captions that cannot be trained on."""
+"""Batches of pictures with captions, and the losses against plain loops in float64 and NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_ground import TEXTS, described, rows, scenario
 
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs
-from sightword.grounded.training import batches
-from sightword.grounded.training.batches import batch, check
+from sightword.grounded.training import task as batches
+from sightword.grounded.training.task import MARGIN, batch, check, cluster, cosines, perceptual, ranked
 
 
 @given(number=st.integers(0, 50), seed=st.integers(0, 9), size=st.integers(2, 10))
@@ -35,20 +36,6 @@ def test_an_epoch_has_each_picture_once_and_all_captions_come():
     assert set(firsts) == set(seconds) == set(range(len(TEXTS)))
     counts = np.bincount(seconds)
     assert counts.min() > 2  # of 10 expected
-
-
-def test_a_picture_with_one_caption_has_no_second():
-    split = described(TEXTS[:7], each=2)
-    seen = [batch(split, scenario(), 0, number) for number in range(5)]
-    assert all((one.second[one.pictures == 3] == -1).all() for one in seen)
-    assert split.single == 1
-
-
-def test_copies_are_found_by_their_features():
-    features = [[1, 2], [3, 4], [1, 2], [5, 6]]
-    split = described(TEXTS[:8], features=features)
-    assert split.copy_of.tolist() == [0, 1, 0, 3]
-    assert split.copies == 1
 
 
 def test_shuffled_controls_keep_everything_but_the_order():
@@ -83,7 +70,6 @@ def test_long_captions_and_pictures_without_a_caption_are_left_out():
     [
         (described(TEXTS[:6]), {"cluster": 1}, "a batch has 4 pictures, and training has 3"),
         (described(each=1), {"cluster": 1}, "need two captions of a picture; 0 of 32 pictures have them"),
-        (described(TEXTS[:20]), {"cap2cap": 1, "batch": 11}, "training has 10"),
         (described(features=np.ones((16, 3))), {"perceptual": 1}, r"constant \(1 different"),
         (described(features=np.outer(np.arange(1, 17), [1, 2])), {"perceptual": 1}, "all in one direction"),
         (described(features=np.ones((16, 3))), {"cluster": 1}, None),
@@ -98,7 +84,71 @@ def test_what_cannot_be_trained_on_is_refused(split, changes, message):
         check(split, scenario(**changes))
 
 
-def test_pictures_with_one_caption_are_counted(caplog):
-    with caplog.at_level("WARNING"):
-        check(described(TEXTS[:9]), scenario(cluster=1))
-    assert "1 of 5 pictures have one caption" in caplog.text
+def vectors(rows, width, seed):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(rows, width)))
+
+
+def cosine(one, other):
+    return float(np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+def hinge(right, wrong):
+    return max(0.0, MARGIN - right + wrong)
+
+
+def by_loops(scores, same, draws):
+    """Equation 2 of Bordes et al. (2019) over rows i and mismatches j: one of a row, or all in both directions."""
+    count = len(scores)
+    total, rows = 0.0, 0
+    for i in range(count):
+        mismatches = [j for j in range(count) if not same[i, j]]
+        if draws is not None:
+            mismatches = sorted(mismatches, key=lambda j: draws[i, j])[-1:]
+        for j in mismatches:
+            anchored = hinge(scores[i, i], scores[i, j])
+            total += anchored if draws is not None else (anchored + hinge(scores[i, i], scores[j, i])) / 2
+        rows += bool(mismatches)
+    return total / max(rows, 1)
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+@given(rows=st.integers(1, 16), width=st.integers(1, 5), seed=st.integers(0, 1000), copies=st.booleans())
+def test_ranked_is_equation_2(drawn, rows, width, seed, copies):
+    left, right = vectors(rows, width, seed), vectors(rows, width, seed + 1)
+    random = np.random.default_rng(seed)
+    number = random.integers(0, 1 + rows // 2, rows) if copies else np.arange(rows)
+    same = torch.from_numpy(number[:, None] == number)
+    draws = torch.from_numpy(random.random((rows, rows))) if drawn else None
+    scores = np.array([[cosine(one, other) for other in right.numpy()] for one in left.numpy()])
+    expected = pytest.approx(by_loops(scores, same, draws), abs=1e-12)
+    assert float(ranked(cosines(left, right), same, draws)) == expected
+    if drawn:
+        assert float(cluster(left * 3.5, right * 0.25, same, draws)) == expected
+
+
+@pytest.mark.parametrize("draws", [torch.rand(12, 12), None])
+def test_copies_of_one_picture_are_never_mismatches(draws):
+    scores = cosines(vectors(12, 3, 0), vectors(12, 3, 1))
+    assert ranked(scores, torch.ones(12, 12, dtype=torch.bool), draws) == 0
+
+
+@given(rows=st.integers(3, 8), width=st.integers(2, 5), seed=st.integers(0, 1000))
+def test_perceptual_is_minus_the_correlation_of_the_cosines(rows, width, seed):
+    ours, theirs = vectors(rows, width, seed), vectors(rows, width + 1, seed + 1)
+    pairs = [(i, j) for i in range(rows) for j in range(i + 1, rows)]
+    one, other = ([cosine(side[i].numpy(), side[j].numpy()) for i, j in pairs] for side in (ours, theirs))
+    assert float(perceptual(ours, theirs)) == pytest.approx(-np.corrcoef(one, other)[0, 1], abs=1e-9)
+
+
+def test_a_rotation_and_a_constant_dimension_have_the_correlation_1():
+    pictures = vectors(9, 4, 0)
+    turn, _ = torch.linalg.qr(vectors(4, 4, 1))
+    unit = torch.nn.functional.normalize(pictures, dim=1)
+    longer = torch.cat([unit, torch.full((9, 1), 0.7, dtype=torch.float64)], dim=1)
+    for ours in (pictures @ turn, longer):
+        assert float(perceptual(ours, pictures)) == pytest.approx(-1)
+
+
+def test_gradients_of_the_perceptual_loss():
+    pictures, ours = vectors(5, 3, 1), vectors(5, 3, 0).requires_grad_()
+    assert torch.autograd.gradcheck(lambda rows: perceptual(rows, pictures), (ours,))

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sightword.encoder.pretrained import ENCODER
-from sightword.grounded.judging.comparing import ACCURACIES, STRUCTURE, Difference, Gain, Number, Numbers
-from sightword.grounded.judging.results import Results, over_seeds
+from sightword.grounded.comparing import ACCURACIES, STRUCTURE, Difference, Gain, Number, Numbers, Results, over_seeds
 from sightword.grounded.training.settings import Common
 from sightword.io.files import Pathish
 from sightword.io.saved import entry
-from sightword.report.gallery import Tile
 from sightword.report.number_formats import NONE, count, p_value, percent, signed, stars
 from sightword.report.tables import Cell, Row, Table
 
@@ -53,8 +51,7 @@ class Scenario:
     """One scenario, as its saved encoder describes it."""
 
     training: Common
-    features: Mapping[str, Any]
-    """The root attributes of the features."""
+    features: Mapping[str, Any]  # the root attributes of the features
 
     @property
     def group(self) -> str:
@@ -102,17 +99,11 @@ def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
 
     Ties: judged in g, then last; else the last other scenario; else the baseline.
     """
-    ranked = {
-        name: (
-            one.group == GROUNDED,
-            bool(one.training.cluster) + bool(one.training.perceptual),
-            one.training.judged == "grounded",
-            place,
-        )
-        for place, (name, one) in enumerate(scenarios.items())
-        if name != baseline
-    }
-    return max(ranked, key=ranked.__getitem__) if ranked else baseline
+    ranked = []
+    for place, (name, one) in enumerate(scenarios.items()):
+        losses = bool(one.training.cluster) + bool(one.training.perceptual)
+        ranked.append((name != baseline, one.group == GROUNDED, losses, one.training.judged == "grounded", place, name))
+    return max(ranked)[-1]
 
 
 def in_groups(scenarios: Mapping[str, Scenario]) -> list[tuple[str, list[str]]]:
@@ -128,20 +119,12 @@ class Findings:
     scenarios: Mapping[str, Sequence[Results]]
     described: Mapping[str, Scenario]
     baseline: str
-    shown: str
-    """The scenario of the drawings."""
-    tables: Mapping[str, Sequence[Numbers]]
-    """``structure`` and ``transfer``."""
+    shown: str  # the scenario of the drawings
+    tables: Mapping[str, Sequence[Numbers]]  # `structure` and `transfer`
     tests: Sequence[Difference]
     gains: Sequence[Gain] = ()
-    text: Mapping[str, Any] = field(default_factory=dict)
-    """The content of ``metrics/grounded/text.json``."""
-    textual: Mapping[str, Any] = field(default_factory=dict)
-    """The content of ``metrics/grounded/skipthought.json``."""
-    asked: Mapping[str, str] = field(default_factory=dict)
-    """By sentence, the picture of those among ``evaluate.neighbours`` that are captions of the split."""
-    thumbnails: Mapping[str, str] = field(default_factory=dict)
-    """Data URIs by picture."""
+    text: Mapping[str, Any] = field(default_factory=dict)  # the content of `metrics/grounded/text.json`
+    textual: Mapping[str, Any] = field(default_factory=dict)  # the content of `metrics/grounded/skipthought.json`
 
     @property
     def first(self) -> Results:
@@ -153,11 +136,6 @@ class Findings:
         """The entry of this run's structure, with ``pictures``, ``captions`` and ``k``."""
         found: Mapping[str, Any] = self.first.metrics["spaces"][self.first.judged]["structure"][self.first.split]
         return found
-
-    @property
-    def beyond(self) -> int:
-        """The number of differences beyond chance."""
-        return sum(bool(stars(test.holm)) for test in self.tests)
 
     def mean(self, name: str, key: str) -> float | None:
         """Return a scenario's mean of a measure over seeds, times 100 or in percent."""
@@ -213,36 +191,24 @@ def trends(findings: Findings) -> Table | None:
     return _grouped(findings, "Concreteness and gain", ["ρ over pairs", "pairs"], cells)
 
 
-def neighbours(findings: Findings) -> list[dict[str, Any]]:
+def neighbours(findings: Findings) -> Table | None:
     """Return each query with its nearest captions by the baseline and by the scenario of the drawings."""
-
-    def tile(image: str, sentence: str, rank: int) -> Tile:
-        return Tile(image, sentence, rank, right=False, thumbnail=findings.thumbnails.get(image))
-
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, list[Row]] = {}
     for name in dict.fromkeys((findings.baseline, findings.shown)):
         run = findings.scenarios[name][0]
         table = run.tables["neighbours"]
         for row in table[table["space"] == run.judged].to_dict("records"):
-            query = row["query"]
-            asked = tile(findings.asked[query], query, 0) if query in findings.asked else None
-            one = found.setdefault(query, {"query": query, "asked": asked, "lists": {}})
-            near = tile(row["image_id"], row["sentence"], row["rank"])
-            one["lists"].setdefault(name, []).append((near, f"{row['cosine']:.3f}"))
-    return list(found.values())
+            cells = [name, str(row["rank"]), f"{row['cosine']:.3f}"]
+            groups.setdefault(row["query"], []).append(Row(row["sentence"], cells))
+    columns = ("nearest caption", "scenario", "rank", "cosine")
+    return Table("Nearest captions", columns, groups=list(groups.items())) if groups else None
 
 
 def _grouped(
-    findings: Findings,
-    caption: str,
-    columns: Sequence[str],
-    cells: Callable[[str], Sequence[Cell | str] | None],
+    findings: Findings, caption: str, columns: Sequence[str], cells: Callable[[str], Sequence[Cell | str] | None],
     more: Sequence[tuple[str, Sequence[Row]]] = (),
-) -> Table | None:
-    """Return the scenarios that have cells, in their groups, or None; the one of the drawings stands out.
-
-    Groups of ``more`` rows follow.
-    """
+) -> Table | None:  # fmt: skip
+    """Return the scenarios that have cells, in their groups, then groups of ``more`` rows; None without scenarios."""
     groups: list[tuple[str, Sequence[Row]]] = []
     for group, names in in_groups(findings.described):
         rows = [

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from markupsafe import Markup
-from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from sightword.features.tables.origin import random_weights
-from sightword.grounded.judging.comparing import ACCURACIES, STRUCTURE, Scenarios
-from sightword.grounded.judging.results import RELATED, Results
-from sightword.grounded.page import tables
-from sightword.grounded.page.settings import GroundedSettings
-from sightword.grounded.page.tables import CONTROLS, LABELS, LOSSES, SPACES, Findings
+from sightword.grounded import tables
+from sightword.grounded.comparing import ACCURACIES, RELATED, STRUCTURE
+from sightword.grounded.judging.settings import GroundedSettings
+from sightword.grounded.tables import CONTROLS, LABELS, LOSSES, SPACES, Findings
 from sightword.report import html_page as html
-from sightword.report.drawing import BLUE, GREEN, GREY, LINES, ORANGE, WIDTH, Drawing, drawing_style, plain_axes
+from sightword.report.drawing import BLUE, ORANGE, Drawing, drawing_style, plain_axes
 from sightword.report.html_page import DEMONSTRATED
 from sightword.report.inputs import Columns, numbers, opened, read_tsv
 from sightword.report.number_formats import much_seen, percent, plain, share, stars
 
-COLOURS = (BLUE, ORANGE, GREEN, GREY)
-MARKERS = "os^Dv"
-_LOOKS = tuple(itertools.product(("-", "--", ":"), zip(COLOURS[:3], MARKERS, strict=False)))
-CHANCE = "chance"
-CURVE = f"mNNO by the number of neighbours K, of at most {LINES} scenarios"
 XY = tuple[Sequence[float], Sequence[float]]
 FEW = 1_000_000
 """With fewer sentences of text, a run says little about a method that was published with 74 million."""
@@ -65,14 +56,7 @@ _TESTS = (
     "pairs (relatedness), McNemar's test (transfer tasks, first seed; examples with one first sentence count "
     "together). Holm's correction is over all {} tests."
 )
-_PLANE = (
-    "Captions of {} with exactly one of a few words, by t-SNE of their vectors in the judged space. Only nearness "
-    "counts, not place or size."
-)
-_NEIGHBOURS = (
-    "Q: a sentence; N: its nearest captions on {}, with their pictures and the cosine. A sentence without a picture "
-    "is no caption of {}."
-)
+_NEIGHBOURS = "Sentences, each with its nearest captions on {}, by the cosine in the judged space."
 _TRENDS = (
     "Gain over {} against the concreteness of the words (ratings from 1 to 5): Spearman's ρ over the pairs of STS "
     "Benchmark, where the gain is by how much the pair's rank is nearer to the human rank, with its 95&nbsp;% interval."
@@ -80,39 +64,13 @@ _TRENDS = (
 _TRAINING = "The number behind a part of the loss is its weight."
 
 
-class Curves(NamedTuple):
-    """The tables of one training run, by the name of a column."""
-
-    loss: Columns
-    dev: Columns
-    norms: Columns
-
-
-def read_curves(folder: Path) -> Curves:
-    """Read the tables of a training run; FileFormatError if one is damaged."""
-    return Curves(*(read_tsv(folder / f"{name}.tsv") for name in Curves._fields))
-
-
-def lines(
-    name: str, series: Mapping[str, XY], labels: tuple[str, str], title: str, *, dots: bool = True, log: str = ""
-) -> Drawing:
-    """Draw the first :data:`LINES` lines over x, grey for chance; ``log`` names the logarithmic axes, such as
-    ``xy``.
-    """
-    own = {label: xy for label, xy in series.items() if label != CHANCE}
+def lines(name: str, series: Mapping[str, XY], label: str, title: str, *, log: bool = False) -> Drawing:
+    """Draw lines over batches; ``log`` for a logarithmic axis."""
     with drawing_style(name):
-        figure, axes = plain_axes(2.6 + 0.2 * -(-min(len(own), LINES) // 3), *labels)
-        for (label, (x, y)), (dashes, (colour, marker)) in zip(own.items(), _LOOKS, strict=False):
-            shown = marker if dots or len(x) == 1 else None
-            axes.plot(x, y, color=colour, marker=shown, markersize=4, linestyle=dashes, label=label)
-        if CHANCE in series:
-            axes.plot(*series[CHANCE], color=GREY, linestyle="-.", linewidth=1.2, label=CHANCE)
-        if "x" in log:
-            axes.set_xscale("log")
-            places = sorted({place for x, _ in series.values() for place in x})
-            axes.set_xticks(places, [f"{place:g}" for place in places])
-            axes.xaxis.set_minor_formatter(NullFormatter())
-        if "y" in log:
+        figure, axes = plain_axes(2.8, "batch", label)
+        for (words, (x, y)), colour in zip(series.items(), (BLUE, ORANGE), strict=False):
+            axes.plot(x, y, color=colour, marker="o" if len(x) == 1 else None, markersize=4, label=words)
+        if log:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axes.yaxis.set_minor_formatter(NullFormatter())
@@ -120,69 +78,33 @@ def lines(
         return Drawing(name, title, figure)
 
 
-def neighbours(scenarios: Scenarios) -> Drawing | None:
-    """Draw the mNNO in the judged spaces against the number of neighbours, with chance, K / (N - 1)."""
-    series: dict[str, XY] = {}
-    for name, runs in scenarios.items():
-        parts = [run.metrics["spaces"][run.judged]["structure"][run.split] for run in runs]
-        ks = [int(k) for k in parts[0]["curve"]]
-        series[name] = ks, [100.0 * float(np.mean([part["curve"][str(k)] for part in parts])) for k in ks]
-        series[CHANCE] = ks, [100.0 * k / (parts[0]["pictures"] - 1) for k in ks]
-    if not series or not series[CHANCE][0]:
-        return None
-    return lines("neighbours", series, ("neighbours K", "mNNO (%)"), "mNNO by the number of neighbours.", log="x")
-
-
-def plane(run: Results) -> Drawing | None:
-    """Draw the points of the t-SNE in the judged space, by group; None without points."""
-    table = run.tables["points"]
-    rows = table[table["space"] == run.judged]
-    if rows.empty:
-        return None
-    name, groups = f"plane_{run.scenario}", list(dict.fromkeys(rows["group"]))
-    with drawing_style(name):
-        figure = Figure(figsize=(WIDTH, 3.8), layout="constrained")
-        axes = figure.add_subplot(xticks=[], yticks=[])
-        for place, group in enumerate(groups):
-            own, look = rows[rows["group"] == group], (COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)])
-            axes.plot(own["x"], own["y"], look[1], color=look[0], markersize=3.6, alpha=0.8, label=group)
-        figure.legend(loc="outside upper center", ncols=min(4, len(groups)), fontsize=8)
-        return Drawing(name, f"Captions of {run.scenario} with the words {', '.join(groups)}, by t-SNE.", figure)
-
-
 def draw(findings: Findings, curves: Path, text: Path) -> list[tuple[str, Drawing]]:
-    """Draw the page's drawings, each with its caption: of the run whose ``curves`` are named, and of the ``text``."""
-    both = dict.fromkeys((findings.baseline, findings.shown))
-    first = dict.fromkeys((*both, *findings.scenarios))  # a drawing has room for a few lines
-    every = [
-        (CURVE, neighbours({name: findings.scenarios[name] for name in first})),
-        *((f"Captions by t-SNE, {name}", plane(findings.scenarios[name][0])) for name in both),
-        *training(findings.shown, read_curves(curves), text),
-    ]
-    return [(caption, one) for caption, one in every if one is not None]
+    """Draw the parts of a run's loss, the gradients' norms, and the loss of the text's encoder, each with its caption.
 
-
-def training(name: str, curves: Curves, text: Path) -> list[tuple[str, Drawing]]:
-    """Draw the parts of a run's loss, the gradients' norms, and the loss of the text's encoder (``text``)."""
-    found = []
-    for part in [column for column in curves.loss if column != "batch"]:
-        series = {"training": _column(curves.loss, part), "dev": _column(curves.dev, part)}
-        series = {label: xy for label, xy in series.items() if xy[0]}
+    ``curves`` has the tables of the run of the drawings, and ``text`` those of the encoder of text.
+    """
+    name, drawn = findings.shown, []
+    loss, dev, norms = (read_tsv(curves / f"{table}.tsv") for table in ("loss", "dev", "norms"))
+    for part in [column for column in loss if column != "batch"]:
+        series = _known({"training": _column(loss, part), "dev": _column(dev, part)})
         if series:
             head = f"Loss of {name}: {LOSSES.get(part, part)}"
-            found.append((head, lines(f"loss_{part}", series, ("batch", "loss"), f"{head}.", dots=False)))
+            drawn.append((head, lines(f"loss_{part}", series, "loss", f"{head}.")))
     sides = {"text": "text", "captions and pictures": "grounded"}
-    norms = {side: _column(curves.norms, column) for side, column in sides.items()}
-    norms = {side: (x, y) for side, (x, y) in norms.items() if any(value > 0 for value in y)}
-    if norms:
+    sized = {side: _column(norms, column) for side, column in sides.items()}
+    sized = {side: (x, y) for side, (x, y) in sized.items() if any(value > 0 for value in y)}
+    if sized:
         head = f"Norm of the gradient of {name}, by side"
-        found.append((head, lines("norms", norms, ("batch", "norm"), f"{head}.", dots=False, log="y")))
-    own = {"training": _column(read_tsv(text / "loss.tsv"), "loss")}
-    own["held out"] = _column(read_tsv(text / "held_out.tsv"), "loss")
-    if own := {label: xy for label, xy in own.items() if xy[0]}:
+        drawn.append((head, lines("norms", sized, "norm", f"{head}.", log=True)))
+    of_text = {"training": read_tsv(text / "loss.tsv"), "held out": read_tsv(text / "held_out.tsv")}
+    if series := _known({label: _column(table, "loss") for label, table in of_text.items()}):
         head = "Loss of the encoder of text, before any picture"
-        found.append((head, lines("text", own, ("batch", "loss"), f"{head}.", dots=False)))
-    return found
+        drawn.append((head, lines("text", series, "loss", f"{head}.")))
+    return drawn
+
+
+def _known(series: Mapping[str, XY]) -> dict[str, XY]:
+    return {label: xy for label, xy in series.items() if xy[0]}
 
 
 def _column(columns: Columns, name: str) -> XY:
@@ -198,33 +120,30 @@ def render(
     findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings, how_often: str = ""
 ) -> str:
     """Return the text of the page, with drawings and their captions, and the counts of the ledger in words."""
-    drawn = {one.name: html.figure(one, caption) for caption, one in drawings}
-    curve = drawn.pop("neighbours", None)
-    planes = [drawn.pop(name) for name in list(drawn) if name.startswith("plane_")]
-    shown, split = [_structure(findings, curve, how_often), *_scores(findings)], findings.first.split
-    if planes:
-        shown.append(html.Section("plane", "In the plane", [html.text(_PLANE, split), html.beside(*planes)], "Plane"))
+    shown = [_structure(findings, how_often), *_scores(findings)]
     if near := tables.neighbours(findings):
-        articles = [html.part("nearest", one) for one in near]
-        parts: html.Parts = [html.text(_NEIGHBOURS, split, split), *articles]
+        parts: html.Parts = [html.text(_NEIGHBOURS, findings.first.split), html.table(near)]
         shown.append(html.Section("neighbours", "Nearest captions", parts, "Neighbours"))
     if trends := tables.trends(findings):
         parts = [html.text(_TRENDS, findings.baseline), html.table(trends)]
         shown.append(html.Section("concreteness", "Do concrete words gain more?", parts, "Concreteness"))
-    parts = [html.text(_TRAINING), html.beside(*drawn.values(), style="apart")]
+    parts = [
+        html.text(_TRAINING),
+        html.beside(*(html.figure(one, caption) for caption, one in drawings), style="apart"),
+    ]
     shown.append(html.Section("training", "Training", parts))
     shown.append(html.Section("data", "Data", [html.facts(_facts(findings, settings))]))
     return html.render(
         settings.title,
         shown,
-        top=html.text("{}", _story(findings), style="story"),
+        top=Markup(""),
         footer=html.made_by("grounded/dvc.yaml:report"),
         notes=_notes(findings, settings),
         headlines=_headlines(findings),
     )
 
 
-def _structure(findings: Findings, curve: Markup | None, how_often: str) -> html.Section:
+def _structure(findings: Findings, how_often: str) -> html.Section:
     structure, base, seeds = findings.structure, findings.baseline, len(findings.scenarios[findings.shown])
     over = f" of the mean of {seeds} seeds, and the standard deviation over seeds" if seeds > 1 else ""
     caption = f"{findings.first.split}: {structure['pictures']:,} pictures, {structure['captions']:,} captions"
@@ -235,7 +154,6 @@ def _structure(findings: Findings, curve: Markup | None, how_often: str) -> html
         html.table(scores) if scores else None,
         html.scorings(how_often),
         html.source(f"sightword audit metrics/grounded/summary.json:{findings.shown}.mnno"),
-        html.block(curve, style="narrow") if curve else None,
     ]
     return html.Section("table1", "Structure and relatedness", parts, "Structure")
 
@@ -248,26 +166,12 @@ def _scores(findings: Findings) -> list[html.Section]:
         found.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
     spaces, tests = tables.spaces(findings), tables.tests(findings)
     number = len(spaces.groups)
-    parts = [
-        html.text(_SPACES, findings.first.split),
-        html.fold(f"{number} scenarios", html.table(spaces)),
-    ]
+    parts = [html.text(_SPACES, findings.first.split), html.fold(f"{number} scenarios", html.table(spaces))]
     found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
     if number := len(tests.rows):
         folded = html.fold(f"{number} tests", html.table(tests))
         found.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))
     return found
-
-
-def _story(findings: Findings) -> str:
-    sentences = findings.text.get("sentences")
-    captions = findings.text.get("captions", {}).get("train", {}).get("captions")
-    if not (sentences and captions):
-        return ""
-    return (
-        f"An encoder learned from {sentences:,} sentences of text. Then it read {captions:,} captions with their "
-        "pictures: captions of one picture should lie together, and captions of alike pictures near each other."
-    )
 
 
 def _verdict(findings: Findings, key: str) -> Markup:
@@ -279,13 +183,9 @@ def _verdict(findings: Findings, key: str) -> Markup:
 
 def _control(findings: Findings, key: str) -> str:
     """Return the best control's score as a part of a sentence; empty without controls."""
-    scores = {
-        name: score
-        for name, one in findings.described.items()
-        if one.group == CONTROLS and (score := findings.mean(name, key)) is not None
-    }
-    best = max(scores, key=scores.__getitem__, default=None)
-    return "" if best is None else f", best control {scores[best]:.1f} ({best})"
+    controls = [name for name, one in findings.described.items() if one.group == CONTROLS]
+    scores = [(score, name) for name in controls if (score := findings.mean(name, key)) is not None]
+    return f", best control {max(scores)[0]:.1f} ({max(scores)[1]})" if scores else ""
 
 
 def _headlines(findings: Findings) -> list[html.Headline]:
@@ -299,9 +199,8 @@ def _headlines(findings: Findings) -> list[html.Headline]:
             found.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside, _verdict(findings, key)))
     if findings.tests:
         beside = f"from {findings.baseline}, after Holm's correction"
-        found.append(
-            html.Headline(f"{findings.beyond} of {len(findings.tests)}", "differences are beyond chance", beside)
-        )
+        beyond = sum(bool(stars(test.holm)) for test in findings.tests)
+        found.append(html.Headline(f"{beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
     return found
 
 
@@ -332,25 +231,17 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
 
 
 def _facts(findings: Findings, settings: GroundedSettings) -> dict[str, Mapping[str, Any]]:
-    parameters = {name: one.training.model_dump() for name, one in findings.described.items()}
-    shown = findings.described[findings.shown]
-    common = {key: value for key, value in parameters[findings.shown].items()
-              if all(one[key] == value for one in parameters.values())}  # fmt: skip
-    fields = type(shown.training).model_fields
-    own = {
-        name: ", ".join(
-            f"{key} {plain(value)}" for key, value in one.items() if key not in common and value != fields[key].default
-        )
-        for name, one in parameters.items()
-    }
+    changed = {}
+    for name, one in findings.described.items():
+        fields, values = type(one.training).model_fields, one.training.model_dump()
+        changed[name] = ", ".join(f"{key} {plain(v)}" for key, v in values.items() if v != fields[key].default)
     structure = {key: findings.structure[key] for key in ("pictures", "captions", "k")}
     seeds = plain([run.seed for run in findings.scenarios[findings.shown]])
     return {
         "Text": findings.text,
         "Encoder of text": findings.textual,
-        "Scenarios, common parameters": common,
-        "Scenarios, their own parameters": own,
-        "Features": opened(shown.features),
+        "Scenarios, parameters without defaults": changed,
+        "Features": opened(findings.described[findings.shown].features),
         "Structure": {"split": findings.first.split} | structure,
         "Comparison": settings.model_dump() | {"baseline": findings.baseline, "seeds of training": seeds},
     }

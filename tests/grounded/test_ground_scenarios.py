@@ -1,4 +1,4 @@
-"""Scenarios on a small world: what is trained, what is saved, and a run that resumes."""
+"""Scenarios: their settings, what is trained on a small world, what is saved, and the sequential baseline."""
 
 from __future__ import annotations
 
@@ -7,13 +7,53 @@ import copy
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from small_ground import SETTINGS, TEXTS, described, rows, saved_start, scenario, textual
 
 from sightword.encoder.derived import read_start
 from sightword.encoder.parts import Part
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, TrainingError
+from sightword.errors import TrainingError
 from sightword.grounded.training.scenario import Inputs, ground, sequential
+from sightword.grounded.training.settings import Common, GroundSettings
+
+ALL = {"t": {}, "cg-pg": {"cluster": 0.01, "perceptual": 0.02, "judged": "grounded"}}
+
+
+def section(**changes):
+    return GroundSettings.model_validate({"run": ["t"], "common": {}, "scenarios": ALL} | changes)
+
+
+def test_a_scenario_is_the_common_parameters_with_its_changes():
+    settings = section(common={"batch": 8, "cluster": 0.5})
+    assert settings.scenario("t").model_dump() == Common(batch=8, cluster=0.5).model_dump()
+    found = settings.scenario("cg-pg")
+    assert (found.batch, found.cluster, found.perceptual, found.judged) == (8, 0.01, 0.02, "grounded")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"run": ["cg-pq"]}, r"no scenario is called 'cg-pq' \(did you mean 'cg-pg'\?\)"),
+        ({"run": ["t", "t"]}, "run has t twice"),
+        ({"seeds": [0, 1, 0]}, "seeds has 0 twice"),
+        ({"scenarios": {"t": {}, "cg--pg": {}}}, "'cg--pg' is no name of a scenario"),
+        ({"scenarios": {"t": {"clutser": 1}}}, r"scenarios.t.clutser: no such key \(did you mean 'cluster'"),
+        ({"scenarios": {"t": {"batch": 1}}}, "scenarios.t.batch = 1: expected a whole number, at least 2"),
+        ({"scenarios": {"t": {"perceptual": 1, "batch": 2}}}, "Pearson's correlation needs a batch of 3 or more"),
+        ({"scenarios": {"t": {"concatenate": True}}}, "concatenate joins T with itself"),
+        ({"scenarios": {"t": {"sequential": True, "cluster": 1}}}, "sequential trains nothing"),
+        ({"scenarios": {"t": {"start": "char", "cluster": 1}}}, "text has a weight with start 'char'"),
+        ({"scenarios": {"t": {"states": 8}}}, "states is 8 with start 'skipthought'"),
+        ({"scenarios": {"t": {"pictures": "none", "cluster": 1}}}, "pictures none trains on with the text alone"),
+        ({"scenarios": {"t": {"judged": "grounded"}}}, "needs space: mlp and cluster or perceptual"),
+        ({"scenarios": {"t": {"judged": "visual", "cluster": 1}}}, "needs projection, or sequential"),
+    ],
+)
+def test_wrong_sections_are_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        section(**changes)
+
 
 CPU = torch.device("cpu")
 NOT_ON_DEV = ("text", "cap2cap", "captions_as_text")
@@ -44,13 +84,6 @@ def equal(one, other):
     )
 
 
-def test_zero_weights_keep_the_start_to_the_bit():
-    found = run(text=1.0)
-    before = textual().part.captions.state_dict()
-    assert all(torch.equal(value, before[name]) for name, value in found.encoder.parts[0].captions.state_dict().items())
-    assert (found.encoder.spaces, found.progress.steps, found.facts["weights"]) == (("sentence",), 0, 0)
-
-
 def test_scratch_without_weights_is_an_untrained_encoder():
     one, other, same = (run(start="scratch", seed=seed).encoder for seed in (0, 1, 0))
     assert equal(one, same)
@@ -61,7 +94,6 @@ def test_scratch_without_weights_is_an_untrained_encoder():
 @pytest.mark.parametrize(
     ("changes", "spaces"),
     [
-        ({"cluster": 1}, ("sentence", "grounded")),
         ({"cluster": 1, "cluster_loss": "infonce"}, ("sentence", "grounded")),
         ({"perceptual": 1, "space": "identity"}, ("sentence",)),
         ({"projection": 1, "judged": "visual"}, ("sentence", "visual")),
@@ -87,10 +119,9 @@ def test_each_loss_trains_the_encoder(changes, spaces):
     assert (grounded > 0) == bool(parts - {"text", "captions_as_text"})
 
 
-@pytest.mark.parametrize("start", ["skipthought", "scratch"])
-def test_each_loss_trains_an_encoder_with_layer_normalisation(start, tmp_path):
+def test_each_loss_trains_an_encoder_with_layer_normalisation(tmp_path):
     settings = SETTINGS.model_copy(update={"layer_norm": "frozen"})
-    found = run(**EVERYTHING, settings=settings, start=start, concatenate=start == "scratch").encoder
+    found = run(**EVERYTHING, settings=settings, start="scratch", concatenate=True).encoder
     assert [part.shape.cell for part in found.parts] == ["layer_norm_gru"] * len(found.parts)
     before = textual(settings).part.captions.state_dict()
     assert all((value != before[name]).any() for name, value in found.parts[-1].captions.state_dict().items())
@@ -143,16 +174,6 @@ def textual_encoder():
     return run().encoder
 
 
-def test_the_sequential_scenario_is_one_affine_map():
-    split = described()
-    found = run(split, sequential=True, judged="visual").encoder
-    vectors = textual_encoder().encode(TEXTS)
-    maps = sequential(vectors, split.features, split.picture_of)
-    np.testing.assert_allclose(found.encode(TEXTS), maps.picture(vectors), rtol=1e-3, atol=1e-3)
-    assert found.encode(TEXTS, space="sentence").shape == (len(TEXTS), 8)
-    assert (found.width, found.width_of("sentence")) == (7, 8)
-
-
 @pytest.mark.parametrize("shape", [{}, {"cell": "ngrams", "embedding": 12, "ngram_buckets": 50}])
 def test_another_encoder_is_a_start(tmp_path, shape):
     saved_start(tmp_path / "char", **shape)
@@ -167,27 +188,6 @@ def test_another_encoder_is_a_start(tmp_path, shape):
     assert isinstance(read_start(tmp_path, "grounded"), Part)
 
 
-def test_a_start_that_is_none(tmp_path):
-    saved_start(tmp_path / "two", members=2)
-    with pytest.raises(EncoderError, match="has 2 networks"):
-        read_start(tmp_path, "two")
-    with pytest.raises(EncoderError, match=r"start 'one' is no folder of an encoder; expected .*scratch, two"):
-        read_start(tmp_path, "one", others=("skipthought", "scratch"))
-    saved_start(tmp_path / "counted", cell="tfidf", embedding=64)
-    with pytest.raises(EncoderError, match=r"counted: counts n-grams \(tf-idf\); expected a network"):
-        read_start(tmp_path, "counted")
-
-
-def test_text_that_is_too_short_is_refused():
-    with pytest.raises(TrainingError, match="fewer than one batch"):
-        run(text=1.0, cluster=1, settings=SETTINGS.model_copy(update={"batch": 31}))
-
-
-def test_a_run_that_diverges_names_the_loss():
-    with pytest.raises(TrainingError, match=r"the (cluster loss|norm of the gradient) is not a finite number"):
-        run(cluster=1, rate=1e30, steps=40)
-
-
 def test_undefined_correlations_are_an_error_and_never_nan():
     equal_texts = [TEXTS[0]] * 16
     with pytest.raises(TrainingError, match="Pearson's correlation is undefined where"):
@@ -199,13 +199,6 @@ def test_undefined_correlations_are_an_error_and_never_nan():
 DRAWS = np.random.default_rng(0)
 SEQUENTIAL = DRAWS.normal(1, 2, (300, 6))
 PICTURE_OF = np.arange(300)
-
-
-def test_a_known_linear_map_is_recovered():
-    matrix, bias = DRAWS.normal(size=(4, 6)), DRAWS.normal(size=4)
-    found = sequential(SEQUENTIAL, SEQUENTIAL @ matrix.T + bias, PICTURE_OF).picture
-    np.testing.assert_allclose(found.matrix, matrix, atol=1e-10)
-    np.testing.assert_allclose(found.bias, bias, atol=1e-10)
 
 
 @pytest.mark.parametrize("width", [2, 9])
