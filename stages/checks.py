@@ -24,8 +24,8 @@ from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.features.network_files import packaged_weights
-from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
-from sightword.messages import and_more, size
+from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+from sightword.messages import and_more
 from sightword.vse.selection.settings import STSB_DEV
 
 
@@ -103,10 +103,9 @@ def check_weights(context: Context) -> Iterator[Finding]:
             yield good(f"{inputs / names[0]} exists")
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
-    elif weights == HUB or (":" in settings.backbone and not is_weights_file(weights)):
-        yield good(f"{settings.backbone} brings its weights; the first run downloads those that are not in its cache")
-    elif weights != PACKAGE and not is_weights_file(weights):
-        yield from _check_published(context, settings)
+    elif not is_weights_file(weights) and (weights != PACKAGE or ":" in settings.backbone):
+        what = f"the publisher of {settings.backbone} has its weights: the first run downloads those that are not here"
+        yield good(f"{what} (without a network: `sightword fetch weights`)")
     else:
         yield _check_file(context, settings)
 
@@ -123,22 +122,6 @@ def _check_file(context: Context, settings: Any) -> Finding:
     report = warning if context.has_run("features") and not packaged else problem
     file = f"Put the file with the sha256 {settings.weights_sha256} there; features in the store do not need it."
     return report(f"features.weights: {path} does not exist", "Install its package again." if packaged else file)
-
-
-def _check_published(context: Context, settings: Any) -> Iterator[Finding]:
-    facts = context.ask("torch")
-    if "accepted" not in facts:
-        return  # not asked, or the check of torch reports the error
-    if settings.weights not in facts["accepted"]:
-        what = f"features.weights = {settings.weights}: torchvision publishes no such weights for {settings.backbone}"
-        yield problem(what, f"Use one of {', '.join(facts['accepted']) or 'another network'}, a file, or {RANDOM}.")
-        return
-    path = Path(facts["hub"]) / "checkpoints" / facts["url"].rpartition("/")[2]
-    if path.is_file():
-        yield good(f"{path} exists")
-    else:
-        todo = f"Without a network: put {facts['url']} there first (`sightword fetch weights`)."
-        yield warning(f"{path} does not exist: the first run downloads {size(facts['weights_bytes'])}", todo)
 
 
 CHECKS = (

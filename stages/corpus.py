@@ -42,11 +42,10 @@ def work(settings: CorpusSettings) -> None:
 
 
 def _draw(settings: CorpusSettings, folder: Path) -> Corpus:
-    from sightword.corpus.reading import with_beside
+    from sightword.corpus.reading import seal, with_beside
     from sightword.corpus.sample.drawing import make_sample
     from sightword.corpus.sample.scene import load_world
     from sightword.corpus.sample.sentences import write_senteval
-    from sightword.corpus.splits import seal
 
     if Path(settings.pictures) != PICTURES:
         expected = f"{PICTURES} for the sample, whose pictures are drawn"

@@ -280,13 +280,6 @@ def test_a_comparison_is_the_same_twice_and_as_markdown_or_csv(
     assert "| STS13 | FNWN | 189 |" in markdown
 
 
-def test_unseen_pairs_only(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "good", "poor", "--samples", "200", "--csv", "--unseen"]) == 0
-    out, err = capsys.readouterr()
-    assert [row["pairs"] for row in csv.DictReader(io.StringIO(out))] == ["139", "180", ""]
-    assert "B does not list its training captions" in err
-
-
 def test_a_system_is_set_beside_a_published_one(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "good", "--published", "char-gru"]) == 0
     out, err = capsys.readouterr()
@@ -306,7 +299,6 @@ def test_a_system_is_set_beside_a_published_one(systems: Path, capsys: pytest.Ca
         ["poor", "--published", "bow"],
         ["poor", "--samples", "0"],
         ["poor", "--seed", "-1"],
-        ["--published", "bow", "--unseen"],
         ["--published", "bow", "--seed", "0"],
     ],
 )

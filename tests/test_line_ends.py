@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from checkout import Checkout
-from tiny_project import tiny_project
 
 from pipeline import new_project
 
@@ -39,16 +37,6 @@ def test_clone_with_crlf_has_the_same_bytes(clones) -> None:
     assert [name for name in here if here[name] != there[name]] == []
 
 
-@pytest.mark.slow
-def test_clone_with_crlf_loads_the_packaged_encoder(clones) -> None:
-    code = "from sightword import SentenceEncoder as S; print(S.from_pretrained('flickr8k').encode(['A dog .']).shape)"
-    environment = {**clones[0].environment, "PYTHONPATH": str(clones[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=clones[1], env=environment, check=True, capture_output=True, text=True
-    )
-    assert done.stdout == "(1, 1280)\n"
-
-
 def reported(folder: Path, environment: dict[str, str]) -> set[tuple[str, str, str]]:
     """Return what DVC has against the lock of a clone, by stage and path, besides data that a clone does not have."""
     command = ["dvc", "status", "--json", "dvc.yaml"]
@@ -67,19 +55,6 @@ def test_clone_with_crlf_has_the_status_of_the_original(clones) -> None:
     here, there = (reported(folder, own.environment) for folder in (own.folder, crlf))
     assert there - here == set()  # nothing at all where the lock belongs to the code
     assert here - there == set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("attributes", [True, False])
-def test_clone_with_crlf_of_a_finished_run_is_up_to_date(repository, tmp_path_factory, tmp_path, attributes) -> None:
-    project = tiny_project(tmp_path_factory).copy(tmp_path / "project")
-    if attributes:
-        project.write(".gitattributes", (repository / ".gitattributes").read_text())
-        project.commit("line ends")
-    clone = cloned(project.folder, tmp_path / "crlf")
-    (project.folder / ".dvc/cache").rename(clone / ".dvc/cache")
-    subprocess.run(["dvc", "checkout", "-q"], cwd=clone, env=project.environment, check=True)
-    assert (reported(clone, project.environment) == set()) == attributes
 
 
 def test_new_project_keeps_line_ends_of_code_and_bytes_of_data(tmp_path) -> None:

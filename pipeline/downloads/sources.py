@@ -49,7 +49,7 @@ class Source(Settings):
     to: str = "."
     """The folder of a file that is not an archive."""
     prepare: Literal["", "quotes", "snli"] = ""
-    """The preparation of the files (:mod:`pipeline.downloads.preparation`)."""
+    """The preparation of the files (:data:`pipeline.downloads.fetching.PREPARATIONS`)."""
     needs: list[str] = Field(default=[])
     """The files of a complete data set; ``{a,b}`` stands for either. Default: the file itself."""
     counts: dict[str, int] = Field(default={})

@@ -13,9 +13,8 @@ from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
-from sightword.corpus.settings import CorpusSettings
+from sightword.corpus.settings import CorpusSettings, NoSplitError
 from sightword.corpus.shards import Shards, read_shard
-from sightword.corpus.splits import NoSplitError
 from sightword.corpus.table import ARROW, BINARY, NAMES, TEXT, Role, layout
 from sightword.errors import CorpusError
 from sightword.messages import and_more, plural

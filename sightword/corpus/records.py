@@ -95,7 +95,7 @@ class Corpus:
     places: Mapping[str, Place] = field(default_factory=dict)
     """The places of pictures that are no loose files and have no place of their own, by ``path``."""
     drawing: str = ""
-    """How splits were drawn (:mod:`sightword.corpus.splits`), in words; empty where the corpus names its splits."""
+    """How splits were drawn, in words; empty where the corpus names its splits."""
 
     beside: list[Caption] = field(default_factory=list)
     """Captions of pictures that are not in the corpus (:func:`sightword.corpus.reading.with_beside`), by picture."""

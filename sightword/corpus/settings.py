@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from sightword.errors import CorpusError
 from sightword.messages import quote
 from sightword.settings import Settings
 
@@ -154,6 +155,35 @@ class CorpusSettings(Settings):
             FileFormatError: a file is damaged.
         """
         raise NotImplementedError
+
+
+class NoSplitError(CorpusError):
+    """A corpus names no split, and none is drawn."""
+
+
+class Drawn(CorpusSettings):
+    """A format whose files may name no splits; the stage then draws dev and test from the pictures of training."""
+
+    draw_dev: float = Field(0.0, ge=0, lt=1)
+    """The share of pictures that become dev where the corpus names no dev, drawn by a hash of their ids; 0 draws
+    none. Captions of one picture stay together, and so do pictures of equal bytes."""
+
+    draw_test: float = Field(0.0, ge=0, lt=1)
+    """The same for test."""
+
+    @model_validator(mode="after")
+    def _some_are_left(self) -> Self:
+        if self.draw_dev + self.draw_test >= 1:
+            raise ValueError("draw_dev and draw_test leave nothing for training: their sum must be below 1")
+        return self
+
+    def undrawn(self, where: object) -> str:
+        """Return ``train``, the split of all pictures before the draw; NoSplitError if nothing shall be drawn."""
+        if not self.draw_dev and not self.draw_test:
+            todo = "Set corpus.draw_dev and corpus.draw_test, such as 0.1 each, to have them drawn."
+            expected = "a column split, or files named by splits, such as train.parquet"
+            raise NoSplitError("names no split", where=where, expected=expected, todo=todo)
+        return "train"
 
 
 class Sample(CorpusSettings):

@@ -16,7 +16,7 @@ from sightword import machine
 from sightword.compute.processes import ordered_map
 from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
 from sightword.corpus.records import Caption, Image, split_of
-from sightword.corpus.splits import Drawn
+from sightword.corpus.settings import Drawn
 from sightword.errors import CorpusError
 from sightword.io.json_records import parse_object
 from sightword.messages import and_more, first_line, plural, quote

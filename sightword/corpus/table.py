@@ -25,8 +25,7 @@ from tqdm import tqdm
 from sightword.corpus.flickr8k import numbered_captions
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
-from sightword.corpus.settings import within
-from sightword.corpus.splits import Drawn
+from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError, FileFormatError
 from sightword.io.files import check_text
 from sightword.io.opening import lines, reading, require_regular

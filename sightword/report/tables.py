@@ -69,11 +69,6 @@ def quotes(*texts: str) -> Markup:
     return Markup().join(Markup('<q dir="auto">{}</q>').format(text) for text in texts)
 
 
-def code(text: str) -> Markup:
-    """Return a path or the name of a parameter as the name of a row."""
-    return Markup("<code>{}</code>").format(text)
-
-
 def breakable(name: str) -> Markup:
     """Return a name that may break after a dot."""
     return Markup(".<wbr>").join(name.split("."))

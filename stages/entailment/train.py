@@ -80,17 +80,11 @@ def _write(task: PairTask, vocabulary: Vocabulary, start: Part | None) -> None:
     with atomic_folder("plots/entailment/train") as folder:
         write_curves(folder, now)
     numbers = {
-        "energy": settings.energy,
-        "device": task.device.type,
-        "pairs": len(task.training),
-        "sentences": len(task.training.sentences),
-        "tokens": len(vocabulary),
+        "energy": settings.energy, "device": task.device.type, "pairs": len(task.training),
+        "sentences": len(task.training.sentences), "tokens": len(vocabulary),
         "parameters": sum(weights.numel() for weights in task.captions.parameters()),
-        "batches": now.steps,
-        "best_batch": now.best_step,
-        "dev": round(now.best, 4),
-        "loss": round(now.last("loss", "loss"), 6),
-        "threshold": threshold,
-    }
+        "batches": now.steps, "best_batch": now.best_step, "dev": round(now.best, 4),
+        "loss": round(now.last("loss", "loss"), 6), "threshold": threshold,
+    }  # fmt: skip
     write_json("metrics/entailment/train.json", numbers)
     log.info("train: %s, dev accuracy %.2f %% at batch %d of %d", settings.energy, now.best, now.best_step, now.steps)

@@ -14,7 +14,6 @@ from sightword.grounded.judging.settings import JudgeSettings
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
     from sightword.evaluation.ledger import Scoring
-    from sightword.features.tables.pairs import Pairs
     from sightword.grounded.judging.measuring import Material
 
 log = logging.getLogger(__name__)
@@ -50,16 +49,15 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
         settings = settings.model_copy(update={"ratings": str(RATINGS / settings.ratings)})
     device = devices.use(machine.current())
     captions, features = read_texts(CAPTIONS), read_features(FEATURES)
-    splits: dict[str, Pairs] = {split: pair(features, captions, split) for split in settings.splits}
+    splits = {str(split): pair(features, captions, split) for split in settings.splits}
     material = read(settings, splits, captions.split("train").texts)
     for task, reason in material.skipped.items():
         log.warning("%s left out: %s", task, reason)
     encoder = SentenceEncoder.load(MODELS / run, device=device)
     found = measure(encoder, material, settings)
     enter(_entries(material, captions, hash_of(MODELS / run)))
-    for row in found.judged:
-        if "undefined" in row.entry:
-            log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
+    for row in (row for row in found.judged if "undefined" in row.entry):
+        log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
     metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
     with atomic_folder(Path("data/grounded") / run) as folder:
         write_pairs(folder / "pairs.parquet", found.judged)

@@ -96,15 +96,10 @@ def _write(found: Grounded, about: dict[str, Any], training: Described, features
         write_curves(folder, now)
     numbers = {
         "spaces": {space: encoder.width_of(space) for space in encoder.spaces},
-        "pictures": len(training.features),
-        "copies": training.copies,
-        "single_caption": training.single,
-        "captions": len(training.ids),
-        "long_captions": training.left_out,
-        "features": features,
-        "device": device,
-        "batches": now.steps,
-    }
+        "pictures": len(training.features), "copies": training.copies, "single_caption": training.single,
+        "captions": len(training.ids), "long_captions": training.left_out,
+        "features": features, "device": device, "batches": now.steps,
+    }  # fmt: skip
     for name in ("loss", "dev"):
         numbers[name] = {part: round(curve[-1][1], 6) for part, curve in now.curves[name].items()}
     write_json(f"metrics/grounded/{result}/train.json", about | numbers | found.facts)

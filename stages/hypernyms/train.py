@@ -42,18 +42,12 @@ def work(settings: EmbedSettings, *, inputs: str = "") -> Callable[[], object]:
         with atomic_folder("plots/hypernyms/train") as folder:
             write_curves(folder, now)
         numbers = {
-            "energy": settings.energy,
-            "concepts": len(taxonomy.names),
+            "energy": settings.energy, "concepts": len(taxonomy.names),
             "parameters": trained.vectors.size + sum(one.size for one in trained.weights.values()),
-            "pairs": len(pairs["train"].labels) - trained.left_out,
-            "left_out": trained.left_out,
-            "batches": now.steps,
-            "best_batch": now.best_step,
-            "criterion": settings.criterion,
-            "dev": round(now.best, 4),
-            "loss": round(now.last("loss", "loss"), 6),
-            "threshold": threshold,
-        }
+            "pairs": len(pairs["train"].labels) - trained.left_out, "left_out": trained.left_out,
+            "batches": now.steps, "best_batch": now.best_step, "criterion": settings.criterion,
+            "dev": round(now.best, 4), "loss": round(now.last("loss", "loss"), 6), "threshold": threshold,
+        }  # fmt: skip
         write_json("metrics/hypernyms/train.json", numbers)
         log.info(
             "train: %s, dev %s %.2f %% at batch %d of %d",

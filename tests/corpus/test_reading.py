@@ -170,19 +170,13 @@ def numbered(count: int) -> tuple[list[Image], list[Caption]]:
 
 
 @pytest.mark.parametrize(
-    ("files", "dropped"),
-    [
-        ({"1.png", "thumbs/1.png", "thumbs/2.png"}, 1),
-        ({"1.png", "1.webp", "2.webp"}, 1),
-        ({"1.png", "old/2.png"}, 3),
-    ],
+    ("files", "dropped"), [({"1.png", "thumbs/1.png", "thumbs/2.png"}, 1), ({"1.png", "old/2.png"}, 3)]
 )
 def test_copy_in_a_folder_is_no_other_spelling(files: set[str], dropped: int, caplog: pytest.LogCaptureFixture) -> None:
     images, captions = numbered(dropped + 1)
     corpus = clean(images, captions, Listing(Path("pictures"), frozenset(files)), require_pictures=True)
-    assert [row.item for row in corpus.dropped if row.reason == "no picture file"] == [
-        image.image_id for image in images[1:]
-    ]
+    missing = [row.item for row in corpus.dropped if row.reason == "no picture file"]
+    assert missing == [image.image_id for image in images[1:]]
     assert f"corpus: of 1 of {dropped} missing names a similar one is there, the first: '2.png' is there" in caplog.text
 
 
@@ -190,7 +184,6 @@ def test_copy_in_a_folder_is_no_other_spelling(files: set[str], dropped: int, ca
     ("files", "remark"),
     [
         ({"thumbs/1.png", "small/2.png"}, "2 names .*differs in: folder"),
-        ({"1.png", "old/2.png", "old/3.png", "old/4.png"}, "3 names .*differs in: folder"),
         ({"1.png", "thumbs/1.png", "thumbs/2.png", "3 .png"}, "1 name .*'3 .png', which differs in: blanks"),
     ],
 )

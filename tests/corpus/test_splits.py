@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions, read_texts, sealed_pictures
+from sightword.corpus.reading import SEALED_SALT as SALT
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus, write_tables
 from sightword.corpus.settings import CorpusSettings
-from sightword.corpus.splits import SEALED_SALT as SALT
 from sightword.errors import CorpusError
 from sightword.evaluation.retrieval.protocols import drawn_splits
 from sightword.evaluation.retrieval.settings import RetrievalSettings

@@ -39,17 +39,6 @@ def test_the_sample(project) -> None:
     assert "lacks scenes.yaml" in only(project.check(check_corpus), "problem").what
 
 
-def test_pairs_that_choose_snapshots_are_looked_for(project) -> None:
-    flickr8k(project)
-    path = project.folder / "params.yaml"
-    path.write_text(path.read_text().replace("criterion: rsum", "criterion: stsb_dev"))
-    missing = "select.data: data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv does not exist"
-    assert missing in [finding.what for finding in project.check(check_semantics)]
-    (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark").mkdir(parents=True)
-    (project.folder / "data/raw/senteval/downstream/STS/STSBenchmark/sts-dev.csv").touch()
-    assert missing not in [finding.what for finding in project.check(check_semantics)]
-
-
 def test_a_corpus_piece_by_piece(project) -> None:
     folder = flickr8k(project)
     assert "no such folder" in only(project.check(check_corpus), "problem").what
@@ -94,14 +83,6 @@ def test_an_evaluation_set_that_is_missing(project, missing, state) -> None:
     assert "SICK" not in found[0].what
 
 
-def test_no_folder_of_evaluation_sets(project) -> None:
-    flickr8k(project)
-    found = project.check(check_semantics)
-    assert states(found) == {"problem"}
-    assert "semantics.data and epochs.data = data/raw/senteval: " in found[0].what
-    assert ["has no folder downstream" in one.what for one in found] == [True]
-
-
 def weights(project, **values: str) -> Path:
     for name, value in values.items():
         old = next(
@@ -118,19 +99,6 @@ def test_a_weights_file_that_is_missing(project) -> None:
     assert "does not exist" in only(project.check(check_weights), "problem").what
     (folder / "w.safetensors").write_bytes(b"some weights")
     assert states(project.check(check_weights)) == {"ok"}
-
-
-def test_published_weights(project, tmp_path: Path) -> None:
-    weights(project, weights="IMAGENET1K_V1", weights_sha256="''")
-    url = "https://example.org/net-12345678.pth"
-    project.facts["torch"] = {"accepted": ["IMAGENET1K_V1"], "url": url, "hub": str(tmp_path), "weights_bytes": 5e6}
-    assert "downloads 5.0 MB" in only(project.check(check_weights), "warning").what
-    path = tmp_path / "checkpoints" / url.rpartition("/")[2]
-    path.parent.mkdir()
-    path.write_bytes(b"published")
-    assert states(project.check(check_weights)) == {"ok"}
-    project.facts["torch"] = {"accepted": ["IMAGENET1K_V2"]}
-    assert "no such weights" in only(project.check(check_weights), "problem").what
 
 
 def test_weights_of_a_package(project, monkeypatch, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.downloads.preparation import penn_treebank, split_snli, without_quotes
+from pipeline.downloads.fetching import penn_treebank, split_snli, without_quotes
 from sightword.errors import DownloadError
 
 # What GNU sed gives with the rules of SentEval's tokenizer.sed.

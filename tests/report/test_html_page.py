@@ -10,7 +10,7 @@ from pages_read import check_text
 
 from sightword.report import html_page
 from sightword.report.html_page import Headline, Note, Section, beside, figure, fold, markup, source, text
-from sightword.report.tables import Cell, Row, Table, breakable, code, marked, quotes
+from sightword.report.tables import Cell, Row, Table, breakable, marked, quotes
 
 COLUMNS = ("system", Cell("score", style="on-demand"), "rank")
 GROUPS = [
@@ -58,7 +58,6 @@ def test_table_across_names_the_group_of_each_row_for_sorting(table: str) -> Non
 
 def test_names_of_rows_are_escaped() -> None:
     assert quotes("a < b", "c") == Markup('<q dir="auto">a &lt; b</q><q dir="auto">c</q>')
-    assert code("<x>") == Markup("<code>&lt;x&gt;</code>")
     assert breakable("a.<b>") == Markup("a.<wbr>&lt;b&gt;")
 
 

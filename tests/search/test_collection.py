@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 import threading
 from typing import NamedTuple
@@ -14,7 +12,6 @@ import pytest
 import torch
 from extracting import extract
 from PIL import Image, ImageOps
-from search_world import BACKBONE, CROP, SEED, SIDE
 
 from sightword.errors import SearchError, StoreError
 from sightword.features.extractor import Extractor
@@ -141,17 +138,6 @@ def test_several_networks_give_features_side_by_side(world, folder, tmp_path, ca
     assert (broken.image_ids, broken.rejected) == (ids[:4], {"beach/A b.PNG"})
 
 
-def test_pictures_are_squashed_as_in_training(world, folder, tmp_path):
-    attributes = world.encoder().notes["features"]
-    squashed = json.dumps(json.loads(attributes["transform"]) | {"resize": [SIDE, SIDE]})
-    network = NamedNetwork({**attributes, "transform": squashed})
-    found = all_of(opened(network, folder, tmp_path / "store"))
-    options = {"weights_seed": SEED, "resize": SIDE, "crop": CROP, "crops": "one"}
-    paths = [folder / image_id for image_id in found.image_ids]
-    assert np.array_equal(found.features, extract(paths, BACKBONE, "random", fit="squash", **options))
-    assert not np.array_equal(found.features, extract(paths, BACKBONE, "random", **options))
-
-
 def test_files_that_come_change_and_go_are_followed(world, folder, tmp_path):
     read(world, folder, tmp_path / "store")
     (folder / "scene-003.png").unlink()
@@ -233,19 +219,6 @@ def test_unusable_folders_and_features_are_refused(world, folder, tmp_path):
     network = NamedNetwork({"backbone": "", "origin": "precomputed: mine.npy (sha256 00)"})
     with pytest.raises(SearchError, match="trained on precomputed features"):
         opened(network, folder, tmp_path / "store")
-
-
-def test_unreadable_folder_is_reported(folder, monkeypatch, caplog):
-    real = os.scandir
-
-    def scandir(path):
-        if path == str(folder / "beach"):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    assert [one.image_id for one in list_pictures(folder)] == [f"scene-00{number}.png" for number in (3, 4, 5, 6)]
-    assert caplog.messages == [f"folder {folder / 'beach'} left out: Permission denied"]
 
 
 def test_stopped_reading_is_continued(world, folder, tmp_path, monkeypatch):

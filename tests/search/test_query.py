@@ -48,6 +48,7 @@ def test_unknown_words_and_letters_are_told_once():
     assert check_query(f"a {'x' * 99}", WORDS).note.startswith(f"The word “{'x' * 74} ...” is")
     assert check_query(" a dog ", WORDS) == check_query("a dog", WORDS)
     assert check_query("a dog", WORDS).note == ""
+    assert check_query("a dog\N{COMBINING DIAERESIS}", CHARACTERS).note.startswith("The character “◌̈” is unknown")
     with pytest.raises(SearchError, match="no word of the query is known to this encoder: “cats”"):
         check_query("cats", WORDS)
 
@@ -58,12 +59,6 @@ def test_query_takes_the_unicode_form_of_the_captions(form):
     text = "über tiếng 한국"
     for typed in ("NFC", "NFD"):
         assert check_query(normalize(typed, text), vocabulary) == Query(normalize(form, text))
-
-
-def test_unknown_mark_is_shown_on_a_circle():
-    assert (
-        check_query("a dog\N{COMBINING DIAERESIS}", CHARACTERS).note == "The character “◌̈” is unknown to this encoder."
-    )
 
 
 @given(st.text(max_size=60), st.sampled_from([CHARACTERS, WORDS]))

@@ -221,13 +221,6 @@ def test_wrong_paths_are_told_before_torch_is_loaded():
     assert done.stdout == "[1, 1, 1, 1] False\n", done.stderr
 
 
-@pytest.mark.parametrize("asked", [["--like", "scene-99.png"], ["--max", "a star", "scene-99.png"]])
-def test_picture_that_a_folder_lacks_is_told_before_reading(asked, monkeypatch, capsys):
-    monkeypatch.setattr("sightword.search.collection.PictureFolder.read", None)
-    assert search("--collection", "files", *asked) == 1
-    assert "no picture has the id 'scene-99.png'. Did you mean" in capsys.readouterr().err
-
-
 def test_csv_is_a_table_with_scores_in_full(searcher, capsys):
     assert search('a "red", circle', "--csv", "--top", "30") == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

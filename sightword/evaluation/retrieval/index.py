@@ -124,7 +124,7 @@ class Index:
             some = queries[start : start + together]
             sizes = np.array([self._size(query) for query in some])
             is_scaled = self._is_product and self._is_plain
-            rough = self._rough((some / sizes[:, None]).astype(np.float32) if is_scaled else some, slice(count))
+            rough = self._rough((some / sizes[:, None]).astype(np.float32) if is_scaled else some, count)
             for place, (query, size, near) in enumerate(zip(some, sizes, rough, strict=True), start):
                 candidates = self._candidates(near, top)
                 exact = self._exact(query, candidates, size)
@@ -149,19 +149,19 @@ class Index:
         least: np.float32 = np.nextafter(np.float32(low), np.float32(-np.inf))
         return least
 
-    def _rough(self, queries: Singles, part: slice) -> Singles:
-        """Return the scores (Q, n) of some rows in float32."""
+    def _rough(self, queries: Singles, count: int) -> Singles:
+        """Return the scores (Q, n) of the first rows in float32."""
         if not self._is_product:
-            return self._rough_errors(queries, part)
-        rows, count = self._rows[part], len(queries)
+            return self._rough_errors(queries, count)
+        rows = self._rows[:count]
         if not self._is_plain:
-            return np.zeros((count, len(rows)), np.float32)  # so every row is in doubt
-        if count == 1:  # row by row at the speed of memory, twice as fast as a product of matrix and vector
-            found = np.empty((1, len(rows)), np.float32)
-            self._share(lambda some: np.vecdot(rows[some], queries[0], out=found[0, some]), len(rows))
+            return np.zeros((len(queries), count), np.float32)  # so every row is in doubt
+        if len(queries) == 1:  # row by row at the speed of memory, twice as fast as a product of matrix and vector
+            found = np.empty((1, count), np.float32)
+            self._share(lambda some: np.vecdot(rows[some], queries[0], out=found[0, some]), count)
         else:
             found = (torch.from_numpy(queries) @ torch.from_numpy(rows).T).numpy()
-        found *= self._inverse[part].astype(np.float32)
+        found *= self._inverse[:count].astype(np.float32)
         return found
 
     def _share(self, work: Callable[[slice], object], count: int) -> None:
@@ -176,10 +176,10 @@ class Index:
             return float(2.0 ** np.frexp(length * self._longest)[1])
         return length or 1.0
 
-    def _rough_errors(self, queries: Singles, part: slice) -> Singles:
+    def _rough_errors(self, queries: Singles, count: int) -> Singles:
         """Return minus the order errors, (Q, n); in tiles that stay in the cache of each core."""
-        rows, ours = torch.from_numpy(self._rows[part]), torch.from_numpy(queries)
-        count, width = rows.shape
+        rows, ours = torch.from_numpy(self._rows[:count]), torch.from_numpy(queries)
+        width = rows.shape[1]
         found, size = torch.empty(len(ours), count), max(1, _TILE // width)
 
         def work(own: slice) -> None:

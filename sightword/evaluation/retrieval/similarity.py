@@ -8,9 +8,9 @@ scores are tied when they differ by no more than float64 can err (:func:`sightwo
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from sightword.compute.devices import thread_count
 from sightword.errors import ScoringError
 from sightword.model.similarity import errors, tie_width
+
+log = logging.getLogger(__name__)
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -33,42 +35,27 @@ ROUND = 2.0**-24
 _SPLIT = 2.0**29 + 1
 
 
-class Ties(ABC):
+class Ties(Enum):
     """Which scores are tied."""
 
-    @abstractmethod
+    PRODUCTS = "products of rows of length 1 or less, rounded to multiples of 2**-32, so to within 1.2e-10"
+    SQUARES = "sums of squares, rounded to 24 bits, so to a share of 6e-8 (Veltkamp's splitting)"
+
     def rounded(self, scores: Numbers) -> Numbers:
         """Round scores so coarsely that tied ones are equal."""
-
-    @abstractmethod
-    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """Lower scores (n, m) by less than two can differ, the more the larger ``place`` (m,), below 2**20."""
-
-
-class _Absolute(Ties):
-    """Products of rows of length 1 or less, rounded to multiples of 2**-32, so to within 1.2e-10."""
-
-    def rounded(self, scores: Numbers) -> Numbers:
-        return (scores * GRID).round() / GRID
-
-    def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        return rounded - place * 2.0**-52
-
-
-class _Relative(Ties):
-    """Sums of squares, rounded to 24 bits, so to a share of 6e-8 (Veltkamp's splitting)."""
-
-    def rounded(self, scores: Numbers) -> Numbers:
+        if self is Ties.PRODUCTS:
+            return (scores * GRID).round() / GRID
         larger = scores * _SPLIT
         return larger - (larger - scores)
 
     def lowered(self, rounded: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-        """Lower by a share of the score, since scores have any size, and where it is 0, by next to nothing."""
-        return rounded * (1.0 + place * 2.0**-46) - place * 1e-300
+        """Lower scores (n, m) by less than two can differ, the more the larger ``place`` (m,), below 2**20."""
+        if self is Ties.PRODUCTS:
+            return rounded - place * 2.0**-52
+        return rounded * (1.0 + place * 2.0**-46) - place * 1e-300  # a share, and where the score is 0, next to nothing
 
 
-PRODUCTS, SQUARES = _Absolute(), _Relative()
-
+PRODUCTS, SQUARES = Ties.PRODUCTS, Ties.SQUARES
 
 Which = slice | NDArray[np.int64]
 """Rows of a matrix."""
@@ -164,8 +151,6 @@ def owners(values: ArrayLike, captions: Embeddings, images: Embeddings) -> NDArr
         )
     return owner
 
-
-log = logging.getLogger(__name__)
 
 NAMES = ("cosine", "dot", "order", "reversed_order")
 LONGEST = 1e140

@@ -47,8 +47,8 @@ class Embeddings:
 def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progress: bool = False) -> Embeddings:
     """Encode each distinct sentence once, longest first, so that the largest memory need comes first.
 
-    The encoder receives at most ``chunk`` sentences of similar length at once. Raises as :func:`encode_in_lists`;
-    SemanticsError also without sentences.
+    The encoder receives at most ``chunk`` sentences of similar length at once. SemanticsError without sentences, or if
+    the encoder does not return an array of one finite vector for each sentence, all of one width and dtype.
     """
     distinct = sorted(set(sentences), key=lambda sentence: (-len(sentence), sentence))
     if not distinct:
@@ -56,40 +56,24 @@ def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progre
     prepare = getattr(encode, "prepare", None)
     if callable(prepare):
         prepare(list(distinct))
-    with (
-        counted_together(),
-        tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True) as bar,
-    ):
-        vectors = encode_in_lists(encode, distinct, chunk, done=bar.update)
+    vectors: Vectors = np.empty((0, 0))
+    bar = tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True)
+    with counted_together(), bar:
+        for start in range(0, len(distinct), chunk):
+            part = distinct[start : start + chunk]
+            answer = _checked(encode(list(part)), part)
+            if start == 0:
+                vectors = np.empty((len(distinct), answer.shape[1]), dtype=answer.dtype)
+            now, before = (f"width {array.shape[1]} and type {array.dtype}" for array in (answer, vectors))
+            if now != before:
+                what, where = f"the encoder gave vectors of {now} after {before}", f"sentence {quote(part[0])}"
+                raise SemanticsError(what, where=where, expected="one width and type for all sentences")
+            vectors[start : start + len(part)] = answer
+            bar.update(len(part))
     zeros = int((~vectors.any(axis=1)).sum())
     if zeros:
         log.warning("%d of %d sentences have a vector of zeros; their cosine counts as 0", zeros, len(distinct))
     return Embeddings(distinct, vectors)
-
-
-def encode_in_lists(
-    encode: Encode, sentences: Sequence[str], size: int, *, done: Callable[[int], object] = lambda _: None
-) -> Vectors:
-    """Return the vectors (N, D) of N > 0 sentences, encoded in lists of at most ``size``.
-
-    ``done`` is called after each list with its length. SemanticsError if the encoder does not return an array of one
-    finite vector for each sentence, all of one width and dtype.
-    """
-    vectors: Vectors = np.empty((0, 0))
-    for start in range(0, len(sentences), size):
-        part = sentences[start : start + size]
-        answer = _checked(encode(list(part)), part)
-        if start == 0:
-            vectors = np.empty((len(sentences), answer.shape[1]), dtype=answer.dtype)
-        now, before = (f"width {array.shape[1]} and type {array.dtype}" for array in (answer, vectors))
-        if now != before:
-            what = f"the encoder gave vectors of {now} after {before}"
-            raise SemanticsError(
-                what, where=f"sentence {quote(part[0])}", expected="one width and type for all sentences"
-            )
-        vectors[start : start + len(part)] = answer
-        done(len(part))
-    return vectors
 
 
 def _checked(answer: Any, sentences: Sequence[str]) -> Vectors:
