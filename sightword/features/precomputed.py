@@ -16,8 +16,7 @@ from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
 from sightword.features.tables.origin import joined
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
-from sightword.io.files import Pathish, sha256_file
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping, sha256_file
 from sightword.io.names import Names
 from sightword.io.opening import files_in, lines, reading
 from sightword.messages import and_more, first_line, short, warn_share

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cli.search_text import cut
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import UNKNOWN, Vocabulary
+from sightword.captions.vocabulary import UNKNOWN, Normalisation, Vocabulary
 from sightword.errors import SearchError
 from sightword.search.query import LONGEST, Query, check_query, shown
 
