@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pipeline.cli import main
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
+from sightword.evaluation.semantics import evaluation
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.relatedness import TfIdf
 from sightword.evaluation.semantics.results import read_pairs
@@ -123,21 +125,18 @@ def test_an_encoder_folder_is_evaluated(work, capsys):
     assert f"{expected:.4f}" in capsys.readouterr().out
 
 
-def test_word_vectors_are_evaluated(work, capsys):
-    assert run("vectors.txt") == 0
-    plain = capsys.readouterr().out
-    assert "seen" not in plain
-    (work / "vectors.txt").rename(work / "glove.vec")
-    assert run("glove.vec", "--lower-case") == 0
-    assert capsys.readouterr().out == plain  # these sentences are in lower case
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        (["my_encoder:nothing"], "my_encoder:nothing: the module my_encoder has no nothing"),
         (["my_encoder:number"], "my_encoder:number: is int; expected a function, or an object with a method encode"),
         (["my_encoder:Model"], "my_encoder:Model: is a class. Put () behind it"),
         (["broken:f"], "broken:f: cannot be imported (SyntaxError: "),
+        (["my_encoder:lengths", "--batch-size", "8"], "the encoder takes no batch_size"),
+        (
+            ["my_encoder:lengths", "--lower-case"],
+            "my_encoder:lengths: does not look words up",
+        ),
         (["models/none"], "models/none: no such encoder; expected flickr8k, multi30k, the folder of an encoder"),
         (["my_encoder:lengths", "--out", "senteval"], "senteval: is not a plain file"),
     ],
@@ -155,6 +154,8 @@ def test_missing_tasks_stop_or_are_named(work, capsys):
     assert "STS13-en-test: task STS13: does not exist. Get the data set, or name other tasks" in capsys.readouterr().err
     assert main([*argv, "--missing", "skip"]) == 0
     assert "left out: STS13 (downstream/STS/STS13-en-test does not exist)" in capsys.readouterr().err
+    assert main(["evaluate", "my_encoder:lengths", "--data", "nowhere"]) == 1
+    assert "nowhere: has no folder downstream" in capsys.readouterr().err
 
 
 def test_training_captions_are_those_of_the_split_train(work, capsys):
@@ -165,9 +166,28 @@ def test_training_captions_are_those_of_the_split_train(work, capsys):
     table = pa.table({"text": ["a dog runs", "two", "a cat sits"], "split": ["train", "train", "dev"]})
     write_table(work / "c.parquet", table)
     (work / "c.txt").write_text("a dog runs\n\ntwo\n")
+    (work / "empty.txt").write_text("\n")
     shown = []
     for name in ("c.parquet", "c.txt"):
         assert run("my_encoder:lengths", "--training-captions", name) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
     assert "20.0%" in shown[0]
+    assert run("my_encoder:lengths", "--training-captions", "empty.txt") == 1
+    assert "empty.txt: has no training caption" in capsys.readouterr().err
+
+
+def test_the_table_has_accuracies_and_marks_undefined_scores(work, monkeypatch, capsys):
+    nothing = {"pearson": None, "spearman": None, "pearson_ci95": None, "pairs": 3, "undefined": "constant"}
+    metrics = {
+        "SICKRelatedness": {"cosine": nothing},
+        "MR": {"accuracy": 77.123, "accuracy_ci95": 1.5, "dev_accuracy": 70.0, "test": 10662},
+        "skipped": {"CR": "gone"},
+    }
+    monkeypatch.setattr(evaluation, "evaluate", lambda *_, **__: SimpleNamespace(metrics=metrics, judged=[]))
+    assert run("my_encoder:lengths") == 0
+    lines = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:] == [
+        ["SICKRelatedness", "cosine", "3", "undefined", "undefined"],
+        ["MR", "accuracy 77.12 ± 1.50", "10662"],
+    ]

@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-import sightword
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.messages import install_extra
 
@@ -75,6 +74,7 @@ def test_extras_of_users_have_every_imported_package(repository):
 
 
 def test_container_files_name_existing_targets_and_versions(repository):
+    """No container is built here: names, versions and paths only. Which registries are asked is the user's choice."""
     docker, makefile = (repository / "Dockerfile").read_text(), (repository / "Makefile").read_text()
     editor = json.loads((repository / ".devcontainer/devcontainer.json").read_text())
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
@@ -85,6 +85,16 @@ def test_container_files_name_existing_targets_and_versions(repository):
     (python,) = re.findall(r"^FROM python:([\d.]+)-slim AS tools$", docker, re.MULTILINE)
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     assert SpecifierSet(project["requires-python"]).contains(f"{python}.99")
+
+    here = repository / ".devcontainer"
+    assert (here / editor["build"]["dockerfile"]).resolve() == repository / "Dockerfile"
+    assert (here / editor["build"]["context"]).resolve() == repository
+    assert f" AS {editor['build']['target']}\n" in docker
+    copied = re.findall(r"^COPY (\S+) ", docker, re.MULTILINE)
+    assert copied == [".git"]
+    for text in (docker, json.dumps(editor)):
+        assert "://" not in text
+        assert not re.search(r"[a-z-]+\.(?:io|com|org|dev)\b", text)
 
 
 @pytest.fixture
@@ -127,19 +137,22 @@ def test_command_without_its_extra_names_the_extra_in_one_line(core, encoder, tm
     assert re.fullmatch(line, done.stderr), done.stderr
 
 
+def test_missing_package_of_the_users_module_is_raised_as_it_is(tmp_path, monkeypatch):
+    from pipeline.cli import encoder, main
+
+    def raise_it(_: object) -> int:
+        exec(compile("import no_such_package", "theirs.py", "exec"), {"__name__": "theirs"})
+        return 0
+
+    monkeypatch.setattr(encoder, "_evaluate", raise_it)
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        main(["evaluate", "theirs:f", "--data", str(tmp_path)])
+
+
 def test_import_of_library_or_command_loads_no_heavy_package(repository):
     for package in ("sightword", "pipeline.cli"):
         code = f"import sys, {package}; print(sorted({EXTRAS | CORE} & sys.modules.keys()))"
         assert run(sys.executable, "-c", code, cwd=repository).stdout.strip() == "[]"
-
-
-def test_public_name_of_the_library_exists_with_a_docstring():
-    assert sightword.SentenceEncoder is SentenceEncoder
-    for name in sightword.__all__:
-        assert getattr(sightword, name).__doc__
-    assert {"SentenceEncoder", "extract", "score", "evaluate"} <= set(sightword.__all__) <= set(dir(sightword))
-    with pytest.raises(AttributeError, match="has no attribute 'Encoder'"):
-        _ = sightword.Encoder
 
 
 def test_extra_of_each_hint_is_an_extra_of_the_package(repository):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tiny_project import tiny_project
 
@@ -49,6 +51,10 @@ def test_an_audit_goes_back_through_all_items(run):
     assert (found["state"], found["value"]) == ("ok", pytest.approx(0.6 * 10 + 0.5 + 1))
     assert {stage["record"]["verdict"] for stage in found["stages"]} == {"never seen to run"}
     assert [dep["kind"] for dep in found["stages"][0]["deps"]] == ["output", "code"]  # a folder with their outputs
+    plain = run.audit(KEY, "--full")
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert re.search(r"reads +data/each  [0-9a-f]{32}\.dir .*  ok\n", plain.stdout)
+    assert "from" not in next(line for line in plain.stdout.splitlines() if " data/each  " in line)
     one = run.audited("metrics/big-one-1.json:number")["stages"][0]
     assert one["name"] == ITEMS[3]
     assert one["params"] == {
@@ -86,16 +92,18 @@ def test_the_doctor_finds_items_without_an_entry_and_entries_without_an_item(cha
     assert f"{ALL}: parameters: many/params.yaml:each.run is" in said
 
 
-def test_one_item_is_verified(changed):
-    found = changed.audited("--verify", ITEMS[3])
-    assert found["same"], found
-    changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
-    changed.commit("not run")
-    assert [out["same"] for out in changed.audited("--verify", ITEMS[2])["outs"]] == [True, True]
-
-
-@pytest.mark.parametrize("axis", ["${each.nothing}", [{"a": 1}]])
+@pytest.mark.parametrize("axis", ["${each.nothing}", "${each.common}", [{"a": 1}], 3])
 def test_a_matrix_without_items_is_one_message(axis):
     stages = {"each": {"matrix": {"kind": axis}, "cmd": "x"}}
     with pytest.raises(FileFormatError, match=r"many/dvc.yaml: each.matrix.kind: has no items"):
         pipelines.expanded(stages, {"each": {"common": {}}}, "many/dvc.yaml")
+
+
+def test_items_are_spelt_as_dvc_spells_them():
+    stages = {"each": {"matrix": {"kind": ["a", 1.5, True], "seed": [0]}, "cmd": "run ${item.kind} ${other.key}"}}
+    found = pipelines.expanded(stages, {}, "dvc.yaml")
+    assert {name: one["cmd"] for name, one in found.items()} == {
+        "each@a-0": "run a ${other.key}",
+        "each@1.5-0": "run 1.5 ${other.key}",
+        "each@true-0": "run true ${other.key}",
+    }

@@ -13,9 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import subset
 from sightword.captions.settings import CaptionsSettings
-from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
+from sightword.captions.table import (
+    CaptionTable,
+    build_vocabulary,
+    check_vocabulary,
+    read_captions,
+    read_texts,
+    subset,
+    write_captions,
+)
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.reading import clean
 from sightword.corpus.records import Caption, Image, write_tables
@@ -81,6 +88,8 @@ def test_a_split_keeps_the_order_and_an_empty_split_is_refused(workspace: Path) 
     train = table.split("train")
     assert len(train) == 2
     assert train.texts == ["A dog .", "Zwei Hunde ."]
+    assert len(train.ids[0]) == 7
+    assert train.ids[0].dtype == np.int32
     with pytest.raises(CaptionsError, match="no split is called 'val'"):
         table.split("val")
     with pytest.raises(CaptionsError, match="the split 'dev' has no captions"):
@@ -117,6 +126,7 @@ def test_a_written_table_is_read_back_unchanged(tmp_path: Path, content: list[tu
     [
         ("ids", pa.array([[]], pa.list_(pa.int32())), r"1 captions have no ids, first a\.jpg#0"),
         ("ids", pa.array([[2.5]], pa.list_(pa.float32())), "the column ids is list"),
+        ("caption", pa.array(["0"]), "the column caption is string; expected int32"),
         ("text", pa.array([None], pa.string()), "the column text has empty cells"),
     ],
 )
@@ -133,6 +143,12 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
         read_captions(tmp_path / "captions.parquet")
     if column == "ids":
         assert len(read_texts(tmp_path / "captions.parquet")) == 1
+
+
+def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
+    table = CaptionTable(["a"], [0], ["test"], ["x"], [])
+    with pytest.raises(CaptionsError, match="training captions"):
+        build_vocabulary(table, CaptionsSettings())
 
 
 @given(pictures=st.integers(0, 9), captions=st.integers(0, 4), more=st.integers(0, 9))

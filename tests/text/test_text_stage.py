@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import textwrap
 
 import numpy as np
 import pytest
@@ -15,12 +17,12 @@ from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.corpus.reading import clean
 from sightword.corpus.records import Caption, Image, write_tables
 from sightword.corpus.sample.scene import load_world
-from sightword.errors import CaptionsError, CorpusError
+from sightword.errors import CorpusError
 from sightword.text import building
 from sightword.text.building import blocks, held_out
+from sightword.text.reading import stories
 from sightword.text.settings import TextSettings
 from sightword.text.storage import Text
-from sightword.text.stories import stories
 from stages.grounded.text import work
 
 CAPTIONS = {"a.jpg": ("train", "A dog's frisbee ."), "b.jpg": ("dev", "a star"), "c.jpg": ("test", "Two stars !")}
@@ -44,8 +46,9 @@ def own(folder, text, **more):
     return TextSettings(path=str(folder / "own.txt"), **more)
 
 
-def test_the_sample_is_read_back_sentence_by_sentence(workspace, repository):
-    work(sample(repository))
+def test_the_sample_is_read_back_sentence_by_sentence(workspace, repository, caplog):
+    with caplog.at_level(logging.INFO):
+        work(sample(repository))
     text, counts = Text.open("data/text"), json.loads((workspace / "metrics/grounded/text.json").read_bytes())
     assert not [path.name for path in (workspace / "data/text").iterdir() if path.suffix == ".tmp"]
     assert counts["sentences"] == len(text) == len(text.split)
@@ -66,6 +69,8 @@ def test_the_sample_is_read_back_sentence_by_sentence(workspace, repository):
         "dev": {"captions": 1, "unknown": 0.0},
         "test": {"captions": 1, "unknown": 33.33},  # !
     }
+    assert "unknown: 0.0 % of the text, 60.0 % of train, 0.0 % of dev, 33.3 % of test captions" in caplog.text
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
 def held(text):
@@ -116,7 +121,9 @@ def test_a_vocabulary_equals_that_of_all_sentences(workspace, repository):
     [
         ("\n\n \n", {}, r"own\.txt: has no sentence; expected one sentence a line"),
         ("a\nb\nc\n", {}, "the text has one passage only, which cannot be held out; expected two passages or more"),
+        ("a\nb\n\n" * 9, {}, "has no triple for training; expected three consecutive sentences below 30 tokens"),
         ("a b\n" * 5 + "\n" + "a b\n" * 5, {"max_tokens": 2}, "has no triple for training"),
+        ("a\nb\n\n" + "a\nb\nc\n\n" * 9, {"held_out": 0.1}, "has no triple in the held-out part"),
         ("a\nb\nc\n\n" * 5, {"min_count": 9}, r"own\.txt: no word occurs 9 times or more. Lower text\.min_count"),
     ],
 )
@@ -127,14 +134,17 @@ def test_a_text_without_enough_is_refused(workspace, text, more, message):
     assert not list((workspace / "data").glob(".*"))
 
 
-def test_empty_captions_are_refused(workspace, repository):
-    captions = [Caption("a.jpg", "0", "\u00ad")]
-    shutil.rmtree("data/corpus")
-    corpus = clean([Image("a.jpg", "a.jpg", "train")], captions, None, require_pictures=False)
-    write_tables(workspace / "data/corpus", corpus, "pictures")
-    with pytest.raises(CaptionsError, match=r"a\.jpg#0: the caption .* is empty after normalisation"):
-        work(sample(repository))
-    assert not (workspace / "data/text").exists()
+@pytest.mark.parametrize(("by", "share"), [("book", 50), ("block", 0)])
+def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by, share):
+    (workspace / "own").mkdir()
+    for name in ("a", "b"):
+        (workspace / f"own/{name}.txt").write_text("A cat sat.\n" * 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "BLOCK", 4)
+        work(TextSettings(format="bookcorpus", path="own", held_out_by=by, held_out=0.06))
+    found = f"text: {share}.0 % of the sentences are held out, more than text.held_out: the smallest {by} has so many"
+    assert (found in caplog.text) == (share > 0)
+    assert ("are held out" in caplog.text) == (share > 0)
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.floats(0.01, 0.5), st.integers(0, 99))
@@ -161,6 +171,10 @@ def test_blocks_are_cut_from_the_first_sentence_of_each_passage(sizes, length):
     ]
 
 
-def test_settings_have_the_published_values():
-    settings = TextSettings()
-    assert (settings.max_tokens, settings.vocabulary, settings.case) == (30, 20000, "lower")
+def test_hard_wrapped_text_is_told_with_the_number_of_lines(workspace, caplog):
+    words = " ".join(f"{'abcdefghij'[: 1 + place * 7 % 10]}" for place in range(3000))
+    work(own(workspace, "\n\n".join([textwrap.fill(words, 72)] * 2), held_out=0.5, max_tokens=60))
+    counts = json.loads((workspace / "metrics/grounded/text.json").read_text())
+    lines = counts["sentences"]
+    assert 0.9 * lines < counts["lines_wrapped"] < lines
+    assert f"own.txt looks hard-wrapped: {counts['lines_wrapped']} of {lines} lines" in caplog.text
