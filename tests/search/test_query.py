@@ -110,8 +110,3 @@ def test_cut_line_fits_and_begins_the_text(text, room):
     found = cut(text, room)
     assert text.startswith(found.removesuffix("…") if found != text else text)
     assert sum(1 + (east_asian_width(one) in "WF") for one in found if category(one) not in ("Mn", "Me", "Cf")) <= room
-
-
-def test_unknown_treebank_token_is_called_a_word():
-    vocabulary = Vocabulary(("dog",), unit="treebank")
-    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."
