@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out, refuse
+from pipeline.cli.command import Commands, add_command, laid_out, refuse
 
 if TYPE_CHECKING:
     from pipeline.comparison.contrast import Contrast
@@ -39,10 +39,8 @@ def add(commands: Commands) -> None:
     compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
     compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
-    add_layout(
-        compare,
-        csv="only CSV with all digits: correlations, else recalls, else those of the first further pipeline",
-    )
+    csv = "only CSV with all digits: correlations, else recalls, else those of the first further pipeline"
+    compare.add_argument("--csv", action="store_true", help=csv)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -130,11 +128,8 @@ def _print(
     if arguments.csv:
         print(*tables, sep="\n\n")
         return
-    gap = "\n\n" if arguments.md else "\n"
-    texts = [gap.join(head)]
-    for text, (_, below) in zip(tables, parts, strict=True):
-        texts += [text, gap.join(below)]
-    print(*texts, *tail, sep="\n\n")
+    texts = [text for table, (_, below) in zip(tables, parts, strict=True) for text in (table, "\n".join(below))]
+    print("\n".join(head), *texts, *tail, sep="\n\n")
 
 
 def _print_left_out(names: list[str]) -> None:

@@ -32,12 +32,7 @@ Order = Sequence[tuple[str, str]]
 """Id and split of each picture, in the order of the publisher."""
 
 
-def convert(
-    path: Pathish,
-    image_ids: Sequence[str],
-    settings: FeaturesSettings,
-    order: Order = (),
-) -> int:
+def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings, order: Order = ()) -> int:
     """Write ``features.h5`` of the pictures ``image_ids``; return the number of rows of others, which are left out.
 
     ``order`` has the pictures in the publisher's order. Rows of only zeros are mostly those of pictures that could not

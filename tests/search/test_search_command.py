@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -167,8 +166,8 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
     [
         *("--top 0 a", "--top 1001 a", "--serve a", "--serve --json", "--serve --port 65536", "--port 80 a"),
         *("--host 0.0.0.0 a", "--picture x a", "--weights x a", "a b", "--max a", "--max a b --min a b"),
-        *("--min a b --picture x", "--max a b --serve", "--like x a", "--serve --csv"),
-        *("--json --csv a", "--collection files --split test a"),
+        *("--min a b --picture x", "--max a b --serve", "--like x a", "--serve --json"),
+        "--collection files --split test a",
         *("--collection files --features f.h5 a", "--collection files --picture x"),
     ],
 )
@@ -219,25 +218,6 @@ def test_wrong_paths_are_told_before_torch_is_loaded():
     code = f"import sys, pipeline.cli as c; print([c.main(w) for w in {wrong}], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[1, 1, 1, 1] False\n", done.stderr
-
-
-def test_csv_is_a_table_with_scores_in_full(searcher, capsys):
-    assert search('a "red", circle', "--csv", "--top", "30") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    hits = searcher.pictures('a "red", circle', 30).hits
-    assert [(row["picture"], float(row["score"])) for row in rows] == [(hit.picture, hit.score) for hit in hits]
-    assert {row["query"] for row in rows} == {'a "red", circle'}
-    assert [int(row["rank"]) for row in rows] == list(range(1, 31))
-    evil = next(row for row in rows if row["picture"] == EVIL)
-    assert evil["captions"].split(" | ") == searcher.catalogue.captions_of[EVIL]
-    assert search("--picture", "scene-005.png", "--csv", "--top", "60") == 0
-    captions, own = (
-        csv.DictReader(io.StringIO(capsys.readouterr().out)),
-        searcher.catalogue.captions_of["scene-005.png"],
-    )
-    assert all((row["caption"] in own) == (row["own"] == "1") for row in captions)
-    assert search("=a red circle", "--csv", "--top", "1") == 0
-    assert "\n'=a red circle,1," in capsys.readouterr().out  # no formula of a spreadsheet
 
 
 PICTURE, OTHER = "scene-004.png", "scene-011.png"
