@@ -63,16 +63,6 @@ def test_file_is_the_servers_last_one_whatever_happens(site, part, plan, ranges,
         assert part.stat().st_size == len(BODY)
 
 
-def test_server_that_ignores_if_range_mixes_no_files(site, part, patience):
-    """The first answer is cut, the file is exchanged, the second answer is the rest of the new one."""
-    site.heeds_if_range = False
-    site.plans["a.zip"] = ["cut 70000", "changed"]
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert site.conditions[1] is not None
-    assert part.read_bytes() == BODY[::-1]
-    assert [asked is not None for _, asked in site.requests] == [False, True, False]
-
-
 def test_shorter_file_is_not_taken_for_the_whole(site, part, patience):
     """It has as many bytes now as have come of the earlier one, which a server that ignores If-Range says."""
     site.heeds_if_range = False
@@ -106,13 +96,10 @@ def test_passing_fault_is_waited_for_as_the_server_says(site, part, patience, mo
     assert part.read_bytes() == BODY
 
 
-@pytest.mark.parametrize("asked", ["3600", "9" * 400])
-def test_server_that_asks_for_long_patience_is_left_alone(site, part, monkeypatch, asked):
+def test_server_that_asks_for_long_patience_is_left_alone(site, part, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
-    site.plans["a.zip"] = [f"429 {asked}"] * 99
-    with pytest.raises(
-        UnreachableError, match=r"answers 429 .* and asks for (3,600|inf|\d+(,\d\d\d)+) seconds of patience"
-    ):
+    site.plans["a.zip"] = ["429 3600"] * 99
+    with pytest.raises(UnreachableError, match=r"answers 429 .* and asks for 3,600 seconds of patience"):
         Resuming(part).fill(site.url("a.zip"))
     assert len(site.requests) == 1
 

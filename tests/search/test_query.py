@@ -83,8 +83,3 @@ def test_accepted_query_has_a_known_token(text, vocabulary):
 )
 def test_caption_is_shown_without_spaces_of_a_tokeniser(caption, read):
     assert shown(caption) == read
-
-
-def test_unknown_treebank_token_is_called_a_word():
-    vocabulary = Vocabulary(("dog",), unit="treebank")
-    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."

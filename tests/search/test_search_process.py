@@ -32,12 +32,6 @@ def command() -> list[str]:
     return [fork_server.python(), "-m", "pipeline.cli", "search", "models/encoder"]
 
 
-def test_query_that_is_not_utf8_is_told_at_once():
-    done = subprocess.run([*(word.encode() for word in command()), b"a dog \xff"], capture_output=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.decode() == "sightword: the query is not valid UTF-8 (character 7); expected text in UTF-8\n"
-
-
 @pytest.mark.slow
 def test_lines_of_standard_input_are_answered_when_whole(searcher):
     pipe = subprocess.PIPE
