@@ -16,8 +16,7 @@ import torch
 from pages_read import check_text
 
 from sightword import SentenceEncoder
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.encoder.parts import Part, parts_of
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
 from sightword.entailment.judging import TAKEN, Other, energies_by, measure, read_others

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.params import overlay, recipes
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.data.sources import read_source, split_pairs
 from sightword.entailment.settings import EntailSettings, SentencePairsSettings, Source

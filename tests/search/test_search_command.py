@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 
@@ -12,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from search_world import BACKBONE, EVIL, SEED, cosines
+from search_world import BACKBONE, SEED, cosines
 from sums import renew
 
 from pipeline.cli import main
@@ -127,7 +125,7 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "options",
-    ["--top 0 a", "--serve a", "--port 80 a", "a b", "--max a", "--json --csv a", "--collection files --split test a"],
+    ["--top 0 a", "--serve a", "--port 80 a", "a b", "--max a", "--collection files --split test a"],
 )
 def test_options_that_make_no_sense_end_with_2(options):
     with pytest.raises(SystemExit) as stopped:
@@ -149,25 +147,6 @@ def test_folder_and_pictures_like_a_picture_are_searched(searcher, capsys):
         "scene-004.png",
         [hit.picture for hit in alike],
     )
-
-
-def test_csv_is_a_table_with_scores_in_full(searcher, capsys):
-    assert search('a "red", circle', "--csv", "--top", "30") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    hits = searcher.pictures('a "red", circle', 30).hits
-    assert [(row["picture"], float(row["score"])) for row in rows] == [(hit.picture, hit.score) for hit in hits]
-    assert {row["query"] for row in rows} == {'a "red", circle'}
-    assert [int(row["rank"]) for row in rows] == list(range(1, 31))
-    evil = next(row for row in rows if row["picture"] == EVIL)
-    assert evil["captions"].split(" | ") == searcher.catalogue.captions_of[EVIL]
-    assert search("--picture", "scene-005.png", "--csv", "--top", "60") == 0
-    captions, own = (
-        csv.DictReader(io.StringIO(capsys.readouterr().out)),
-        searcher.catalogue.captions_of["scene-005.png"],
-    )
-    assert all((row["caption"] in own) == (row["own"] == "1") for row in captions)
-    assert search("=a red circle", "--csv", "--top", "1") == 0
-    assert "\n'=a red circle,1," in capsys.readouterr().out  # no formula of a spreadsheet
 
 
 PICTURE, OTHER = "scene-004.png", "scene-011.png"
