@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import platform
 import re
@@ -21,6 +22,8 @@ from torch import nn
 from sightword import machine
 from sightword.compute import devices
 from sightword.compute.devices import WORTH_A_THREAD, keep_memory, side_by_side, spread
+from sightword.compute.processes import ordered_map
+from sightword.errors import SetupError
 from sightword.model.packing import Packing
 from sightword.model.pooling import Attention
 from sightword.model.recurrent import Recurrent
@@ -353,3 +356,23 @@ def test_a_thread_that_starts_meanwhile_has_the_threads_of_the_process():
     spread(work, [1, 2])
     other()
     assert found == [2] * 6
+
+
+def test_without_workers_the_result_is_that_of_map() -> None:
+    assert list(ordered_map(operator.neg, range(10), workers=0)) == [-n for n in range(10)]
+
+
+@pytest.mark.slow
+def test_processes_start_after_the_time_alone() -> None:
+    first, *others = ordered_map(eval, 3 * ["__import__('os').getpid()"], workers=1, alone=1e-9)
+    assert first == os.getpid()
+    assert os.getpid() not in others
+
+
+@pytest.mark.slow
+def test_order_is_kept_and_errors_and_dead_workers_are_reported(tmp_path) -> None:
+    assert list(ordered_map(operator.neg, range(100), workers=2, chunk=3)) == [-n for n in range(100)]
+    with pytest.raises(ZeroDivisionError):
+        list(ordered_map((1).__truediv__, [1, 2, 0], workers=1))
+    with pytest.raises(SetupError, match="SIGHTWORD_WORKERS"):
+        list(ordered_map(os._exit, [3], workers=1))
