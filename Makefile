@@ -25,7 +25,7 @@ dev: $(VENV)/.dev ## Install what tests, checks and documentation need too
 $(VENV)/.with-$(EXTRAS): extras = $(EXTRAS)
 $(VENV)/.with-$(EXTRAS): brings = about 130 packages, 1.5 GB,
 $(VENV)/.dev: extras = dev
-$(VENV)/.dev: brings = about 228 packages, 2.3 GB,
+$(VENV)/.dev: brings = about 215 packages, 2.1 GB,
 $(VENV)/.with-$(EXTRAS) $(VENV)/.dev: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4) and "Sightword needs Python 3.11.4 or newer; this is " + sys.version.split()[0] + " (make PYTHON=python3.12 chooses another)")'
 	$(PYTHON) -m venv $(VENV)

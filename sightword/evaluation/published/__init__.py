@@ -66,6 +66,7 @@ def published(name: str) -> tuple[PublishedRow, ...]:
 
 
 SOURCE = "Merkx & Frank 2019, supplement, Table 1"
+"""Pearson's r with intervals."""
 
 SYSTEMS = {
     "bow": "BOW (GloVe)",

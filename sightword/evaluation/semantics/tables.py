@@ -103,7 +103,7 @@ def _ranked(judged: Sequence[Judged]) -> list[tuple[Judged, NDArray[np.float64],
 
 THIS = "this encoder"
 DRAWN = ("char-gru", "infersent", "bow")
-"""The published systems in the drawing: those of Figure 3 of the paper."""
+"""The published systems in the drawing: those of Figure 3 of Merkx & Frank (2019)."""
 
 Scores = Mapping[str, Score]
 
