@@ -166,11 +166,3 @@ def test_set_length_cuts_longer_sentences_and_is_logged_once(caplog):
     module.max_seq_length = 6_000
     assert module.preprocess(["a" * 7_000])["input_ids"].shape == (1, 6_000)
     assert SightwordModule(made()).max_seq_length == 5_000
-
-
-def test_an_output_that_does_not_exist_is_refused_with_a_sentence():
-    module = SightwordModule(made())
-    outputs = module(module.preprocess(TEXTS))
-    assert outputs["sentence_embedding"].shape == (len(TEXTS), module.encoder.width)
-    with pytest.raises(EncoderError, match="there is no output 'token_embeddings'"):
-        outputs["token_embeddings"]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from extracting import lively
-from torch import nn
 
 from sightword.features.efficientnet_lite import NETWORKS
 from sightword.features.extraction import Extraction
@@ -92,13 +91,6 @@ def test_features_have_the_same_bytes_each_time_and_in_any_company(name, crops, 
     assert np.array_equal(features(name, GPU, precision, crops, pictures()[2:3])[0], found[2])
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_network_made_ready_again_gives_the_same_bytes(precision) -> None:
-    found = features("densenet169", GPU, precision, "ten")
-    ready.cache_clear()
-    assert np.array_equal(found, features("densenet169", GPU, precision, "ten"))
-
-
 def test_another_process_gives_the_same_bytes(tmp_path) -> None:
     torch.save((network("densenet169"), transform("ten"), pictures()), tmp_path / "made")
     code = """
@@ -128,32 +120,6 @@ def test_a_network_without_triton_gives_features_under_another_key(monkeypatch) 
     ready.cache_clear()
     assert "-plain" in kernel_of(GPU)
     assert "-plain" not in kernel
-
-
-class Waiting(nn.Module):
-    """A layer that asks the GPU for a number, which no recording can hold."""
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return images / max(images.max().item(), 1e-3)
-
-
-def test_a_network_that_waits_for_the_gpu_gives_features() -> None:
-    torch.manual_seed(0)
-    layers = (
-        nn.Conv2d(3, 8, 5, stride=4),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        Waiting(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-    )
-    made = FeatureNetwork(nn.Sequential(*layers), 8).eval()
-    extractors = [
-        Extractor(copy.deepcopy(made), transform("ten"), precision=precision, device=device)
-        for precision, device in (("fp32", CPU), ("bf16", GPU))
-    ]
-    expected, found = (np.stack(list(extractor.run(pictures()))) for extractor in extractors)
-    assert cosines(found, expected).min() > 0.9999
 
 
 def smallest(family: str) -> str:

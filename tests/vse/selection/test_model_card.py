@@ -70,23 +70,6 @@ def test_card_tells_scores_data_start_vocabulary_and_languages():
     assert "It has learned the languages of its captions (de, en) and no other." in text
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"cell": "lstm", "pooling": "last", "bidirectional": False}, {"similarity": "order"}, {"cell": "ngrams"}],
-)
-def test_other_networks_are_described(change):
-    text = card(**change)
-    if change.get("cell") == "ngrams":
-        assert (
-            "- Captions: the mean of the embeddings of their n-grams of 2 to 5 characters, hashed to 65,536 embeddings."
-            in text
-        )
-    elif "cell" in change:
-        assert "by a LSTM with 6 states a direction, of which the last one is taken" in text
-    else:
-        assert "Compared by the order penalty" in text
-
-
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """A folder with small tables of captions and features."""
