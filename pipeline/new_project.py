@@ -54,13 +54,8 @@ class Changes(NamedTuple):
 def create(folder: Path, source: Path | None = None, columns: Sequence[str] = ()) -> tuple[Path, list[str]]:
     """Make a project in a new or empty folder, and return its absolute path and what ``source`` holds, in sentences.
 
-    Git and DVC are initialised where they are not there yet. After an error nothing is left.
-
-    Args:
-        folder: the project.
-        source: a folder with pictures and captions, or a file of it, to which :data:`OWN` becomes a link; the
-            parameters are then those of the recipe ``own`` for it. None: the sample.
-        columns: the columns of its tables that have no usual name, each as ``ROLE=NAME``.
+    ``source`` is a folder with pictures and captions, or a file of it, to which :data:`OWN` becomes a link; None: the
+    sample. ``columns`` as in :func:`pipeline.params.writing.of_corpus`. After an error nothing is left.
 
     Raises:
         SetupError: the folder is not empty, cannot be made, or git or DVC fails.
@@ -75,15 +70,14 @@ def create(folder: Path, source: Path | None = None, columns: Sequence[str] = ()
         raise SetupError("is a file", where=folder, expected="a new or an empty folder")
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if others := sorted(held.difference(IGNORED)):
-        todo = "Name another folder." if DVC_YAML not in others else "`sightword init --renew` renews it."
-        raise SetupError(
-            f"is not empty ({and_more(others)})", where=folder, expected="a new or an empty folder", todo=todo
-        )
+        raise SetupError(f"is not empty ({and_more(others)})", where=folder, expected="a new or an empty folder")
     files = _files(FIRST)
     made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        root = _git_root(folder) or _git_init(folder)
+        if (root := _git_root(folder)) is None:
+            git(folder, "init", "--quiet")
+            root = folder.resolve()
         run_dvc("init", *(["--subdir"] if root != folder.resolve() else []), folder=folder)
         (folder / ".dvc" / "config").write_text(_CONFIG, encoding="utf-8")
         _write(folder, files)
@@ -141,9 +135,7 @@ def first_commit(folder: Path) -> bool:
 
 
 def add(project: Path, name: str) -> Pipeline:
-    """Add a further pipeline to a project, with the parameters of its sample.
-
-    After an error no file is left.
+    """Add a further pipeline to a project, with the parameters of its sample; after an error no file is left.
 
     Raises:
         SetupError: there is no such pipeline, or the project has it, or has other files of the same names.
@@ -179,11 +171,8 @@ def _begin(project: Path, name: str) -> Pipeline:
 def renew(project: Path) -> Changes:
     """Replace a project's lists of code, and its descriptions of pipelines, by those of the running program.
 
-    Parameters, data and all else are the user's. Git keeps what is replaced.
-
     Raises:
-        SetupError: the project was not made by :func:`create`; or it has files that are not committed and would be
-            replaced.
+        SetupError: the project was not made by :func:`create`, or an edit that git does not have would be lost.
     """
     project = project.resolve()
     if not (project / LISTS).is_dir():
@@ -192,41 +181,30 @@ def renew(project: Path) -> Changes:
     files: dict[str, bytes] = {}
     for one in pipelines(project):
         with contextlib.suppress(SetupError):  # a pipeline of the user's own
-            files |= {name: content for name, content in _files(one.folder).items() if _is_renewed(name)}
+            files |= {
+                name: content for name, content in _files(one.folder).items()
+                if code_lists.is_list(name) or Path(name).name == DVC_YAML or within(name, ".dvc")
+            }  # fmt: skip
     held = {path.relative_to(project).as_posix() for path in (project / LISTS).rglob(f"*{code_lists.SUFFIX}")}
     new = [name for name in files if not (project / name).exists()]
     changed = [name for name in files if name not in new and files[name] != (project / name).read_bytes()]
     found = Changes(new, changed, sorted(held - files.keys()))
     replaced = [*found.changed, *found.deleted]
     options = ("--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=all")
-    try:
-        open_files = git(project, "status", *options, "--", *replaced) if replaced else ""
-    except LineageError as error:
-        raise SetupError(error.what, where=project, todo="Git must keep the files that are replaced.") from None
+    open_files = git(project, "status", *options, "--", *replaced) if replaced else ""
     if lost := [item[3:] for item in open_files.split("\0") if item]:
-        raise SetupError(
-            f"has edits that would be lost: {and_more(lost)}",
-            where=project,
-            todo="Commit first: `git add -A . && git commit`.",
-        )
+        todo = "Commit first: `git add -A . && git commit`."
+        raise SetupError(f"has edits that would be lost: {and_more(lost)}", where=project, todo=todo)
     _write(project, {name: files[name] for name in (*found.new, *found.changed)})
     for name in found.deleted:
         (project / name).unlink()
     return found
 
 
-def _is_renewed(name: str) -> bool:
-    """Return whether a file of a project follows the program, and is not the user's."""
-    return code_lists.is_list(name) or Path(name).name == DVC_YAML or within(name, ".dvc")
-
-
 def _files(wanted: str) -> dict[str, bytes]:
-    """Return the files of the pipeline in a folder by their paths in a project, but for its parameters.
+    """Return the files of the pipeline in a folder by their paths in a project, without its parameters.
 
-    A clone lists the files beside the code in its pyproject.toml; the wheel has only them in their folder.
-
-    Raises:
-        SetupError: no such pipeline comes with the program.
+    A clone lists the files in its pyproject.toml; the wheel has only them. SetupError for an unknown pipeline.
     """
     place, listing = shipped(), shipped() / "pyproject.toml"
     patterns = ["**/*"]
@@ -257,7 +235,7 @@ def _owners(name: str, every: Mapping[str, Pipeline]) -> list[str]:
 
 
 def _raw(pipeline: Pipeline) -> list[str]:
-    """Return the folders of raw data that are named after a pipeline, or by its description or parameters."""
+    """Return the folders of raw data that are named after a pipeline, or in its description or parameters."""
     texts = (read_text(pipeline.project / path) for path in (pipeline.dvc_yaml, pipeline.params))
     return [f"{RAW}/{pipeline.folder}", *(found for text in texts for found in re.findall(rf"{RAW}/\w+", text))]
 
@@ -288,11 +266,3 @@ def _git_root(folder: Path) -> Path | None:
     with contextlib.suppress(LineageError):
         return Path(git(folder, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
     return None
-
-
-def _git_init(folder: Path) -> Path:
-    try:
-        git(folder, "init", "--quiet")
-    except LineageError as error:
-        raise SetupError(error.what, where=folder, todo="Install git: DVC and the audit of results need it.") from None
-    return folder.resolve()

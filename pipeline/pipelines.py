@@ -24,7 +24,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,36 +47,24 @@ _OF_ITEM = re.compile(r"\$\{item\.([^}]+)\}")
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One pipeline; ``dvc_yaml``, ``params`` and ``lock`` are the paths of its files from the project's folder."""
+    """One pipeline, with the paths of its files from the project's folder."""
 
     project: Path
     folder: str = ""
     """The name of its folder; empty for the project's own."""
+    dvc_yaml: str = field(init=False, compare=False)
+    params: str = field(init=False, compare=False)
+    lock: str = field(init=False, compare=False)
+    ignore: str = field(init=False, compare=False)
+    """The file by which DVC ignores a further pipeline that has not run."""
+    ledger: str = field(init=False, compare=False)
+    """The file of its scorings, which git keeps beside its numbers."""
 
-    @property
-    def dvc_yaml(self) -> str:
-        """The file of its stages."""
-        return self._path(DVC_YAML)
-
-    @property
-    def params(self) -> str:
-        """The file of its parameters."""
-        return self._path(PARAMS)
-
-    @property
-    def lock(self) -> str:
-        """The file that DVC writes of its runs."""
-        return self._path(LOCK)
-
-    @property
-    def ignore(self) -> str:
-        """The file by which DVC ignores a further pipeline that has not run."""
-        return self._path(IGNORE)
-
-    @property
-    def ledger(self) -> str:
-        """The file of its scorings, which git keeps beside its numbers."""
-        return "/".join(filter(None, ("metrics", self.folder, LEDGER)))
+    def __post_init__(self) -> None:
+        below = f"{self.folder}/" if self.folder else ""
+        for name, file in (("dvc_yaml", DVC_YAML), ("params", PARAMS), ("lock", LOCK), ("ignore", IGNORE)):
+            object.__setattr__(self, name, f"{below}{file}")
+        object.__setattr__(self, "ledger", f"metrics/{below}{LEDGER}")
 
     @property
     def hidden(self) -> bool:
@@ -101,9 +89,6 @@ class Pipeline:
     def full_name(self, parameter: str) -> str:
         """Return DVC's name of a parameter: ``train.seed``, or ``hypernyms/params.yaml:train.seed``."""
         return full_name(self.params, parameter)
-
-    def _path(self, name: str) -> str:
-        return f"{self.folder}/{name}" if self.folder else name
 
     @functools.cached_property
     def document(self) -> Mapping[str, Any]:
@@ -168,13 +153,7 @@ def parameter(values: Any, name: str, *default: Any) -> Any:
 def expanded(stages: Mapping[str, Mapping[str, Any]], params: Any, where: str) -> dict[str, Mapping[str, Any]]:
     """Return stages with one entry for each item of a matrix, named as DVC names it; its texts have the item's values.
 
-    Args:
-        stages: the stages of a ``dvc.yaml``.
-        params: the values of the parameter file beside it, which has the lists of the items.
-        where: the name of the ``dvc.yaml`` for messages.
-
-    Raises:
-        FileFormatError: a matrix has no list of names or numbers.
+    ``params`` has the lists of the items; messages name the file ``where``. FileFormatError for a matrix without them.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for name, stage in stages.items():

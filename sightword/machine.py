@@ -51,11 +51,7 @@ class Machine:
 
 
 def current() -> Machine:
-    """Read the machine's settings from the environment.
-
-    Raises:
-        SetupError: a variable has an invalid value.
-    """
+    """Read the machine's settings from the environment. SetupError: a variable has an invalid value."""
     device = os.environ.get("SIGHTWORD_DEVICE") or "auto"
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         raise SetupError(f"SIGHTWORD_DEVICE={device}: no such device", expected="auto, cpu, cuda or cuda:N")
@@ -148,8 +144,7 @@ def is_address(text: str) -> bool:
 def split_address(address: str) -> tuple[str, str]:
     """Return the protocol of a store's address, and its bucket and prefix.
 
-    Raises:
-        SetupError: the address is of another kind, or holds credentials, which the message does not repeat.
+    SetupError: the address is of another kind, or holds credentials, which the message does not repeat.
     """
     protocol, _, path = address.partition("://")
     place = "CONTAINER/PREFIX" if protocol == "az" else "BUCKET/PREFIX"

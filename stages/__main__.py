@@ -71,8 +71,9 @@ def main() -> None:
             given["inputs"] = inputs_hash(pipeline.stages[stage_name], arguments.params, given)
         entering = None
         if hasattr(stage, "SCORES"):
-            items = {key: given[key] for key in pipeline.stages[stage_name].get(MATRIX, {})}
-            entering = given["enter"] = Entering(pipeline, _with_items(name, items), arguments.params)
+            items = "-".join(str(given[key]) for key in pipeline.stages[stage_name].get(MATRIX, {}))
+            run = name if ITEM in name or not items else f"{name}{ITEM}{items}"
+            entering = given["enter"] = Entering(pipeline, run, arguments.params)
         result = stage.work(settings, **given)
         if recorder:
             recorder.check_unchanged(kept=callable(result))
@@ -136,11 +137,6 @@ def _entry(name: str) -> str:
     """Return the name of a stage's entry in ``dvc.lock``: under DVC with the item of a matrix, such as ``@cg-0``."""
     entry = os.environ.get("DVC_STAGE", "").rpartition(":")[2]
     return entry if stage_of(entry) == name else name
-
-
-def _with_items(name: str, items: Mapping[str, object]) -> str:
-    """Return the address of the run of a stage with these items of its matrix."""
-    return name if ITEM in name or not items else f"{name}{ITEM}{'-'.join(map(str, items.values()))}"
 
 
 def _finish(

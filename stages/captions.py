@@ -18,8 +18,7 @@ def work(settings: CaptionsSettings) -> None:
     """Normalise the captions and turn them into ids of characters or words."""
     import numpy as np
 
-    from sightword.captions.encoding import build_vocabulary, subset, with_ids
-    from sightword.captions.table import WITHHELD, read_texts, write_captions
+    from sightword.captions.table import WITHHELD, build_vocabulary, read_texts, subset, with_ids, write_captions
     from sightword.captions.vocabulary import FOLDER, UNKNOWN
     from sightword.io.files import atomic_folder
     from sightword.messages import counts

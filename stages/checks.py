@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,9 @@ from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV
-from sightword.features.network_files import SHA256, packaged_weights
-from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
-from sightword.io.files import sha256_file
-from sightword.messages import and_more, size
+from sightword.features.network_files import packaged_weights
+from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+from sightword.messages import and_more
 from sightword.vse.selection.settings import STSB_DEV
 
 
@@ -105,59 +103,25 @@ def check_weights(context: Context) -> Iterator[Finding]:
             yield good(f"{inputs / names[0]} exists")
     elif weights == RANDOM:
         yield good("the image network has random weights: for demonstration")
-    elif weights == HUB or (":" in settings.backbone and not is_weights_file(weights)):
-        yield good(
-            f"{settings.backbone} brings its weights; where they are not in its cache, the first run downloads them"
-        )
-    elif weights == PACKAGE:
-        yield _check_packaged(context, settings)
-    elif not is_weights_file(weights):
-        yield from _check_published(context, settings)
-    elif not (inputs / weights).is_file():
-        report = warning if context.has_run("features") else problem
-        todo = f"Put the file with the sha256 {settings.weights_sha256} there; features in the store do not need it."
-        yield report(f"features.weights: {inputs / weights} does not exist", todo)
-    elif context.quick:
-        yield good(f"{inputs / weights} exists")
+    elif not is_weights_file(weights) and (weights != PACKAGE or ":" in settings.backbone):
+        what = f"the publisher of {settings.backbone} has its weights: the first run downloads those that are not here"
+        yield good(f"{what} (without a network: `sightword fetch weights`)")
     else:
-        yield _check_sha256(inputs / weights, settings.weights_sha256)
+        yield _check_file(context, settings)
 
 
-def _check_packaged(context: Context, settings: Any) -> Finding:
+def _check_file(context: Context, settings: Any) -> Finding:
+    """Check that a file with weights exists; the stage features compares its sha256 before it computes."""
     try:
-        path = packaged_weights(settings.backbone)
+        packaged = settings.weights == PACKAGE
+        path = packaged_weights(settings.backbone) if packaged else context.root / settings.inputs / settings.weights
     except WeightsError as error:
         return failure(error, "Give this network a file, or published weights.")
-    if context.quick and path.is_file():
-        return good(f"{path} exists")
-    if not path.is_file():
-        return problem(f"features.weights: {path} does not exist", "Install its package again.")
-    return _check_sha256(path, settings.weights_sha256 or SHA256[settings.backbone])
-
-
-def _check_published(context: Context, settings: Any) -> Iterator[Finding]:
-    facts = context.ask("torch")
-    if "accepted" not in facts:
-        return  # not asked, or the check of torch reports the error
-    if settings.weights not in facts["accepted"]:
-        what = f"features.weights = {settings.weights}: torchvision publishes no such weights for {settings.backbone}"
-        yield problem(what, f"Use one of {', '.join(facts['accepted']) or 'another network'}, a file, or {RANDOM}.")
-        return
-    path = Path(facts["hub"]) / "checkpoints" / facts["url"].rpartition("/")[2]
-    begins = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if path.is_file():
-        yield _check_sha256(path, settings.weights_sha256 or (begins.group(1) if begins else ""))
-    else:
-        todo = f"Without a network: put {facts['url']} there first (`sightword fetch weights`)."
-        yield warning(f"{path} does not exist: the first run downloads {size(facts['weights_bytes'])}", todo)
-
-
-def _check_sha256(path: Path, wanted: str) -> Finding:
-    """Check a file against its sha256, or against the first digits."""
-    if (found := sha256_file(path)).startswith(wanted.lower()):
-        return good(f"{path} has the expected sha256")
-    todo = "Delete it and fetch it again; or, if it is the right file, write its sha256 to features.weights_sha256."
-    return problem(f"{path} has the sha256 {found}, not {wanted}", todo)
+        return good(f"{path} exists")
+    report = warning if context.has_run("features") and not packaged else problem
+    file = f"Put the file with the sha256 {settings.weights_sha256} there; features in the store do not need it."
+    return report(f"features.weights: {path} does not exist", "Install its package again." if packaged else file)
 
 
 CHECKS = (

@@ -16,6 +16,8 @@ from sightword.evaluation.retrieval.settings import RetrievalSettings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sightword.features.tables.pairs import Pairs
+
 log = logging.getLogger(__name__)
 
 SETTINGS = RetrievalSettings
@@ -38,25 +40,14 @@ NO_PICTURES = "the encoder has no embeddings of pictures"
 def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by retrieval on the test split."""
     from sightword import machine
-    from sightword.captions.table import read_captions
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.sentence_encoder import SentenceEncoder
     from sightword.evaluation.retrieval.measuring import TOP_SCHEMA, languages_entries, measure, rank_rows, recall_rows
     from sightword.evaluation.retrieval.protocols import choose_folds, drawn_splits
-    from sightword.evaluation.retrieval.querybank import bank
-    from sightword.features.tables.pairs import pair
-    from sightword.features.tables.table import read_features
-    from sightword.settings import SEALED
 
     device = devices.use(machine.current())
-    withheld = [SEALED] * (settings.split == SEALED)
-    features, captions = read_features(FEATURES), read_captions(CAPTIONS, withheld=withheld)
-    split = pair(features, captions, settings.split)
-    queries = bank(features, captions, settings.bank_pictures) if "querybank" in settings.protocols else None
-    scored_captions = captions.split(settings.split)
-    rows = list(zip(scored_captions.image_ids, scored_captions.texts, strict=True))
-    del features, captions, scored_captions  # gigabytes of a large corpus
+    split, queries, rows = _read(settings)
     folds = choose_folds(settings, split.image_ids, IMAGES)
     encoder = SentenceEncoder.load(ENCODER, device=device)
     if not encoder.features_width:
@@ -80,6 +71,23 @@ def work(settings: RetrievalSettings, *, enter: Enter = alone) -> None:
         "retrieval: %s, %d captions x %d pictures; R@1/5/10 caption to image %s, image to caption %s",
         *(settings.split, len(split.texts), len(split.image_ids), *recalls),
     )
+
+
+def _read(settings: RetrievalSettings) -> tuple[Pairs, Any, list[tuple[str, str]]]:
+    """Return the split, the bank of queries if a protocol needs it, and the picture and text of each caption."""
+    from sightword.captions.table import read_captions
+    from sightword.evaluation.retrieval.querybank import bank
+    from sightword.features.tables.pairs import pair
+    from sightword.features.tables.table import read_features
+    from sightword.settings import SEALED
+
+    withheld = [SEALED] * (settings.split == SEALED)
+    features, captions = read_features(FEATURES), read_captions(CAPTIONS, withheld=withheld)
+    split = pair(features, captions, settings.split)
+    queries = bank(features, captions, settings.bank_pictures) if "querybank" in settings.protocols else None
+    scored_captions = captions.split(settings.split)
+    rows = list(zip(scored_captions.image_ids, scored_captions.texts, strict=True))
+    return split, queries, rows
 
 
 def _write(metrics: dict[str, Any], top: pa.Table, recalls: Rows, ranks: Rows) -> None:

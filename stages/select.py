@@ -67,8 +67,7 @@ def work(settings: SelectSettings) -> None:
 
 def _read(snapshots: Snapshots) -> tuple[FeatureTable, CaptionTable]:
     """Read the features, and the captions with the ids of the snapshots' vocabulary."""
-    from sightword.captions.encoding import with_ids
-    from sightword.captions.table import read_captions
+    from sightword.captions.table import read_captions, with_ids
     from sightword.features.tables.table import read_features
     from sightword.settings import BESIDE as OTHERS
 

@@ -163,8 +163,7 @@ def _count(settings: TrainSettings) -> None:
 
 def _read(settings: TrainSettings) -> _Inputs:
     """Read both splits, the vocabulary, and the encoder to start from, whose vocabulary then counts."""
-    from sightword.captions.encoding import with_ids
-    from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures
+    from sightword.captions.table import check_vocabulary, read_captions, sealed_pictures, with_ids
     from sightword.captions.vocabulary import FOLDER, Vocabulary
     from sightword.encoder.derived import read_start
     from sightword.features.tables.pairs import pair, report_uncaptioned, without_pictures

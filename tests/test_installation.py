@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-import sightword
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.messages import install_extra
 
@@ -127,9 +126,6 @@ def test_encoder_with_the_core_packages_alone_gives_equal_embeddings(core, encod
     [
         (["params"], "pipeline"),
         (["evaluate", "encoder", "--data", "."], "pipeline"),
-        (["compare", "a", "b"], "pipeline"),
-        (["audit", "metrics/summary.json"], "pipeline"),
-        (["doctor"], "pipeline"),
         (["search", "encoder", "a dog"], "search"),
     ],
 )
@@ -159,44 +155,9 @@ def test_import_of_library_or_command_loads_no_heavy_package(repository):
         assert run(sys.executable, "-c", code, cwd=repository).stdout.strip() == "[]"
 
 
-def test_public_name_of_the_library_exists_with_a_docstring():
-    assert sightword.SentenceEncoder is SentenceEncoder
-    for name in sightword.__all__:
-        assert getattr(sightword, name).__doc__
-    assert {"SentenceEncoder", "extract", "score", "evaluate"} <= set(sightword.__all__) <= set(dir(sightword))
-    with pytest.raises(AttributeError, match="has no attribute 'Encoder'"):
-        _ = sightword.Encoder
-
-
-@pytest.mark.parametrize("name", ["extract", "open_search"])
-def test_name_without_its_packages_names_the_extra(core, name):
-    code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); import sightword; sightword.{name}"
-    done = run(sys.executable, "-I", "-S", "-c", code, core)
-    hint = re.escape(install_extra("pipeline"))
-    assert re.search(rf"sightword\.{name} needs \w+, which is not installed\. {hint}", done.stderr)
-
-
-def test_hint_names_a_clone_and_a_wheel_and_no_index(repository):
-    hint = install_extra("ray")
-    assert "pip install '.[ray]' in a clone" in hint
-    assert "pip install 'FILE.whl[ray]'" in hint
-    others = [
-        f"{path.relative_to(repository)}: {text}"
-        for pattern in ("sightword/**/*.py", "pipeline/**/*.py", "recipes/*.yaml", "docs/**/*.md", "*.md")
-        for path in repository.glob(pattern)
-        for text in re.findall(r"pip install '?\"?sightword\b", path.read_text())
-    ]
-    assert others == []
-
-
 def test_extra_of_each_hint_is_an_extra_of_the_package(repository):
     known = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     paths = (path for room in ("sightword", "pipeline") for path in (repository / room).rglob("*.py"))
     sources = "".join(path.read_text() for path in paths)
     named = set(re.findall(r'(?:install_extra\(|, extra=|extra: str = |library\("\w+", )"(\w+)"(?!,)', sources))
     assert {"pipeline", "search", "timm", "ray"} <= named <= set(known)
-
-
-def test_saved_encoder_names_the_class_for_sentence_transformers(encoder, tmp_path):
-    (module,) = json.loads((tmp_path / "encoder" / "modules.json").read_text())
-    assert module["type"] == "sightword.export.sentence_transformers.SightwordModule"

@@ -8,7 +8,6 @@ import pytest
 from tiny_project import tiny_project
 
 from pipeline import pipelines
-from pipeline.doctor.project import check_leftovers
 from pipeline.lineage.lock import lock_here
 from sightword.errors import FileFormatError
 
@@ -91,28 +90,6 @@ def test_the_doctor_finds_items_without_an_entry_and_entries_without_an_item(cha
     assert "each@big-one-2: dvc.lock has no entry" in said
     assert "each@plain-1: this stage stands in dvc.lock, but not in dvc.yaml" in said
     assert f"{ALL}: parameters: many/params.yaml:each.run is" in said
-
-
-def test_the_doctor_names_folders_of_items_that_are_gone(changed):
-    assert list(check_leftovers(changed.folder)) == []
-    changed.edit("many/params.yaml", "run: [plain, big-one]", "run: [big-one]")
-    (found,) = check_leftovers(changed.folder)
-    assert (found.state, found.todo) == ("warning", "`rm -r data/each/plain-0 data/each/plain-1`")
-
-
-def test_one_item_is_verified(changed):
-    found = changed.audited("--verify", ITEMS[3])
-    assert found["same"], found
-    changed.edit("many/params.yaml", "big-one: {factor: 10}", "big-one: {factor: 20}")
-    changed.commit("not run")
-    assert [out["same"] for out in changed.audited("--verify", ITEMS[2])["outs"]] == [True, True]
-
-
-def test_the_facts_of_an_item_have_the_key_of_its_entry(run, tmp_path):
-    for name in (*ITEMS, ALL):
-        run.keep_facts(name, tmp_path / name)
-        (path,) = (tmp_path / name).iterdir()
-        assert path.name.partition(".")[0] == lock_here(run.folder).entries[name].key
 
 
 @pytest.mark.parametrize("axis", ["${each.nothing}", "${each.common}", [{"a": 1}], 3])

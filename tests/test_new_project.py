@@ -169,16 +169,6 @@ def test_the_next_step_is_printed_and_results_stay_out_of_git(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_folder_that_git_ignores_is_refused_with_the_reason_of_dvc(tmp_path, monkeypatch, capsys):
-    git(tmp_path, "init", "-q")
-    (tmp_path / ".gitignore").write_text("demo/\n")
-    monkeypatch.chdir(tmp_path)
-    assert main(["init", "demo"]) == 1
-    assert ".gitignore" in capsys.readouterr().err
-    assert not (tmp_path / "demo").exists()
-
-
-@pytest.mark.slow
 def test_in_a_git_repository_a_project_is_a_folder_of_it(tmp_path):
     git(tmp_path, "init", "-q")
     (tmp_path / "demo" / ".venv").mkdir(parents=True)

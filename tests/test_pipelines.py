@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,10 +15,10 @@ from pipeline.cli import main
 from pipeline.doctor.findings import Check, good
 from pipeline.doctor.project import checks
 from pipeline.experiments.baseline import find_baseline
-from pipeline.experiments.grid import Grid, Trial, base_params
-from pipeline.lineage.lock import lock_here, read_lock
+from pipeline.experiments.grid import Trial
+from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
-from sightword.errors import FileFormatError, ParamsError, SetupError, SweepError
+from sightword.errors import ParamsError, SweepError
 from sightword.settings import Settings
 
 KEY = "metrics/fourth.json:total"
@@ -62,7 +61,6 @@ def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
     fourth = found["stages"][0]
     assert fourth["params"] == {FACTOR: 7, "extra/params.yaml:fourth.reads": "models/encoder"}
     assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"
-    assert both.audited("the-text")["path"] == "data/fourth"
 
 
 def test_what_changed_in_the_second_is_reported(changed):
@@ -89,16 +87,6 @@ def test_history_and_differences_go_over_both(changed):
     found = changed.audited("--diff", "HEAD~2", "HEAD", KEY)
     assert [stage["name"] for stage in found["stages"]] == ["third", FOURTH]
     assert changed.audited(found["stages"][1]["outs"][0], "--rev", "HEAD~1")["stage"] == FOURTH
-
-
-def test_a_stage_of_the_second_is_verified(both):
-    assert both.audited("--verify", FOURTH)["same"]
-
-
-def test_the_facts_of_the_second_have_the_key_of_its_entry(both, tmp_path):
-    both.keep_facts(FOURTH, tmp_path / "runs")
-    (path,) = (tmp_path / "runs").iterdir()
-    assert path.name.partition(".")[0] == lock_here(both.folder).entries[FOURTH].key
 
 
 def test_the_doctor_checks_both_locks(changed):
@@ -143,13 +131,6 @@ def described(tmp_path, monkeypatch):
     (tmp_path / ".dvc").mkdir()
     monkeypatch.chdir(tmp_path / "more")
     return tmp_path
-
-
-def test_the_project_is_found_from_a_pipelines_folder(described, tmp_path):
-    assert pipelines.find_project(described / "more") == described
-    assert [one.folder for one in pipelines.pipelines(described)] == ["", "more"]
-    with pytest.raises(SetupError, match="needs a project"):
-        pipelines.find_project(described.parent)
 
 
 def test_the_parameters_of_each_pipeline_are_checked_by_its_own_stages(described, capsys):
@@ -208,12 +189,6 @@ def test_a_system_declares_its_checks_its_seed_and_the_rules_between_its_section
     assert "other.depth = 10: too deep" in capsys.readouterr().err
 
 
-def test_a_stage_in_a_folder_runs_in_the_projects(described):
-    (described / "more/dvc.yaml").write_text("stages:\n  other: {cmd: x}\n")
-    with pytest.raises(FileFormatError, match=r"more/dvc\.yaml: other: .* expected wdir: \.\."):
-        pipelines.by_stage(described)
-
-
 def test_another_project_in_a_folder_is_not_a_pipeline(described):
     (described / "more/.dvc").mkdir()
     assert list(pipelines.by_stage(described)) == ["first"]
@@ -234,19 +209,6 @@ class Fourth(Settings):
 
     factor: int = 1
     reads: str = "x"
-
-
-def test_a_grid_names_the_pipeline_whose_stages_have_the_names_of_others(described, monkeypatch):
-    monkeypatch.setitem(sys.modules, "stages.more.first", SimpleNamespace(SETTINGS=Other))
-    (described / "more/dvc.yaml").write_text("stages:\n  first: {cmd: y, wdir: ..}\n")
-    (described / "more/params.yaml").write_text("first: {depth: 5}\n")
-    blocks = [{"first.depth": [1, 2]}]
-    assert base_params(Grid(name="g", blocks=blocks), described)[0].folder == ""
-    named = Grid(name="g", pipeline="more", blocks=blocks)
-    pipeline, values, source = base_params(named, described)
-    assert (pipeline.folder, values, source) == ("more", {"first": {"depth": 5}}, "more/params.yaml")
-    with pytest.raises(ParamsError, match=r"the grid g: pipeline: no such pipeline: 'mor' \(did you mean 'more'"):
-        base_params(Grid(name="g", pipeline="mor", blocks=blocks), described)
 
 
 @pytest.mark.slow
@@ -295,7 +257,7 @@ def test_a_pipeline_that_never_ran_is_in_no_command_of_dvc(fresh, command):
 
 
 def test_a_result_of_a_pipeline_that_never_ran_is_told_with_the_command_that_makes_it(fresh):
-    for what in (KEY, FOURTH, "the-text", "data/fourth/text"):
+    for what in (KEY, FOURTH, "data/fourth/text"):
         done = fresh.run("sightword", "audit", what)
         assert done.returncode == 1
         assert f"{FOURTH} has not run: `rm extra/.dvcignore && dvc repro extra/dvc.yaml`." in done.stderr
@@ -360,9 +322,3 @@ def test_a_visible_pipeline_without_a_lock_has_a_warning_with_the_command_that_h
     project.do("dvc", "checkout")
     assert told() == []
     assert run == "dvc repro extra/dvc.yaml"
-
-
-def test_the_locks_of_a_project_are_read_as_one(both):
-    first, second = (read_lock((both.folder / name / "dvc.lock").read_text()).entries for name in ("", "extra"))
-    fourth = replace(second["fourth"], name=FOURTH)
-    assert lock_here(both.folder).entries == {**first, FOURTH: fourth}

@@ -73,15 +73,6 @@ def test_plots_of_dvc_yaml_are_drawn_by_dvc(project):
     assert [point["loss"] for point in values(plots["Loss"])] == ["3", "2"]
     recall = values(plots["Recall on dev"])
     assert {point["field"] for point in recall} == {f"{direction}_r10" for direction in DIRECTIONS}
-    kept = values(plots["Recall and semantic scores of every kept epoch"])
-    assert [(point["epoch"], point["dvc_inferred_y_value"]) for point in kept if point["field"] == "semantics"] == [
-        ("1", "50"),
-        ("2", ""),
-    ]
-    tasks = values(plots["Semantic scores of every kept epoch"])
-    assert {point["field"] for point in tasks} == set(TASKS)
-    systems = plots["Semantic scores beside published systems"]
-    assert [(point["system"], point["pearson"], point["lo"]) for point in values(systems)] == [("x", "0.5", "0.4")]
     (ranks,) = plots["Ranks of the right picture"]
     assert [point["rank"] for point in values([ranks])] == RANKS
     content = json.loads(ranks["content"]) if isinstance(ranks["content"], str) else ranks["content"]

@@ -11,28 +11,14 @@ import sys
 from collections.abc import Sequence
 
 import sightword
-from pipeline.cli import (
-    compare,
-    doctor,
-    downloads,
-    encoder,
-    init,
-    lineage,
-    params,
-    search,
-    store,
-    sweeps,
-)
+from pipeline.cli import compare, doctor, downloads, encoder, init, lineage, params, search, store, sweeps
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError
 from sightword.messages import install_extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        argv: the arguments after the program's name; None takes the arguments of the process.
+    """Run the command line; ``argv`` None takes the arguments of the process.
 
     Returns:
         The exit code: 0 done, 1 an error with a message on standard error, 2 wrong arguments, 130 interrupted.
@@ -82,17 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for room in (
-        init,
-        params,
-        sweeps,
-        compare,
-        encoder,
-        search,
-        store,
-        lineage,
-        downloads,
-        doctor,
-    ):
+    for room in (init, params, sweeps, compare, encoder, search, store, lineage, downloads, doctor):
         room.add(commands)
     return parser

@@ -31,12 +31,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command; the list of commands has the first line of its description.
 
-    Args:
-        commands: the parser's commands.
-        name: the command.
-        description: the help of the command.
-        run: takes the arguments, returns the exit code.
-        extra: the extra of the distribution with the packages that the command imports.
+    ``run`` returns the exit code; ``extra`` is the extra of the distribution with the packages that it imports.
     """
     parser = commands.add_parser(
         name,
@@ -61,23 +56,13 @@ def add_column(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--column", metavar="ROLE=NAME", action="append", default=[], help=what)
 
 
-def add_layout(parser: argparse.ArgumentParser, csv: str) -> None:
-    """Add the options ``--md`` and ``--csv``, which exclude each other."""
-    layout = parser.add_mutually_exclusive_group()
-    layout.add_argument("--md", action="store_true", help="a Markdown table")
-    layout.add_argument("--csv", action="store_true", help=csv)
-
-
 def laid_out(arguments: argparse.Namespace, lines: Sequence[Sequence[str]]) -> str:
-    """Return a table, the header first, in the layout of the options of :func:`add_layout`."""
-    if arguments.csv:
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(lines)
-        return out.getvalue().rstrip("\n")
-    if arguments.md:
-        header, *rows = ["| " + " | ".join(line) + " |" for line in lines]
-        return "\n".join([header, "|" + "---|" * len(lines[0]), *rows])
-    return columns(lines)
+    """Return a table, the header first, as text or as CSV, by the option ``--csv``."""
+    if not arguments.csv:
+        return columns(lines)
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue().rstrip("\n")
 
 
 def columns(lines: Sequence[Sequence[str]]) -> str:

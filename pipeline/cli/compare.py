@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out, refuse
+from pipeline.cli.command import Commands, add_command, laid_out, refuse
 
 if TYPE_CHECKING:
     from pipeline.comparison.contrast import Contrast
@@ -37,43 +37,40 @@ def add(commands: Commands) -> None:
     compare.add_argument("a", metavar="A", help="a commit, branch or experiment, a project, or a table of pairs")
     compare.add_argument("b", metavar="B", nargs="?", help="the other run, with scores on the same queries and pairs")
     compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
-    compare.add_argument("--unseen", action="store_true", help="only pairs without a training caption")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
     compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
-    add_layout(
-        compare,
-        csv="only CSV with all digits: correlations, else recalls, else those of the first further pipeline",
-    )
+    csv = "only CSV with all digits: correlations, else recalls, else those of the first further pipeline"
+    compare.add_argument("--csv", action="store_true", help=csv)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
     published = arguments.published is not None
-    of_pairs = arguments.unseen or arguments.samples is not None or arguments.seed is not None
+    drawn = arguments.samples is not None or arguments.seed is not None
     samples = 1 if arguments.samples is None else arguments.samples
     refuse(
         arguments,
         ((arguments.b is None) != published, "compare A with what? Give either B or --published NAME"),
-        (published and of_pairs, "--unseen, --samples and --seed need B: the published pairs are not known"),
+        (published and drawn, "--samples and --seed need B: the published pairs are not known"),
         (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
         (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
     )
     if published:
         return _beside_published(arguments)
-    from pipeline.comparison import contrast, runs
+    from pipeline.comparison import contrast
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
 
-    drawn = {"samples": arguments.samples, "seed": arguments.seed, "unseen": arguments.unseen}
-    options = {name: value for name, value in drawn.items() if value is not None}
+    given = {"samples": arguments.samples, "seed": arguments.seed}
+    options = {name: value for name, value in given.items() if value is not None}
     try:
         project: Path | None = find_project(Path.cwd())
     except SetupError:
         if any(
-            "." not in name and os.sep not in name and runs.is_revision(name) for name in (arguments.a, arguments.b)
+            "." not in name and os.sep not in name and contrast.is_revision(name) for name in (arguments.a, arguments.b)
         ):
             raise
         project = None
-    with runs.opened(arguments.a, arguments.b, project) as (a, b):
+    with contrast.opened(arguments.a, arguments.b, project) as (a, b):
         found = contrast.contrast(a, b, project=project, **options)
         _print_contrast(arguments, found)
     return 0
@@ -88,10 +85,7 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
         below = table.recall_verdict(found.recalls, found.samples)
         parts.append((table.recall_lines(found.recalls, exact=arguments.csv), below))
     if found.semantics is not None:
-        below = table.verdict(found.semantics)
-        if arguments.unseen:
-            below.insert(0, "Only pairs of which neither sentence is a training caption of A or B.")
-        parts.append((table.lines(found.semantics, exact=arguments.csv), below))
+        parts.append((table.lines(found.semantics, exact=arguments.csv), table.verdict(found.semantics)))
     for one in found.tested:
         if not (arguments.csv and parts):
             parts.append((table.result_lines(one, exact=arguments.csv), table.result_verdict(one)))
@@ -109,8 +103,6 @@ def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
     for note in found.notes:
         print(note, file=sys.stderr)
     if found.semantics is not None:
-        for name in found.semantics.unknown:
-            print(f"{name} does not list its training captions: all its pairs count as unseen", file=sys.stderr)
         _print_left_out(found.semantics.left_out)
 
 
@@ -136,11 +128,8 @@ def _print(
     if arguments.csv:
         print(*tables, sep="\n\n")
         return
-    gap = "\n\n" if arguments.md else "\n"
-    texts = [gap.join(head)]
-    for text, (_, below) in zip(tables, parts, strict=True):
-        texts += [text, gap.join(below)]
-    print(*texts, *tail, sep="\n\n")
+    texts = [text for table, (_, below) in zip(tables, parts, strict=True) for text in (table, "\n".join(below))]
+    print("\n".join(head), *texts, *tail, sep="\n\n")
 
 
 def _print_left_out(names: list[str]) -> None:

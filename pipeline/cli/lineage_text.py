@@ -58,8 +58,7 @@ def of_audit(found: Audit) -> dict[str, Any]:
         "key": subject.key or None,
         "value": found.value,
         "edited": found.edited,
-        "stage": subject.stage.name if subject.stage else None,
-        "read_by": list(subject.readers),
+        "stage": subject.stage.name,
         "state": found.state,
         "revision": _known(found.revision) if found.revision else None,
         "stages": [_link(link) for link in found.links],
@@ -100,12 +99,9 @@ def print_audit(found: Values, *, full: bool) -> None:
     print(name)
     if found["edited"]:
         print(f"EDITED: this is not the file that {found['stage']} wrote")
-    if found["stage"] is None:
-        print(f"no stage made it: it is an input of {', '.join(found['read_by'])}")
-    else:
-        where = f" in {name_of(found['revision'])}" if found["revision"] else ""
-        print(f"made by {found['stage']}{where}; {_summary(found)}")
-        print(f"proof: `sightword audit --verify {found['stage']}` runs it again and compares all bytes")
+    where = f" in {name_of(found['revision'])}" if found["revision"] else ""
+    print(f"made by {found['stage']}{where}; {_summary(found)}")
+    print(f"proof: `sightword audit --verify {found['stage']}` runs it again and compares all bytes")
     (_print_sheets if full else _print_stages)(found["stages"])
     if lines := _scoring_lines(found["scorings"]):
         print("\nscored")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.cli.command import Commands, add_command, refuse
-from pipeline.cli.search_text import Printer, print_notes
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
     from sightword.errors import SearchError
+    from sightword.search.catalogue import Caption
     from sightword.search.picture_files import Thumbnails
     from sightword.search.query import Query
-    from sightword.search.searcher import How, Searcher
+    from sightword.search.searcher import How, PictureHit, Searcher
 
 SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
@@ -70,9 +71,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--captions", metavar="FILE", type=Path, help=captions)
     parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
-    layout = parser.add_mutually_exclusive_group()
-    layout.add_argument("--json", action="store_true", help="a line of JSON for each query")
-    layout.add_argument("--csv", action="store_true", help="a table as CSV, with scores in full and all captions")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
     parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
     parser.add_argument("--like", metavar="ID", help="find pictures like this picture: an id, or a picture file")
     parser.add_argument("--weights", metavar="PATH", type=Path, help=weights)
@@ -125,10 +124,7 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     """Refuse options that do not go together."""
     queries = [arguments.query, arguments.picture, arguments.like, arguments.max, arguments.min]
     asked = sum(one is not None for one in queries)
-    printed = arguments.json or arguments.csv
-    from_page = (
-        "--serve takes its queries from the page: leave QUERY, --picture, --like, --max, --min, --json, --csv out"
-    )
+    from_page = "--serve takes its queries from the page: leave QUERY, --picture, --like, --max, --min, --json out"
     pictured = arguments.picture or arguments.like or combined or arguments.serve or arguments.collection
     given = [name for name, value in vars(arguments).items() if value is not None]
     of_page = [name for name in ("port", "host", "pictures") if name in given]
@@ -136,7 +132,7 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     refuse(
         arguments,
         (not 1 <= (arguments.top or 1) <= 1000 or arguments.top == 0, "--top N must be from 1 to 1000"),
-        (arguments.serve and (asked or printed), from_page),
+        (arguments.serve and (asked or arguments.json), from_page),
         (asked > 1, "one of QUERY, --picture, --like, --max and --min"),
         (len(combined) == 1, "--max and --min combine at least two THINGs"),
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
@@ -203,33 +199,16 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
-def _lines() -> Iterator[list[str | bytes]]:
-    """Yield queries from standard input: one by one with a prompt on a terminal, else the whole lines that are there by
-    now, without empty ones.
-    """
-    if not sys.stdin.isatty():
-        reader = cast("BufferedReader", sys.stdin.buffer)
-        begun = b""  # a line whose end is not there yet
-        while some := reader.read1(_TOGETHER):
-            *lines, begun = (begun + some).split(b"\n")
-            yield [line.rstrip(b"\r") for line in lines if line.strip()]
-        yield [begun] if begun.strip() else []
-        return
-    import readline  # noqa: F401 - lets the terminal's line be edited, and earlier ones come back
-
-    print("Type a sentence; an empty line ends.", file=sys.stderr)
-    while True:
-        try:
-            line = input("> ")
-        except EOFError:
-            print(file=sys.stderr)
-            return
-        except UnicodeDecodeError:
-            yield [b"\xff"]
-            continue
-        if not line.strip():
-            return
-        yield [line]
+def _lines() -> Iterator[list[bytes]]:
+    """Yield the whole lines of standard input that are there by now, without empty ones."""
+    if sys.stdin.isatty():
+        print("Type a sentence; Ctrl-D ends.", file=sys.stderr)
+    reader = cast("BufferedReader", sys.stdin.buffer)
+    begun = b""  # a line whose end is not there yet
+    while some := reader.read1(_TOGETHER):
+        *lines, begun = (begun + some).split(b"\n")
+        yield [line.rstrip(b"\r") for line in lines if line.strip()]
+    yield [begun] if begun.strip() else []
 
 
 def _like(arguments: argparse.Namespace, searcher: Searcher) -> int:
@@ -338,3 +317,65 @@ def _thumbnails(
 
 def _short(text: str) -> str:
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+class Printer:
+    """Prints answers as text, or as JSON with the option ``--json``; ``headed`` texts begin with their query."""
+
+    def __init__(self, arguments: argparse.Namespace, searcher: Searcher, *, headed: bool = False) -> None:
+        self._json, self._searcher, self._headed = arguments.json, searcher, headed
+        self._answers = 0
+
+    def pictures(
+        self, query: str, hits: Sequence[PictureHit], first: dict[str, Any], *, notes: Sequence[str] = ()
+    ) -> None:
+        """Print pictures; ``first`` are the first values of the object in JSON, ``notes`` stand above a text."""
+        from sightword.search.query import shown
+
+        captions, splits = self._searcher.catalogue.captions_of, self._searcher.catalogue.splits
+        if self._json:
+            found = []
+            for hit in hits:
+                more = {"split": splits.get(hit.picture), "captions": captions.get(hit.picture, [])}
+                found.append({"id": hit.picture, "score": hit.score, **more})
+            self._print_json(first, {"pictures": found})
+            return
+        if self._headed:
+            print(f"{'' if not self._answers else chr(10)}{_plain(query)}", flush=True)  # before notes
+        print_notes(notes)
+        wide = max((len(_plain(hit.picture)) for hit in hits), default=0)
+        widest = max(map(len, splits.values()), default=0)
+        for place, hit in enumerate(hits, start=1):
+            split = f"  {splits.get(hit.picture, ''):{widest}}" if splits else ""
+            caption = shown(next(iter(captions.get(hit.picture, [])), ""))
+            print(f"{place:4}  {hit.score:8.4f}{split}  {_plain(hit.picture):{wide}}  {_plain(caption)}".rstrip())
+        self._answers += 1
+
+    def captions(self, name: str, picture: str | None, found: Sequence[tuple[Caption, float]]) -> None:
+        """Print the captions that a picture found: one of the collection, or the file ``name``."""
+        from sightword.search.query import shown
+
+        if self._json:
+            hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
+            self._print_json({"picture": picture or name}, {"captions": hits})
+            return
+        for place, (caption, score) in enumerate(found, start=1):
+            own = "  (its own)" if picture in caption.pictures else ""
+            print(f"{place:4}  {score:8.4f}  {_plain(shown(caption.text))}{own}")
+
+    def _print_json(self, first: dict[str, Any], last: dict[str, Any]) -> None:
+        similarity = self._searcher.encoder.similarity_name
+        print(json.dumps({**first, "similarity": similarity, **last}, ensure_ascii=False))
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes on standard error; empty ones are left out."""
+    for note in filter(None, notes):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _plain(text: str) -> str:
+    """Replace control characters, which could move the cursor of a terminal, by spaces; letters keep their joiners."""
+    from sightword.captions.units import is_mark
+
+    return "".join(character if character.isprintable() or is_mark(character) else " " for character in text)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.cli.command import Commands, add_command, add_layout, laid_out, refuse
+from pipeline.cli.command import Commands, add_command, laid_out, refuse
 from sightword.messages import and_more, plural
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ POLL = 2.0
 LOST = 5
 """Successive looks after which an experiment that no worker has is taken for failed."""
 SHOWN = 8
-"""Names that a line lists."""
+"""Names that a line lists, and lines of a log that are shown after a failure."""
 
 SWEEP = """\
 Run a grid of experiments side by side, and print a table of them.
@@ -56,8 +56,7 @@ def add(commands: Commands) -> None:
     sweep.add_argument("--only", metavar="REGEX", help="only experiments whose whole name matches")
     metric = "the metrics whose whole name matches, from any file; may be given again (default: the summary's)"
     sweep.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
-    sweep.add_argument("--over", metavar="PARAM", default="", help="what may differ (default: the pipeline's seed)")
-    add_layout(sweep, csv="CSV with all digits, deviations in columns of their own")
+    sweep.add_argument("--csv", action="store_true", help="CSV with all digits, deviations in columns of their own")
 
 
 def _sweep(arguments: argparse.Namespace) -> int:
@@ -153,11 +152,12 @@ def _run(
 
 
 def _line(name: str, state: str, log: Path | None) -> str:
-    from pipeline.experiments.queue import tail
-
+    """Return a line on an experiment, with the last lines of the log of a failed one."""
     if state != "failed" or log is None:
         return f"{state:8} {name}"
-    return "\n    ".join([f"FAILED   {name}; full log: {os.path.relpath(log)}", *tail(log)])
+    text = log.read_bytes()[-20_000:].decode(errors="replace").replace("\r\n", "\n")
+    last = [line for line in (one.rpartition("\r")[2].rstrip() for one in text.split("\n")) if line]
+    return "\n    ".join([f"FAILED   {name}; full log: {os.path.relpath(log)}", *last[-SHOWN:]])
 
 
 def _run_table(runs: Sequence[Trial], states: dict[str, str]) -> list[list[str]]:
@@ -180,7 +180,7 @@ def _print_table(arguments: argparse.Namespace, listing: Listing) -> None:
 
     found: list[Group] = []
     if listing.experiments:
-        found = results.groups(listing.experiments, arguments.metric, over=arguments.over)
+        found = results.groups(listing.experiments, arguments.metric)
     if found:
         print(laid_out(arguments, results.table(found, exact=arguments.csv)))
     else:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import tempfile
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import systems
 from pipeline.comparison import recall
-from pipeline.comparison.correlations import PAIRS, SAMPLES, SEED, Comparison, compare
+from pipeline.comparison.correlations import PAIRS, SAMPLES, SEED, Comparison, compare, pairs_file
 from pipeline.comparison.parts import Accuracy, Measure
 from pipeline.comparison.recall import Ranks, Recall
-from pipeline.comparison.runs import METRICS, TOP, Side
+from pipeline.lineage.files import WORKSPACE, Cache, take_out
 from pipeline.lineage.history import difference
+from pipeline.lineage.lock import Lock, lock_here
+from pipeline.lineage.repository import Commit, Repository
+from pipeline.pipelines import LOCK
 from pipeline.systems import Compared
-from sightword.errors import FileFormatError, ScoringError, SemanticsError
+from sightword.errors import FileFormatError, LineageError, ScoringError, SemanticsError, SightwordError
 from sightword.evaluation.semantics.results import read_pairs
 from sightword.io.files import read_json
 from sightword.messages import flat
@@ -23,8 +30,116 @@ from sightword.report.number_formats import is_number
 
 UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
 """Scores in metrics files: means over queries or pairs, on which no test is possible."""
-ROUNDING = 1e-6
-"""The largest difference, in percent, of recalls that are the same."""
+TOP = Path("data/retrieval/top.parquet")
+METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs: ``A`` or ``B``, the name that the user gave, and a description."""
+
+    label: str
+    name: str
+    about: str
+    folder: Path | None
+    """The folder with the files at their places in a project; None if only a table of pairs was given."""
+    pairs: Path | None
+    """The table of pairs; None if there is none."""
+    missing: list[str]
+    """The paths of :func:`wanted` that the run does not have."""
+    revision: str = ""
+    """The commit, or ``workspace``; empty for other projects and files."""
+    lock: Lock | None = None
+    """DVC's record of the run, if there is one."""
+
+    def file(self, path: Path) -> Path | None:
+        """Return the place of one of :func:`wanted`; None if it is missing."""
+        return None if self.folder is None or path.as_posix() in self.missing else self.folder / path
+
+
+def wanted() -> list[Path]:
+    """Return the files and folders of a run that can be compared."""
+    return [*METRICS, PAIRS, TOP, *(one.path for one in systems.compared())]
+
+
+@contextlib.contextmanager
+def opened(a: str, b: str, project: Path | None) -> Iterator[tuple[Side, Side]]:
+    """Open both sides; their files stay as long as the context.
+
+    A side is an existing path, or else a commit, branch, tag or experiment of the project, or ``workspace``.
+
+    Raises:
+        FileFormatError: a folder has nothing to compare, or outside of any project a path does not exist.
+        LineageError: there is no such revision, it was never run, or an object in DVC's cache is damaged.
+    """
+    with tempfile.TemporaryDirectory(prefix="sightword-compare-") as folder:
+        names = {"A": a, "B": b}
+        sides = [_side(label, name, project, Path(folder) / label) for label, name in names.items()]
+        try:
+            yield sides[0], sides[1]
+        except SightwordError as error:
+            # A file that was taken out lies in a folder that is soon gone: the message names the revision instead.
+            for label, name in names.items():
+                place = f"{Path(folder) / label}/"
+                if error.where is not None and error.where.startswith(place):
+                    where = f"{name}:{error.where.removeprefix(place)}"
+                    raise type(error)(error.what, where=where, expected=error.expected, todo=error.todo) from None
+            raise
+
+
+def is_revision(*names: str) -> bool:
+    """Return whether the user means a revision by one of the names: an existing path is always a path."""
+    return any(not name or not Path(name).exists() for name in names)
+
+
+def _side(label: str, name: str, project: Path | None, folder: Path) -> Side:
+    if not is_revision(name):
+        path = Path(name)
+        here = project is not None and path.resolve() == project.resolve()
+        if path.is_dir():
+            return _of_folder(label, name, path, WORKSPACE if here else "")
+        return Side(label, name, name, None, path, [one.as_posix() for one in wanted()])
+    if project is None or not name:
+        raise FileFormatError("does not exist", where=name or repr(name))
+    if name == WORKSPACE:
+        return _of_folder(label, name, project, WORKSPACE)
+    try:
+        repository = Repository(project)
+    except LineageError as error:
+        raise LineageError(f"is not a file or folder, and {error.what}", where=name, todo=error.todo) from None
+    with repository:
+        commit = repository.commit(name)
+        lock = repository.lock(commit, name)
+        missing = take_out(
+            [path.as_posix() for path in wanted()],
+            folder, lock=lock, commit=commit, cache=Cache(project), repository=repository,
+        )  # fmt: skip
+    if len(missing) == len(wanted()):
+        raise LineageError("has no results", where=f"{name} ({commit.name})", todo="Was `dvc repro` run there?")
+    pairs = None if PAIRS.as_posix() in missing else folder / PAIRS
+    return Side(label, name, _about(commit), folder, pairs, missing, commit.sha, lock)
+
+
+def _about(commit: Commit) -> str:
+    if commit.experiment:
+        return f"experiment, {commit.date[:10]}, on {(commit.baseline or '')[:7]}"
+    return f"{commit.name}, {commit.date[:10]}: {textwrap.shorten(commit.subject, 72, placeholder=' ...')}"
+
+
+def _of_folder(label: str, name: str, path: Path, revision: str) -> Side:
+    missing = [one.as_posix() for one in wanted() if not (path / one).exists()]
+    if len(missing) == len(wanted()):
+        try:
+            table = pairs_file(path)
+        except FileFormatError as error:
+            todo = f"{error.todo} An existing path is always a path: a branch of this name is refs/heads/{name}."
+            raise FileFormatError("is a folder without results", where=path, todo=todo) from None
+        return Side(label, name, str(table), None, table, missing)
+    pairs = None if PAIRS.as_posix() in missing else path / PAIRS
+    only_pairs = len(missing) == len(wanted()) - 1 and pairs is not None
+    about = "the current files" if revision else str(pairs if only_pairs else path)
+    lock = lock_here(path) if (path / LOCK).exists() else None
+    return Side(label, name, about, path, pairs, missing, revision, lock)
 
 
 class Answers(NamedTuple):
@@ -67,7 +182,6 @@ def contrast(
     b: Side,
     *,
     project: Path | None = None,
-    unseen: bool = False,
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> Contrast:
@@ -77,7 +191,6 @@ def contrast(
         a: the first run.
         b: the second run.
         project: the project of both, if the runs are its revisions.
-        unseen: compare only sentence pairs of which neither sentence is a training caption of A or B.
         samples: the number of resamples of the bootstraps.
         seed: the seed of their draws.
 
@@ -87,7 +200,7 @@ def contrast(
     """
     notes: list[str] = []
     draws = {"samples": samples, "seed": seed}
-    semantics = _semantics(a, b, notes, unseen=unseen, **draws)
+    semantics = _semantics(a, b, notes, **draws)
     recalls = _retrieval(a, b, notes, **draws)
     tested = [Tested(one, rows) for one in systems.compared() if (rows := _tested(a, b, notes, one, **draws))]
     numbers = _numbers(a, b, recalls, with_pearson=semantics is None)
@@ -101,7 +214,7 @@ def contrast(
     return Contrast(a, b, recalls, semantics, tested, numbers, because, notes, samples, seed)
 
 
-def _semantics(a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int, seed: int) -> Comparison | None:
+def _semantics(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -> Comparison | None:
     if a.pairs is None or b.pairs is None:
         lacking = _lacking([one for one in (a, b) if one.pairs is None], PAIRS)
         notes.append(f"Sentence similarity is not tested: {lacking}.")
@@ -112,9 +225,9 @@ def _semantics(a: Side, b: Side, notes: list[str], *, unseen: bool, samples: int
         notes.append("Sentence similarity is not compared: the two were judged on other data sets.")
         return None
     try:
-        return compare(*tables, unseen=unseen, samples=samples, seed=seed)
+        return compare(*tables, samples=samples, seed=seed)
     except SemanticsError as error:
-        if not two_runs or unseen:
+        if not two_runs:
             raise
         notes.append(f"Sentence similarity is not compared: {error}")
         return None
@@ -133,12 +246,10 @@ def _retrieval(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -
         return []
     try:
         depth = min(ours.depth, theirs.depth)
-        rows = recall.compare(ours.ranks, theirs.ranks, depth=depth, samples=samples, seed=seed)
+        return recall.compare(ours.ranks, theirs.ranks, depth=depth, samples=samples, seed=seed)
     except ScoringError as error:
         notes.append(f"Retrieval is not tested: {error}.")
         return []
-    notes += [note for side in (a, b) if (note := _unlike_metrics(side, ours.split, rows))]
-    return rows
 
 
 def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Accuracy] | list[Measure]:
@@ -155,27 +266,6 @@ def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) 
         return []
 
 
-def _unlike_metrics(side: Side, split: str, rows: Sequence[Recall]) -> str | None:
-    """Return a note with the reason if the lists of answers give other recalls than the metrics."""
-    metrics = _flat(side.file(METRICS[0]))
-    gaps = []
-    for row in rows:
-        known, listed = metrics.get(f"{split}.full.{row.direction}.r{row.depth}"), row.a if side.label == "A" else row.b
-        if is_number(known) and abs(listed - known) > ROUNDING:
-            gaps.append((listed - known, f"R@{row.depth} {row.direction} is {listed:.1f} here and {known:.1f} there"))
-    if not gaps:
-        return None
-    worst = max(gaps, key=lambda gap: abs(gap[0]))[1]
-    what = f"Recalls of {side.label} are not those of its metrics/retrieval.json: {worst}."
-    why = "One of the two files is of another run."
-    if all(gap > 0 for gap, _ in gaps):
-        why = (
-            "There, answers with the same score count against the encoder; here they stand in the order of ids. "
-            f"If {side.label} has no such answers, one of the two files is of another run."
-        )
-    return f"{what} {why}"
-
-
 def _answers(path: Path) -> Answers:
     table = read_top(path)
     split = headline_split(set(table["split"]))
@@ -189,16 +279,9 @@ def _lacking(sides: Sequence[Side], path: Path) -> str:
     found = []
     for side in sides:
         text = f"{side.label} has no {path}"
-        entry = side.lock.producer(path.as_posix()) if side.lock is not None else None
-        if entry is not None and side.revision:
-            here = side.here.entries.get(entry.name) if side.here is not None else None
-            remedy = f"`dvc fetch --all-commits` brings what was pushed; else run {side.name} again and commit the run"
-            if here is not None and here.outs != entry.outs:
-                remedy = (
-                    f'your own run of {side.name} is not committed: `git commit -am "My run"`, or compare `workspace`; '
-                    "if an experiment has replaced your run, `git checkout . && dvc repro` before"
-                )
-            text += f" in DVC's cache ({remedy})"
+        if side.lock is not None and side.revision and side.lock.producer(path.as_posix()):
+            remedy = f"else run {side.name} again and commit the run, or compare `workspace`"
+            text += f" in DVC's cache (`dvc fetch --all-commits` brings what was pushed; {remedy})"
         found.append(text)
     return ", ".join(found)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightword.errors import FileFormatError, SemanticsError
 from sightword.evaluation.published import Key, Score, check_numbers, in_mean, score_of
@@ -88,8 +87,6 @@ class Comparison(NamedTuple):
     """None with fewer than two such subtasks, or if one of them has no difference."""
     left_out: list[str]
     """The subtasks that only one table has, each with the name of that table."""
-    unknown: list[str]
-    """With unseen pairs only: the systems whose training captions are not known."""
     samples: int
 
 
@@ -110,21 +107,18 @@ def pairs_file(place: Pathish) -> Path:
     )
 
 
-def compare(
-    a: PairTable, b: PairTable, *, unseen: bool = False, samples: int = SAMPLES, seed: int = SEED
-) -> Comparison:
+def compare(a: PairTable, b: PairTable, *, samples: int = SAMPLES, seed: int = SEED) -> Comparison:
     """Compare two systems on the same pairs.
 
     Args:
         a: the pairs of system A.
         b: the pairs of system B; in each common subtask, the same sentences and gold scores in the same order.
-        unseen: compare only pairs of which neither sentence is a training caption of A or B.
         samples: the number of resamples.
         seed: the seed of their draws; the draws of a subtask depend on its name and the seed alone.
 
     Raises:
-        SemanticsError: pairs or gold scores differ (with subtask and pair), scores are not finite, there is no common
-            subtask, or ``unseen`` without any training captions.
+        SemanticsError: pairs or gold scores differ (with subtask and pair), scores are not finite, or there is no
+            common subtask.
     """
     keys = [key for key in a.subtasks if key in b.subtasks]
     if not keys:
@@ -133,15 +127,10 @@ def compare(
         check_numbers(key, a.subtasks[key])
         check_numbers(key, b.subtasks[key])
         _check_pairs(key, a.subtasks[key], b.subtasks[key])
-    unknown = [name for name, one in (("A", a), ("B", b)) if any(one.subtasks[key].first_seen is None for key in keys)]
-    if unseen and len(unknown) == 2:
-        todo = "Judge with training captions."
-        raise SemanticsError("neither table lists training captions", todo=todo)
     rows, parts = [], []
     for key in keys:
         ours, theirs = a.subtasks[key], b.subtasks[key]
-        chosen = unseen_pairs(ours, theirs) if unseen else np.ones(len(ours), np.bool_)
-        row, differences = _row(key, ours.gold[chosen], ours.score[chosen], theirs.score[chosen], samples, seed)
+        row, differences = _row(key, ours.gold, ours.score, theirs.score, samples, seed)
         rows.append(row)
         if in_mean(key) and row.pairs >= FEWEST:
             parts.append((row, differences))
@@ -151,7 +140,6 @@ def compare(
         _mean(parts),
         [f"{' '.join(key)} (only in A)" for key in a.subtasks if key not in b.subtasks]
         + [f"{' '.join(key)} (only in B)" for key in b.subtasks if key not in a.subtasks],
-        unknown if unseen else [],
         samples,
     )
 
@@ -170,15 +158,6 @@ def _check_pairs(key: Key, a: ScoredPairs, b: ScoredPairs) -> None:
 
 def _shown(pair: tuple[str, str, float] | None) -> str:
     return "none" if pair is None else f"{pair[0]!r} and {pair[1]!r} with gold score {pair[2]:g}"
-
-
-def unseen_pairs(a: ScoredPairs, b: ScoredPairs) -> NDArray[np.bool_]:
-    """Return whether neither sentence of a pair is known to be a training caption of A or B, (N,)."""
-    seen = np.zeros(len(a), np.bool_)
-    for known in (a.first_seen, a.second_seen, b.first_seen, b.second_seen):
-        if known is not None:
-            seen |= known
-    return ~seen
 
 
 def _row(key: Key, gold: Doubles, x: Doubles, y: Doubles, samples: int, seed: int) -> tuple[Row, Doubles | None]:

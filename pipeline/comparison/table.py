@@ -53,16 +53,9 @@ def lines(comparison: Comparison, *, exact: bool = False) -> list[list[str]]:
 
 
 def verdict(comparison: Comparison) -> list[str]:
-    """Return on how many rows each system is better: significantly, and by intervals alone."""
-    rows, samples = comparison.rows, comparison.samples
-    a = {(row.task, row.subtask): row.a_score for row in rows if row.a_score is not None}
-    b = {(row.task, row.subtask): row.b_score for row in rows if row.b_score is not None}
-    found = _significant(rows, "bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples")
-    ours, theirs = len(wins(a, b)), len(wins(b, a))
-    if ours or theirs:
-        what = "By intervals alone (the 95 % interval of one lies above the other's r, uncorrected)"
-        found.append(f"{what}: A on {ours}, B on {theirs}.")
-    return found
+    """Return on how many rows each system is significantly better."""
+    samples = comparison.samples
+    return _significant(comparison.rows, "bootstrap", "rows", 2 / (samples + 1), f"{samples} resamples")
 
 
 def recall_lines(rows: Sequence[Recall], *, exact: bool = False) -> list[list[str]]:

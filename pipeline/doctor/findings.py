@@ -63,16 +63,17 @@ class Context:
     def ask(self, name: str) -> dict[str, Any]:
         """Return the answer of ``dvc`` or ``torch``; empty where there is no project, or no time."""
         if name not in self.facts:
-            command = [sys.executable, "-P", "-m", "pipeline.doctor.probes", name]  # -P: no modules of the folder
-            features = self.section("features")
-            options = {
-                "dvc": "--no-remote" if self.quick else "",
-                "torch": json.dumps(features.model_dump() if features else {}),
-            }
+            option = "--no-remote" if self.quick else ""
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "pipeline.doctor.probes",
+                name,
+                option,
+            ]  # -P: no modules of the folder
             skip = self.project is None if name == "dvc" else self.quick
-            self.facts[name] = (
-                {} if skip else probe([*command, options[name]], self.project or self.folder, SECONDS[name])
-            )
+            self.facts[name] = {} if skip else probe(command, self.project or self.folder, SECONDS[name])
         return self.facts[name]
 
     @property

@@ -1,4 +1,4 @@
-"""Facts about DVC and torch, from a process of their own: ``python -m pipeline.doctor.probes dvc|torch ARGUMENT``.
+"""Facts about DVC and torch, from a process of their own: ``python -m pipeline.doctor.probes dvc|torch OPTION``.
 
 Both print JSON objects, one a line, so that the first facts are known even if a remote never answers or a library
 crashes. No credentials are printed.
@@ -55,38 +55,21 @@ def probe_dvc(option: str) -> None:
         _print(remote_error=mask_address(f"{type(error).__name__}: {first_line(error)}"))
 
 
-def probe_torch(section: str) -> None:
-    """Print facts about torch, torchvision and the weights that the section ``features``, as JSON, names."""
+def probe_torch(_option: str) -> None:
+    """Print facts about torch, its graphics cards, and torchvision."""
     import torch
 
-    features, devices = json.loads(section), []
+    devices = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         free, total = torch.cuda.mem_get_info(number)
         devices.append({"name": torch.cuda.get_device_name(number), "free": free, "total": total})
     _print(torch=torch.__version__, cuda_build=torch.version.cuda, devices=devices)
-    if features.get("source", "extract") == "extract":
-        try:
-            _print(**_torchvision(features))
-        except Exception as error:  # noqa: BLE001 - torchvision fails to load in many ways
-            _print(torchvision_error=first_line(error))
+    try:
+        from sightword.features import vision
 
-
-def _torchvision(features: dict[str, Any]) -> dict[str, Any]:
-    import torch
-
-    from sightword.features import vision
-    from sightword.features.settings import HUB, PACKAGE, RANDOM, is_weights_file
-
-    facts: dict[str, Any] = {"torchvision": vision.torchvision.__version__}
-    weights = features.get("weights", RANDOM)
-    if weights not in (HUB, PACKAGE, RANDOM) and not is_weights_file(weights):
-        known = features["backbone"] in vision.classifiers()
-        accepted = vision.models.get_model_weights(features["backbone"]) if known else []
-        facts["accepted"] = [entry.name for entry in accepted]
-        if weights in facts["accepted"]:
-            facts |= {"url": accepted[weights].url, "hub": torch.hub.get_dir()}
-            facts["weights_bytes"] = int(accepted[weights].meta.get("_file_size", 0) * 2**20)
-    return facts
+        _print(torchvision=vision.torchvision.__version__)
+    except Exception as error:  # noqa: BLE001 - torchvision fails to load in many ways
+        _print(torchvision_error=first_line(error))
 
 
 def _print(**facts: Any) -> None:

@@ -24,8 +24,7 @@ from filelock import FileLock, Timeout
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
 from sightword.io.files import sha256_file, sync, write_text
-from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, need_room, writing
-from sightword.io.unpacking import unpack
+from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, need_room, unpack, writing
 from sightword.messages import and_more
 
 log = logging.getLogger(__name__)

@@ -62,8 +62,6 @@ class Grid(Settings):
     """The beginning of the experiments' names; default: the file's name."""
     base: str | None = None
     """The recipe, or the file of parameters, that all experiments start from; default: ``params.yaml`` as it stands."""
-    pipeline: str | None = None
-    """The folder of the further pipeline whose ``params.yaml`` is the base, where no ``base`` is given."""
     set: dict[str, Any] = Field(default={})
     """Parameters that are the same in all experiments, and differ from the base."""
     blocks: Annotated[list[Block], Field(min_length=1)]
@@ -90,8 +88,7 @@ class Grid(Settings):
     def _refuse_doubles(self) -> Grid:
         blocks = {f"in blocks[{number}]": block for number, block in enumerate(self.blocks, start=1)}
         both = [(key, place) for place, block in blocks.items() for key in block if key in self.set]
-        doubles = ["pipeline: the base names it already"] if self.base and self.pipeline else []
-        doubles += [f"{key}: stands under `set` and {place}" for key, place in both]
+        doubles = [f"{key}: stands under `set` and {place}" for key, place in both]
         if self.seeds is not None:
             places = [place for place, keys in ({"under `set`": self.set} | blocks).items() if SEED in keys]
             doubles += [f"{SEED}: stands {place}, and `seeds` sets it too" for place in places]
@@ -102,7 +99,7 @@ class Grid(Settings):
 
 def load(path: Pathish) -> Grid:
     """Read a grid file and check its shape; ParamsError with all errors, one line each."""
-    todo = f"See {shipped() / 'recipes' / 'grid.yaml'} for one."
+    todo = f"See {shipped() / 'recipes' / 'grid-sample.yaml'} for one."
     text = read_text(path, todo=todo)
     try:
         values = yaml_reader.parse(text, path)
@@ -142,11 +139,8 @@ def base_params(grid: Grid, project: Path) -> tuple[Pipeline, dict[str, Any], st
         whole = overlay.resolve(recipe, project)
         overlay.check_added(whole.pipeline, project)
         return whole.pipeline, whole.values, f"the recipe {recipe.name}"
-    if grid.pipeline is not None:
-        pipeline = overlay.named_pipeline(grid.pipeline, project, f"the grid {grid.name}: pipeline")
-    else:
-        keys = [key for one in (grid.set, *grid.axes) for key in one]
-        pipeline = of_sections((key.partition(".")[0] for key in keys), project)
+    keys = [key for one in (grid.set, *grid.axes) for key in one]
+    pipeline = of_sections((key.partition(".")[0] for key in keys), project)
     overlay.check_added(pipeline, project)
     text = read_text(project / pipeline.params, todo="Write one with `sightword params --recipe NAME`.")
     return pipeline, yaml_reader.parse(text, pipeline.params), pipeline.params
@@ -183,7 +177,7 @@ def _check_names(grid: Grid, known: Mapping[str, Any], where: object) -> None:
         "has unknown parameters:",
         problems,
         where,
-        "\nWrite each as section.key; `base` or `pipeline` names a further pipeline.",
+        "\nWrite each as section.key; `base` names a recipe of another pipeline.",
     )
 
 

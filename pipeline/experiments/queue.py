@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from dvc.repo import Repo
     from dvc.repo.experiments.queue.celery import LocalCeleryQueue
 
-TAIL = 8
-"""Lines of a log that are shown after a failure."""
 ANSWER = 5.0
 """Seconds that workers have to answer."""
 
@@ -209,12 +207,3 @@ def _spelt(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{_spelt(one)}" for key, one in value.items()) + "}"
     return json.dumps(value)
-
-
-def tail(log: Path, lines: int = TAIL) -> Sequence[str]:
-    """Return the last lines of a log, without empty lines and progress bars."""
-    with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - 20_000))
-        text = stream.read().decode(errors="replace")
-    shown = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    return [line for line in shown if line.strip()][-lines:]

@@ -25,18 +25,8 @@ from sightword.report.number_formats import is_number
 
 INPUTS = "inputs"
 """The column that numbers kinds of code and data."""
-BACKBONE = "features.backbone"
-"""The network that made the features; ``precomputed`` where a file has them."""
-EXTRACTION = (
-    *("features.feature_point", "features.weights", "features.weights_sha256", "features.weights_seed"),
-    *("features.crops", "features.crop", "features.mean", "features.std", "features.relu", "features.l2"),
-    "features.precision",
-)
-"""The other parameters that precomputed features do not have."""
 ASIDE = ("report", "epochs")
 """Sections of parameters that change no metric of a summary."""
-_FILE = re.compile(r"/|\.[a-z]\w{1,4}$|^[0-9a-f]{64}$")
-"""A path, the name of a file, or a sha256."""
 METRICS = "metrics"
 """The folder of metrics files."""
 SHOWN = 20
@@ -144,8 +134,6 @@ def _experiment(
     params: dict[str, Any] = {}
     for path, file in data["params"].items():
         params |= {full_name(path, key): value for key, value in flat(file.get("data") or {}).items()}
-    if params.get("features.source") == "precomputed":
-        params = {key: value for key, value in {**params, BACKBONE: "precomputed"}.items() if key not in EXTRACTION}
     made = [*data["outs"], METRICS]
     inputs = [
         (path, str(dep["hash"]))
@@ -197,10 +185,10 @@ def compiled(pattern: str, option: str) -> re.Pattern[str]:
         raise ParamsError(f"not a regular expression: {error}", where=f"{option} {quote(pattern)}") from None
 
 
-def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, over: str = "") -> list[Group]:
-    """Group experiments that differ only by the parameter ``over``, in the order of the other parameters.
+def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = ()) -> list[Group]:
+    """Group experiments that differ only by the seed, in the order of the other parameters.
 
-    Without ``over``, that is the seed that the system declares whose parameters differ, such as ``train.seed``.
+    The system whose parameters differ declares its seed, such as ``train.seed``.
 
     A run that appears twice (the same parameters, inputs and results, as a baseline and as an experiment) counts
     once. ``metrics`` are regular expressions that a metric's whole name matches, such as ``dev_r10`` or ``test.*r1``;
@@ -210,14 +198,12 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = (), *, ov
     run.
 
     Raises:
-        ParamsError: no experiment has such a parameter, or one of the metrics.
+        ParamsError: no experiment has one of the metrics.
     """
-    if over and not any(over in one.params for one in experiments):
-        raise ParamsError("no experiment has this parameter", where=over)
     folders = _varied_folders(experiments)
     varied = [Pipeline(project_of(Path.cwd()), folder) for folder in folders]
     own = [(one, systems.declared(one, "SEED", None)) for one in varied]
-    seeds = [over] if over else [one.full_name(seed) for one, seed in own if seed]
+    seeds = [one.full_name(seed) for one, seed in own if seed]
     wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
     files = {file for file, _ in wanted.values()}
     experiments = [one for one in experiments if not one.foreign.keys() & files]
@@ -298,11 +284,11 @@ def deviation(values: Sequence[float]) -> float | None:
 def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
     """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
 
-    A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do. Left out
-    are parameters of :data:`ASIDE`, paths and lists, as long as the others tell the rows apart. If ``exact``, nothing
-    is left out, and mean and deviation are columns of their own, with all digits.
+    A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do. Parameters
+    of :data:`ASIDE` are left out. If ``exact``, nothing is left out, and mean and deviation are columns of their own,
+    with all digits.
     """
-    varied = list(found[0].varied) if exact else _telling(found)
+    varied = [name for name in found[0].varied if exact or name.partition(".")[0] not in ASIDE]
     columns = [column for name in found[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
     last = [name.rpartition(".")[2] for name in varied]
     short = [one if last.count(one) == 1 and not exact else name for name, one in zip(varied, last, strict=True)]
@@ -319,27 +305,6 @@ def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
                 line.append(_rounded(values, len(group.names), 1 if large else 3) if values else "-")
         lines.append([*line, " ".join(group.names) if exact else and_more(group.names, 1)])
     return lines
-
-
-def _telling(found: Sequence[Group]) -> list[str]:
-    """Return the varied parameters without those that a reader can spare."""
-
-    def distinct(names: Sequence[str]) -> int:
-        return len({repr([group.varied[name] for name in names]) for group in found})
-
-    every = list(found[0].varied)
-    aside = []
-    for name in every:
-        values = [group.varied[name] for group in found if group.varied[name] is not None]
-        spared = name.partition(".")[0] in ASIDE or (name == "features.source" and BACKBONE in every)
-        paths = any(isinstance(value, list) or _FILE.search(str(value)) for value in values)
-        if spared or paths or len(set(map(repr, values))) < 2:
-            aside.append(name)
-    shown = [name for name in every if name not in aside]
-    for name in aside:
-        if distinct([*shown, name]) > distinct(shown):
-            shown.append(name)
-    return [name for name in every if name in shown]
 
 
 def _rounded(values: Sequence[float], runs: int, digits: int) -> str:

@@ -40,14 +40,9 @@ class Slots:
 def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, str] = os.environ) -> Slots:
     """Return the slots of this machine; the environment's settings of threads and workers stay.
 
-    Args:
-        wanted: experiments at a time; default: one for each visible GPU, else for every two cores and 4 GiB of memory.
-        experiments: the number of experiments in the whole sweep, which is the most slots. The number of unfinished
-            ones would change between two runs, and a training run resumes only with its first number of threads.
-        environment: the environment of this process.
-
-    Raises:
-        SetupError: a setting of the machine is wrong, or the requested GPU does not exist.
+    ``wanted`` is by default one for each visible GPU, else for every two cores and 4 GiB of memory, and at most the
+    number of all ``experiments``: that of unfinished ones would change between two runs, and a training run resumes
+    only with its first number of threads. SetupError for a wrong setting, or a GPU that does not exist.
     """
     machine = current()
     gpus = [] if machine.device == "cpu" else _gpus(machine.device, environment)

@@ -26,14 +26,12 @@ SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --un
 
 @dataclass(frozen=True)
 class Subject:
-    """A result: the stage that made it (None: code, raw data), its path (None: a stage), and a key in the file."""
+    """A result: the stage that made it, its path (None: the stage itself), and a key in the file."""
 
     what: str
-    stage: Entry | None
+    stage: Entry
     path: str | None
     key: str = ""
-    readers: tuple[str, ...] = ()
-    """The stages that read a file of no stage."""
 
 
 def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) -> Subject:
@@ -46,9 +44,9 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
         return Subject(what, lock.entries[what], None)
     path, from_project = _path(what, project, start)
     for name in (from_project, path.strip("/")):
-        if found := _named(what, name, key, lock, project):
-            return found
-    known = sorted({one.path for entry in lock.entries.values() for one in (*entry.outs, *entry.deps)})
+        if maker := lock.producer(name):
+            return Subject(what, maker, name, key)
+    known = sorted({out.path for entry in lock.entries.values() for out in entry.outs})
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
     todo = _not_run(what, project) or _not_run(from_project, project)
     todo = todo or did_you_mean(what, [*known, *lock.entries]) or did_you_mean(path, known) or stages
@@ -79,16 +77,6 @@ def _not_run(name: str, project: Path) -> str:
                 if name == entry or any(within(name, out) for out, _ in listed(stage, OUTS)):
                     return f"The pipeline of the stage {entry} has not run: `{pipeline.command}`."
     return ""
-
-
-def _named(what: str, name: str, key: str, lock: Lock, project: Path) -> Subject | None:
-    if maker := lock.producer(name):
-        return Subject(what, maker, name, key)
-    deps = {dep.path for entry in lock.entries.values() for dep in entry.deps}
-    listed_in = {path: code_lists.read(project, path) if code_lists.is_list(path) else () for path in deps}
-    found = {path for path in deps if within(name, path) or any(within(file, name) for file in listed_in[path])}
-    readers = tuple(entry.name for entry in lock.entries.values() if found & {dep.path for dep in entry.deps})
-    return Subject(what, None, name, key, readers) if readers else None
 
 
 @dataclass(frozen=True)
@@ -214,7 +202,7 @@ def audit(
             check_has_run(what, project, start=start)
         then = snapshot(revision, project, repository) if repository else Snapshot(project, lock_here(project))
         subject = resolve(what, then.lock, project, start=start)
-        entries = then.lock.chain(subject.stage.name) if subject.stage else []
+        entries = then.lock.chain(subject.stage.name)
         known = known_facts(project)
         links = [_link(entry, then.lock, here, known, repository) for entry in entries]
         found = Audit(subject, links, revision=then.commit, unknown=unknown)
@@ -311,18 +299,16 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
     path, key, maker = found.subject.path, found.subject.key, found.subject.stage
     if path is None:
         return
-    if maker is not None:
-        out = next(out for out in maker.outs if within(path, out.path))
-        files = here.cache.files(out) or (here.files(out.path) if here.state(out) == "ok" else None) or {}
-        name = path.removeprefix(out.path).strip("/")
-        if name and files and not any(within(file, name) for file in files):
-            todo = did_you_mean(path, [f"{out.path}/{file}" for file in files])
-            raise LineageError(f"is not a file of {out.path}, which {maker.name} wrote", where=path, todo=todo)
+    out = next(out for out in maker.outs if within(path, out.path))
+    files = here.cache.files(out) or (here.files(out.path) if here.state(out) == "ok" else None) or {}
+    name = path.removeprefix(out.path).strip("/")
+    if name and files and not any(within(file, name) for file in files):
+        todo = did_you_mean(path, [f"{out.path}/{file}" for file in files])
+        raise LineageError(f"is not a file of {out.path}, which {maker.name} wrote", where=path, todo=todo)
     if key and not path.endswith(".json"):
         raise LineageError("is not a JSON file: it has no keys", where=path)
     text = then.read(path)
-    if found.links:
-        found.links[0].edited = text is not None and maker is not None and here.cache.edited(text, maker, path)
+    found.links[0].edited = text is not None and here.cache.edited(text, maker, path)
     if not key:
         return
     where = f"{path} in {then.commit.name}" if then.commit else path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -31,14 +32,10 @@ def corpus(project: Path, encoder: str) -> str:
 def sections(project: Path, encoder: str) -> tuple[str, Any, str]:
     """Return sections of scores in Markdown, as far as they are of this encoder; those of retrieval; and the lineage.
 
-    Args:
-        project: the folder of the project.
-        encoder: the path of the encoder from there, such as ``models/encoder``.
-
     Raises:
         LineageError: no stage wrote the encoder, or the lock cannot be read.
         EncoderError: the encoder is not the one in the lock; or a stage that it builds on has run again since; or the
-            records of runs disagree with its entry, or with that of a stage with scores.
+            facts of runs disagree with its entry, or with that of a stage with scores.
     """
     lock = lock_here(project)
     known = known_facts(project)
@@ -116,8 +113,7 @@ def _lineage(project: Path, lock: Lock, maker: Entry, known: KnownFacts) -> str:
     unseen = _check_ran(chain, known)
     raw = {dep.path: dep for entry in chain for dep in entry.deps if not lock.made(dep.path)}
     data = [[f"`{path}`", f"`{dep.md5}`"] for path, dep in raw.items() if not is_code(path)]
-    stages, state = ", ".join(entry.name for entry in chain), _recorded(project, chain, known)
-    outs = [[f"`{out.path}`", f"`{out.md5}`"] for entry in chain for out in entry.outs if out.path.startswith("data/")]
+    stages, state = ", ".join(entry.name for entry in chain), _recorded(project, chain)
     flat = [item for entry in chain for item in entry.flat_params().items()]
     values = [[f"`{name}`", "" if value in ("", None) else f"`{json.dumps(value)}`"] for name, value in flat]
     return f"""
@@ -127,8 +123,6 @@ Made by the stages {stages} of Sightword, {state}, with the
 parameters below{unseen}. The hashes are DVC's (md5; of a folder, of its listing).
 
 {_table(["raw data", "md5"], data)}
-
-{_table(["output", "md5"], outs)}
 
 {_table(["parameter", "value"], values)}
 """
@@ -160,11 +154,7 @@ def _check_agrees(chain: Sequence[Entry], lock: Lock, cache: Cache) -> None:
 
 
 def _check_ran(entries: Sequence[Entry], known: KnownFacts) -> str:
-    """Check that no record of a run disagrees with some entries; EncoderError otherwise.
-
-    Returns:
-        The stages whose runs are not known, in words; empty where facts vouch for all.
-    """
+    """Check that no facts disagree with entries (EncoderError); return the stages without facts of a run, in words."""
     weighed = {entry.name: known.weigh(entry) for entry in entries}
     for name, one in weighed.items():
         if one.doubted:
@@ -176,19 +166,14 @@ def _check_ran(entries: Sequence[Entry], known: KnownFacts) -> str:
     return f", as dvc.lock says (no facts of the runs of {', '.join(unknown)} were here)" if unknown else ""
 
 
-def _recorded(project: Path, chain: Sequence[Entry], known: KnownFacts) -> str:
-    """Return the newest commit that recorded the entries of a chain, else the one whose code ran, in words."""
-    try:
-        with Repository(project) as repository:
-            for commit in repository.commits(LOCKS):
-                lock = repository.lock_or_none(commit)
-                if lock and all(lock.entries.get(entry.name) == entry for entry in chain):
-                    return f"at commit `{commit.sha}`"
-    except LineageError:
-        return "at a commit that is not known"
-    ran = {str(run.get("commit") or "") for entry in chain if (run := known.of(entry))}
-    of = f", after commit `{ran.pop()}`" if len(ran) == 1 and "" not in ran else ""
-    return f"in a state that no commit has recorded{of}"
+def _recorded(project: Path, chain: Sequence[Entry]) -> str:
+    """Return the newest commit that recorded the entries of a chain, in words."""
+    with contextlib.suppress(LineageError), Repository(project) as repository:
+        for commit in repository.commits(LOCKS):
+            lock = repository.lock_or_none(commit)
+            if lock and all(lock.entries.get(entry.name) == entry for entry in chain):
+                return f"at commit `{commit.sha}`"
+    return "in a state that no commit has recorded"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, entry_key, hashes, sha256, within
 from pipeline.lineage.repository import Commit, Repository
@@ -83,19 +83,14 @@ def known_facts(project: Path) -> KnownFacts:
     return KnownFacts(facts_folders(project), project)
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(NamedTuple):
     """A run with all inputs, or with some outputs, of the entry that is weighed."""
 
     source: str
-    ran: Mapping[str, tuple[Any, Any]]
-    """The inputs that differ from the entry's: there and here."""
-    made: Mapping[str, tuple[Any, Any]]
-    """The outputs that differ."""
-    shared: Sequence[str]
-    """The outputs that do not."""
+    ran: Mapping[str, tuple[Any, Any]]  # inputs that differ from the entry's: there and here
+    made: Mapping[str, tuple[Any, Any]]  # outputs that differ
+    shared: Sequence[str]  # outputs that are the same
     this_kind: bool
-    """Whether it ran on this kind of machine (:func:`_is_this_kind`)."""
 
 
 class KnownFacts:
@@ -144,8 +139,12 @@ class KnownFacts:
 
     def _weigh(self, entry: Entry) -> Evidence:
         if facts := self.of(entry):
-            return Evidence("run recorded", _described(facts))
-        runs = [(_run(source, facts, entry), facts) for source, facts in self._like(entry)]
+            return Evidence("run recorded", f"facts of a run of {started(facts)}")
+        runs = [
+            (_run(source, facts, entry), facts)
+            for source, facts in self._of_stage.get(entry.name, ())
+            if facts["entry"] == entry.key or facts["outs"].items() & hashes(entry.outs).items()
+        ]
         kept = _kept(entry)
         later = [run for run, facts in runs if (not run.ran or kept & {*run.shared}) and not self._had(entry, facts)]
         foreign = [run for run in later if run.ran]
@@ -154,12 +153,6 @@ class KnownFacts:
         if copied := [run for run in foreign if kept <= {*run.shared}]:
             return Evidence("contradicted", _why(None, copied), frozenset(_nearest(copied).ran))
         return Evidence("never seen to run", _why(next((run for run, _ in runs if not run.ran), None), foreign))
-
-    def _like(self, entry: Entry) -> Iterator[tuple[str, Facts]]:
-        """Yield the sources and facts of a stage's runs with all inputs or with one of the outputs of an entry."""
-        for source, facts in self._of_stage.get(entry.name, ()):
-            if facts["entry"] == entry.key or facts["outs"].items() & hashes(entry.outs).items():
-                yield source, facts
 
     def _had(self, entry: Entry, facts: Facts) -> bool:
         """Return whether the lock had an entry when a run began: by its commit, in another clone by its time."""
@@ -255,7 +248,7 @@ def started(facts: Mapping[str, Any]) -> str:
 def _run(source: str, facts: Facts, entry: Entry) -> _Run:
     ran, made = changes(_inputs(entry_of(facts)), _inputs(entry)), changes(facts["outs"], hashes(entry.outs))
     shared = [out.path for out in entry.outs if out.path not in made]
-    return _Run(f"{source}, {_described(facts)}", ran, made, shared, _is_this_kind(facts))
+    return _Run(f"{source}, facts of a run of {started(facts)}", ran, made, shared, _is_this_kind(facts))
 
 
 def _is_this_kind(facts: Facts) -> bool:
@@ -282,10 +275,6 @@ def _kept(entry: Entry) -> set[str]:
     """
     paths = {out.path for out in entry.outs}
     return {path for path in paths if not within(path, "metrics")} or paths
-
-
-def _described(facts: Facts) -> str:
-    return f"facts of a run of {started(facts)}"
 
 
 def _nearest(foreign: Sequence[_Run]) -> _Run:

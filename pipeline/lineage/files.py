@@ -31,8 +31,6 @@ from sightword.io.files import read_text
 FOLDER = ".dir"
 THREADS = 4
 """Hashing lets other threads run; disks gain little from more."""
-CHECKED = 1 << 26
-"""Bytes: larger objects are not hashed again; the readers of such files have sums of their own."""
 WORKSPACE = "workspace"
 """The name of the files that lie here, committed or not."""
 _ALWAYS = [".git/", ".hg/", ".dvc/"]
@@ -128,7 +126,7 @@ def _files(folder: Path, ignored: Ignored) -> Iterator[Path]:
 
 
 class Cache:
-    """The cache of the project in a folder, which several projects may share."""
+    """DVC's cache, which several projects may share."""
 
     def __init__(self, project: Path) -> None:
         self.folder = _configured(project) / "files" / "md5"
@@ -216,10 +214,8 @@ class Workspace:
 
     def state(self, artefact: Artefact) -> State:
         """Compare a file or folder with the lock."""
-        if not (self.project / artefact.path).exists():
-            return "missing"
-        found = self.hashed(artefact.path)
-        return "missing" if found is None else "ok" if found.md5 == artefact.md5 else "changed since"
+        hashed = self.hashed(artefact.path)
+        return "missing" if hashed is None else "ok" if hashed.md5 == artefact.md5 else "changed since"
 
     @functools.cached_property
     def commands(self) -> dict[str, str]:
@@ -294,15 +290,14 @@ def take_out(
 ) -> list[str]:
     """Put files and whole folders of a commit into a folder, with links to the cache; return those that nobody has.
 
-    Raises:
-        LineageError: an object of the cache does not have its hash.
+    A LineageError names an object of the cache that does not have its hash.
     """
     missing = []
     for path in wanted:
         text = repository.read(commit.sha, path)
-        found = {path: text} if text is not None else _cached(path, lock, cache, commit)
-        put(found, folder)
-        missing += [] if found else [path]
+        files = {path: text} if text is not None else _cached(path, lock, cache, commit)
+        put(files, folder)
+        missing += [] if files else [path]
     return missing
 
 
@@ -334,7 +329,7 @@ def _cached(path: str, lock: Lock, cache: Cache, commit: Commit) -> dict[str, Pa
                 continue
             if (place := cache.file(md5)) is None:
                 return {}
-            if place.stat().st_size <= CHECKED and cache.sound(md5) is None:
+            if cache.sound(md5) is None:
                 raise LineageError(
                     f"is damaged in DVC's cache: {place} has other bytes than its name says",
                     where=f"{name} of {commit.name}",

@@ -196,7 +196,7 @@ def difference(first: str, second: str, project: Path, *, what: str = "", start:
     with Repository(project) as repository:
         sides = {name: snapshot(name, project, repository) for name in (first, second)}
         both = [sides[first], sides[second]]
-        chains = [_chain(name, sides[name], what, start) for name in (first, second)]
+        chains = [_chain(side, what, start) for side in both]
         names = dict.fromkeys([*chains[0], *chains[1]])
         pairs = [(name, chains[0].get(name), chains[1].get(name)) for name in names]
         cache = Cache(project)
@@ -231,14 +231,11 @@ def _doubted(chains: Mapping[str, Mapping[str, Entry]], known: KnownFacts) -> di
     return found
 
 
-def _chain(name: str, side: Snapshot, what: str, start: Path | None) -> dict[str, Entry]:
+def _chain(side: Snapshot, what: str, start: Path | None) -> dict[str, Entry]:
     """Return the entries by stage, raw data first."""
     stages = list(side.lock.entries)
     if what:
-        subject = resolve(what, side.lock, side.project, start=start)
-        if subject.stage is None:
-            raise LineageError("was made by no stage", where=f"{what} in {name}")
-        stages = [subject.stage.name]
+        stages = [resolve(what, side.lock, side.project, start=start).stage.name]
     return {entry.name: entry for stage in stages for entry in side.lock.chain(stage)[::-1]}
 
 
@@ -285,10 +282,7 @@ def _numbers(text: bytes | None) -> Mapping[str, Any]:
 
 
 def _because(stages: Sequence[StageDifference], doubted: Set[str]) -> list[str]:
-    """Return what made outputs differ, first stages first; then the differences without an effect.
-
-    Nobody knows whether the differences of a doubted stage have an effect.
-    """
+    """Return what made outputs differ, first stages first; then the differences without an effect."""
     lines, idle = [], []
     for stage in stages:
         reasons = " and ".join(stage.reasons)

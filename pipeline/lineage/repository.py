@@ -51,10 +51,7 @@ def environment() -> dict[str, str]:
 def git(
     folder: Path, *arguments: str, text: str | None = None, errors: str = "replace", seconds: float | None = None
 ) -> str:
-    """Run a git command in a folder, with a text for its standard input and a time limit, and return its output.
-
-    ``errors`` is the handling of bytes that are not UTF-8. A LineageError tells where git is missing, slow or fails.
-    """
+    """Run git in a folder, and return its output; a LineageError tells where git is missing, slow or fails."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
             ["git", *arguments],  # noqa: S607 - the user's own git
@@ -78,11 +75,7 @@ def _complaint(output: str) -> str:
 
 
 class Repository:
-    """The git repository around a project's folder, as a context manager.
-
-    Raises:
-        LineageError: there is no git, or no repository here.
-    """
+    """The git repository around a project's folder, as a context manager; LineageError without git or repository."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -112,12 +105,11 @@ class Repository:
 
     def commit(self, revision: str) -> Commit:
         """Return the commit of a branch, tag, sha or experiment; LineageError where none or several have the name."""
-        experiments = [one for one in self.experiments() if one.experiment == revision]
-        if len(experiments) > 1:
-            shas = ", ".join(one.sha[:7] for one in experiments)
+        if experiments := [commit for commit in self.experiments() if commit.experiment == revision]:
+            if len(experiments) == 1:
+                return experiments[0]
+            shas = ", ".join(commit.sha[:7] for commit in experiments)
             raise LineageError("several experiments have this name", where=revision, todo=f"Name a commit: {shas}.")
-        if experiments:
-            return experiments[0]
         if not revision.startswith(("-", "^")):
             with contextlib.suppress(LineageError):
                 # Of a range (`a..b`) `git log` alone would take one end, or find nothing to show.
@@ -151,11 +143,7 @@ class Repository:
         return sorted(found, key=lambda one: (one.date, one.name))
 
     def lock(self, commit: Commit, name: str = "") -> Lock:
-        """Return the locks of a commit, which the user called ``name``.
-
-        Raises:
-            LineageError: it has none, or one cannot be read.
-        """
+        """Return the locks of a commit, which the user called ``name``; LineageError without a readable one."""
         texts = self._lock_texts(commit)
         if not texts:
             raise LineageError("nothing has run at this commit (`dvc repro`, then commit)", where=name or commit.name)

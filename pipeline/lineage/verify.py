@@ -1,7 +1,7 @@
-"""Running a stage again in a copy, to compare its outputs with the lock byte by byte.
+"""Run a stage again in a copy with the code, data and parameters of the lock, and compare its outputs byte by byte.
 
-The copy has the code, data and parameters of the lock. (The rest of the code lies beside them, since parameters are
-checked as a whole, by the settings of all stages.) Features are computed and models trained anew.
+The rest of the code lies there too, since the settings of all stages check the parameters. Features are computed and
+models trained anew.
 """
 
 from __future__ import annotations

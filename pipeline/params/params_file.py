@@ -58,16 +58,7 @@ def section(path: Pathish, name: str) -> Settings:
 
 
 def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> Pipeline:
-    """Return the pipeline that a parameter file belongs to.
-
-    Args:
-        path: the file.
-        values: its values; None reads the file.
-
-    Raises:
-        ParamsError: the file cannot be read.
-        FileFormatError: a ``dvc.yaml`` cannot be read.
-    """
+    """Return the pipeline that a parameter file belongs to; ``values`` None reads the file."""
     place = Path(path).absolute()
     project = pipelines.project_of(place.parent)
     beside = [one for one in pipelines.pipelines(project) if project / one.params == place]
@@ -75,12 +66,9 @@ def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> Pipeline
 
 
 def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipeline | None = None) -> dict[str, Settings]:
-    """Check plain values as :func:`load` does.
+    """Check plain values by section as :func:`load` does; messages name the file ``where``.
 
-    Args:
-        values: the values by section.
-        where: the file, for messages.
-        pipeline: the pipeline, whose stages are the required sections; None means the one that the values fit best.
+    The stages of the pipeline are the required sections; None means the pipeline that the values fit best.
     """
     pipeline = pipeline or pipelines.of_sections(values, pipelines.project_of(Path.cwd()))
     sections = list(pipeline.stages)

@@ -45,11 +45,7 @@ def is_grid(path: Path) -> bool:
 
 
 def find(name: str, project: Path) -> Recipe:
-    """Return a recipe by its name, or by the path of a file.
-
-    Args:
-        name: a name in ``recipes/``, or a path, which has a slash or ends in ``.yaml``.
-        project: the project, which may have a folder ``recipes`` of its own.
+    """Return a recipe by its name, or by the path of a file, which has a slash or ends in ``.yaml``.
 
     Raises:
         ParamsError: no such recipe; the message has near names.

@@ -49,11 +49,7 @@ class Section(NamedTuple):
 
 
 def sections() -> list[Section]:
-    """Return the parameters of all pipelines, in the order of the stages.
-
-    Raises:
-        FileFormatError: a ``dvc.yaml`` cannot be read.
-    """
+    """Return the parameters of all pipelines, in the order of the stages."""
     found = []
     for pipeline in pipelines.pipelines(pipelines.project_of(Path.cwd())):
         for stage in pipeline.stages:
@@ -84,11 +80,7 @@ def page() -> str:
 
 
 def explain(wanted: str) -> list[Parameter]:
-    """Return parameters by their full name, such as ``train.margin``, or the last part of it, or a section's name.
-
-    Raises:
-        ParamsError: no parameter has this name.
-    """
+    """Return parameters by full name, last part or section, such as ``train.margin``; ParamsError without any."""
     every = [parameter for section in sections() for parameter in section.parameters]
     found = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
     found = found or [

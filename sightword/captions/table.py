@@ -1,19 +1,22 @@
-"""Reads and writes ``captions.parquet``: each caption with its picture, split, text and ids."""
+"""The table ``captions.parquet``: each caption with its picture, split, text and ids; how it is chosen and encoded."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.settings import CaptionsSettings
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.errors import CaptionsError
 from sightword.io.files import Pathish, read_table, write_table
+from sightword.messages import plural, quote
 from sightword.settings import BESIDE, SEALED, SPLITS
 
 WITHHELD = (SEALED, BESIDE)
@@ -44,11 +47,7 @@ class CaptionTable:
         return len(self.image_ids)
 
     def split(self, name: str) -> CaptionTable:
-        """Return the captions of one split, in the same order.
-
-        Raises:
-            CaptionsError: the split is unknown or empty.
-        """
+        """Return the captions of one split, in the same order. CaptionsError: the split is unknown or empty."""
         if name not in (*SPLITS, *WITHHELD):
             raise CaptionsError(f"no split is called {name!r}", expected=", ".join((*SPLITS, *WITHHELD)))
         rows = [row for row, split in enumerate(self.splits) if split == name]
@@ -78,9 +77,8 @@ def write_captions(path: Pathish, table: CaptionTable) -> None:
 def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
     """Read a table written by the stage captions, of the splits of :data:`WITHHELD` those in ``withheld``.
 
-    Raises:
-        CaptionsError: a column has another type, or a caption has no ids.
-        FileFormatError: the file is missing, not Parquet, or lacks a column.
+    CaptionsError: a column has another type, or a caption has no ids. FileFormatError: the file is missing, not
+    Parquet, or lacks a column.
     """
     table = _read(path, _SCHEMA, withheld)
     ids = table.column("ids").combine_chunks()
@@ -96,9 +94,8 @@ def read_captions(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTa
 def read_texts(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable:
     """Read the corpus's own ``captions.parquet``, which has no ids yet, as :func:`read_captions` does.
 
-    Raises:
-        CaptionsError: a column has another type, or the table is empty.
-        FileFormatError: the file is missing, not Parquet, or lacks a column.
+    CaptionsError: a column has another type, or the table is empty. FileFormatError: the file is missing, not
+    Parquet, or lacks a column.
     """
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), withheld), [])
 
@@ -114,8 +111,7 @@ def check_vocabulary(table: CaptionTable, vocabulary: Vocabulary, *, where: obje
 
     All ids must be in its range, and a thousand captions, evenly spread, must encode to their stored ids.
 
-    Raises:
-        CaptionsError: a caption does not fit; the message names the caption and ``where``.
+    CaptionsError: a caption does not fit; the message names the caption and ``where``.
     """
     largest = max((int(ids.max()) for ids in table.ids), default=0)
     wrong, what, expected = None, "has ids that differ from the vocabulary's", None
@@ -154,3 +150,59 @@ def _by_column(table: pa.Table, ids: list[npt.NDArray[np.int32]]) -> CaptionTabl
     image_ids, captions, splits, texts = (table.column(name).to_pylist() for name in _COLUMNS)
     languages = table.column(_LANGUAGE).to_pylist() if _LANGUAGE in table.column_names else []
     return CaptionTable(image_ids, captions, splits, texts, ids, languages)
+
+
+SALT = "sightword training pictures 1\n"
+"""The text before a picture's id; another text keeps other pictures."""
+
+
+def subset(table: CaptionTable, settings: CaptionsSettings) -> CaptionTable:
+    """Keep the training captions of ``train_pictures`` and ``train_captions``, in the corpus's order, and other splits.
+
+    CaptionsError: the corpus has fewer training pictures than ``train_pictures``.
+    """
+    wanted, most = settings.train_pictures, settings.train_captions
+    if not wanted and not most:
+        return table
+    captions = [*zip(table.image_ids, table.captions, table.splits, strict=True)]
+    pictures: dict[str, list[tuple[str, int]]] = {}
+    for name, number, split in captions:
+        if split == "train":
+            pictures.setdefault(name, []).append((name, number))
+    if wanted > len(pictures):
+        what = f"captions.train_pictures is {wanted}, and the corpus has {plural(len(pictures), 'training picture')}"
+        expected = f"at most {len(pictures)}, or 0 for all"
+        raise CaptionsError(what, expected=expected, todo="Set captions.train_pictures.")
+
+    def place(caption: tuple[str, int]) -> bytes | int:
+        name, number = caption
+        return _hash(f"{settings.draw_seed}\n{name}\n{number}") if settings.draw == "hash" else number
+
+    kept: set[tuple[str, int]] = set()
+    for name in sorted(pictures, key=lambda name: _hash(f"{SALT}{name}"))[: wanted or None]:
+        kept.update(sorted(pictures[name], key=place)[: most or None])
+    return table.rows(
+        [row for row, (name, number, split) in enumerate(captions) if split != "train" or (name, number) in kept]
+    )
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def build_vocabulary(table: CaptionTable, settings: CaptionsSettings) -> Vocabulary:
+    """Build the vocabulary from the training captions alone; CaptionsError if the corpus has none."""
+    normalise = Normalisation(settings.unicode, settings.case, settings.whitespace, settings.full_stop)
+    train = (text for text, split in zip(table.texts, table.splits, strict=True) if split == "train")
+    return Vocabulary.build(train, normalise=normalise, min_count=settings.min_count, unit=settings.unit)
+
+
+def with_ids(table: CaptionTable, vocabulary: Vocabulary) -> CaptionTable:
+    """Return the captions with the ids of a vocabulary; CaptionsError if one is empty after normalisation."""
+    ids = [row.astype(np.int32) for row in vocabulary.rows(table.texts)]
+    empty = next((row for row, own in enumerate(ids) if not len(own)), None)
+    if empty is not None:
+        what = f"the caption {quote(table.texts[empty])} is empty after normalisation"
+        where = f"{table.image_ids[empty]}#{table.captions[empty]}"
+        raise CaptionsError(what, where=where, todo="Remove it from the corpus, or normalise less.")
+    return replace(table, ids=ids)

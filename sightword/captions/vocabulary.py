@@ -1,20 +1,20 @@
-"""The vocabulary: the characters or words of the training captions, and their ids.
+"""The normalisation of texts, and the vocabulary: the characters or words of the training captions, and their ids.
 
 In the published code the digit 0 shares its id with padding; here no token does.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
-from sightword.captions.normalise import Normalisation
 from sightword.captions.units import NOUN, UNITS, Unit, is_token, join, split
 from sightword.errors import CaptionsError, FileFormatError
 from sightword.io.files import Pathish, read_json, write_json
@@ -28,6 +28,50 @@ _FIRST = 2
 _TODO = "Run the stage captions again (`dvc repro captions`)."
 FOLDER = Format("vocabulary.json", SCHEMA, _TODO, CaptionsError)
 """The format of ``data/captions/``."""
+FULL_STOPS = (*".。．｡।۔։።",)
+"""The full stops of all scripts: Latin, Chinese and Japanese, Hindi, Urdu, Armenian, Ethiopic."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """The four choices of :class:`sightword.captions.settings.CaptionsSettings`, as kept in a vocabulary."""
+
+    unicode: Literal["none", "NFC", "NFKC"] = "none"
+    case: Literal["keep", "lower", "fold_capitals"] = "keep"
+    whitespace: Literal["keep", "collapse"] = "keep"
+    full_stop: Literal["as_is", "add"] = "as_is"
+
+    def __call__(self, text: str) -> str:
+        """Return ``text`` normalised: Unicode form, case, white space, full stop, in this order."""
+        if self.unicode != "none":
+            text = unicodedata.normalize(self.unicode, text)
+        shouted = self.case == "fold_capitals" and text.isupper() and sum(map(str.isalpha, text)) > 1
+        if self.case == "lower" or shouted:
+            text = text.lower()
+        if self.whitespace == "collapse":
+            text = " ".join(text.split())
+        if self.full_stop == "add" and not text.endswith(FULL_STOPS):
+            text += " ."
+        return text
+
+    def to_json(self) -> dict[str, str]:
+        """Return the choices as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any, *, where: object) -> Normalisation:
+        """Read the result of :meth:`to_json`; CaptionsError for missing or unknown choices or values."""
+        if not isinstance(value, dict) or set(value) != set(_ACCEPTED):
+            expected = f"an object with the keys {', '.join(_ACCEPTED)}"
+            raise CaptionsError("normalise has missing or unknown keys", where=where, expected=expected)
+        for key, accepted in _ACCEPTED.items():
+            if value[key] not in accepted:
+                expected = f"one of {', '.join(accepted)}"
+                raise CaptionsError(f"normalise.{key} = {quote(value[key])}", where=where, expected=expected)
+        return cls(**value)
+
+
+_ACCEPTED = {key: get_args(choices) for key, choices in get_type_hints(Normalisation).items()}
 
 
 @dataclass(frozen=True)
@@ -99,8 +143,7 @@ class Vocabulary:
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of ids, without padding and with U+FFFD for unknown tokens.
 
-        Raises:
-            CaptionsError: an id is not in this vocabulary.
+        CaptionsError: an id is not in this vocabulary.
         """
         names = ["", "\N{REPLACEMENT CHARACTER}", *self.tokens]
         numbers = [int(number) for number in ids]
@@ -123,8 +166,7 @@ class Vocabulary:
     def from_json(cls, value: Any, *, where: object = "vocabulary") -> Vocabulary:
         """Check and read the result of :meth:`to_json`; the message names ``where``.
 
-        Raises:
-            CaptionsError: the value is not a vocabulary, or comes from a later version.
+        CaptionsError: the value is not a vocabulary, or comes from a later version.
         """
         if not isinstance(value, dict):
             raise CaptionsError("is not a JSON object", where=where, todo=_TODO)
@@ -146,11 +188,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Pathish) -> Vocabulary:
-        """Read ``vocabulary.json``.
-
-        Raises:
-            CaptionsError: the file is missing, not JSON, or not a vocabulary.
-        """
+        """Read ``vocabulary.json``. CaptionsError: the file is missing, not JSON, or not a vocabulary."""
         try:
             return cls.from_json(read_json(path, todo=_TODO), where=path)
         except FileFormatError as error:

@@ -11,8 +11,7 @@ from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, with_names
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError
-from sightword.io.json_records import member, read_lists
-from sightword.io.mapping import mapping
+from sightword.io.files import mapping, member, read_lists
 from sightword.messages import and_more
 
 _ARCHIVE = "caption_datasets.zip holds dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json."

@@ -30,7 +30,7 @@ from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.corpus.settings import CorpusSettings, Drawn, read_list
 from sightword.errors import CorpusError
-from sightword.io.mapping import mapping
+from sightword.io.files import mapping
 from sightword.io.names import COARSE, Names, composed
 from sightword.io.opening import lines
 from sightword.machine import is_address

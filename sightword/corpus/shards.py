@@ -18,7 +18,7 @@ from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
 from sightword.corpus.records import Caption, Image, split_of
 from sightword.corpus.settings import Drawn
 from sightword.errors import CorpusError
-from sightword.io.json_records import parse_object
+from sightword.io.files import parse_object
 from sightword.messages import and_more, first_line, plural, quote
 from sightword.places.place import Part, Place
 from sightword.places.tar import members

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.errors import SemanticsError
-from sightword.io.files import Pathish
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping
 from sightword.io.opening import raw_lines
 from sightword.messages import quote
 

@@ -18,8 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sightword.compute.devices import threads
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam, threads
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.settings import NetworkSettings
 from sightword.errors import SemanticsError

@@ -16,7 +16,7 @@ from sightword import machine
 from sightword.compute import devices
 from sightword.compute.processes import ordered_map
 from sightword.errors import FeaturesError, PictureError
-from sightword.features.extraction import Extraction, rows_of
+from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
 from sightword.features.tables.table import Array, Rows, write_features
@@ -173,7 +173,9 @@ class ResizedCorpus:
 
     def write(self, path: Pathish) -> Summary:
         """Write ``features.h5``, whole or not at all, and compute the features that the store lacks."""
-        rows, (names, hashes, *_) = rows_of(self._keys), zip(*self._pictures, strict=True)
+        rows, (names, hashes, *_) = dict[bytes, list[int]](), zip(*self._pictures, strict=True)
+        for row, key in enumerate(self._keys):
+            rows.setdefault(key, []).append(row)
         with contextlib.closing(self._features(zip(self._keys, self._pictures, strict=True))) as features:
             blocks = (_spread(rows, found, values) for found, values in features)
             origin = self._extraction.origin
@@ -204,9 +206,8 @@ class ResizedCorpus:
 
 def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:
     """Return row numbers and features from features by key: copies of a picture share a key."""
-    places = [(row, place) for place, key in enumerate(keys) for row in rows[key]]
-    targets, sources = np.array(places, np.int64).reshape(-1, 2).T
-    return targets, values[sources]
+    targets = np.array([row for key in keys for row in rows[key]], np.int64)
+    return targets, np.repeat(values, [len(rows[key]) for key in keys], axis=0)
 
 
 def _check_ids(corpus: set[str], resized: set[str], rejected: Sequence[str], where: Pathish) -> None:

@@ -47,14 +47,6 @@ VISIBLE = (0.0, 1.0, 5.0, 20.0, 60.0)
 """Waits for features that were written elsewhere, in seconds: network file systems show new files late."""
 
 
-def rows_of(keys: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """Return the rows of each key: copies of a picture share a key."""
-    rows: dict[bytes, list[int]] = {}
-    for row, key in enumerate(keys):
-        rows.setdefault(key, []).append(row)
-    return rows
-
-
 class Extraction:
     """Reads or computes features of one kind, by the section ``features`` with source ``extract``.
 
@@ -66,12 +58,7 @@ class Extraction:
     """
 
     def __init__(
-        self,
-        settings: FeaturesSettings,
-        resized: dict[str, Any],
-        *,
-        device: torch.device,
-        store: Store | None,
+        self, settings: FeaturesSettings, resized: dict[str, Any], *, device: torch.device, store: Store | None
     ) -> None:
         backbone = find_backbone(settings.backbone, settings.feature_point)
         self._openvino = device.type == "cpu" and machine.current().engine == "openvino"
@@ -158,10 +145,27 @@ class Extraction:
                 stack.enter_context(writer.flushed())
             elif self._store:
                 writer = stack.enter_context(self._store.writer(self.identity))
-            before = writer.seconds if writer else 0.0
-            computed = stack.enter_context(contextlib.closing(self._computed(missing, read, writer, bar)))
-            while some := dict(itertools.islice(computed, block)):
-                yield list(some), np.stack(list(some.values()))
+            before, order = writer.seconds if writer else 0.0, list[bytes]()
+
+            def pictures() -> Iterator[Pixels]:
+                for key, pixels in read(missing):
+                    order.append(key)
+                    yield pixels
+
+            extractor = self.load()
+            extractor.clock = self.clock
+            features = stack.enter_context(contextlib.closing(extractor.run(pictures())))
+            for start in itertools.count(step=block):
+                values: list[Array] = []
+                for feature in itertools.islice(features, block):
+                    if writer:
+                        writer.put(order[start + len(values)], feature)
+                    if bar is not None:
+                        bar.update()
+                    values.append(feature)
+                if not values:
+                    break
+                yield order[start : start + len(values)], np.stack(values)
         self.clock.write += writer.seconds - before if writer else 0.0
 
     def follow(
@@ -253,26 +257,6 @@ class Extraction:
                 check_crop(self._skeleton, self._transform.crop)  # asked late: shapes alone load PyTorch's compiler
                 raise
         return self._extractor
-
-    def _computed(
-        self, missing: Collection[bytes], read: Read, writer: Writer | None, bar: tqdm[NoReturn] | None
-    ) -> Generator[tuple[bytes, Array], None, None]:
-        """Yield keys and features (D,) one by one, each after the writer has it."""
-        order: list[bytes] = []
-
-        def pictures() -> Iterator[Pixels]:
-            for key, pixels in read(missing):
-                order.append(key)
-                yield pixels
-
-        extractor = self.load()
-        extractor.clock = self.clock
-        for row, feature in enumerate(extractor.run(pictures())):
-            if writer:
-                writer.put(order[row], feature)
-            if bar is not None:
-                bar.update()
-            yield order[row], feature
 
 
 def _tell(backbone: Backbone, transform: Transform) -> None:

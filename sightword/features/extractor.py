@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -97,7 +97,7 @@ class Extractor:
                 self._free.put(buffer)
             self._compute([])  # lays the weights out before several threads use them
 
-    def run(self, pictures: Iterable[Pixels]) -> Iterator[Features]:
+    def run(self, pictures: Iterable[Pixels]) -> Generator[Features, None, None]:
         """Yield the features of pictures, float32 (D,), in the given order; no picture changes another's features.
 
         Pictures are uint8 (height, width, 3), no side smaller than a crop, and are read a few calls ahead.

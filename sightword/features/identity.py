@@ -20,7 +20,6 @@ from sightword.storage.store import KindIdentity
 
 CODE = (
     "compute/devices.py",
-    "features/efficientnet_lite.py",
     "features/extraction.py",
     "features/extractor.py",
     "features/fusion.py",

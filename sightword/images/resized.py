@@ -130,12 +130,7 @@ def _fetched(source: Source, settings: ResizeSettings) -> bytes | Reject:
 
 
 def write_resized(
-    folder: Pathish,
-    sources: Sequence[Source],
-    settings: ResizeSettings,
-    *,
-    workers: int = 0,
-    progress: bool = False,
+    folder: Pathish, sources: Sequence[Source], settings: ResizeSettings, *, workers: int = 0, progress: bool = False
 ) -> Summary:
     """Resize a corpus into a folder of shards and ``rejects.parquet``, which appears complete or not at all.
 

@@ -11,26 +11,34 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from sightword.errors import FileFormatError, SetupError, SightwordError
-from sightword.io.mapping import mapping
-from sightword.io.opening import read_bytes, reading, require_regular
-from sightword.messages import first_line
+from sightword.errors import FileFormatError, SightwordError
+from sightword.io.opening import lines, read_bytes, reading, require_regular
+from sightword.messages import and_more, first_line, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Pathish = str | os.PathLike[str]
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of the system when nothing more can be written: no space, a quota, a limit of the file's size."""
-
-
 GROUP = 1 << 20
 """The rows of a row group of a Parquet file: pyarrow's default."""
+TYPES = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+"""The name of each type, for messages."""
 
 
 def sync(path: Path) -> None:
@@ -70,9 +78,7 @@ def replacing(final: Path) -> Iterator[Path]:
 def atomic_file(path: Pathish) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, whose folder is made; rename it to ``path`` when the block succeeds.
 
-    Raises:
-        SetupError: ``path`` is a mount point.
-        OSError: of the file system; ``path`` is then as it was before. On a full disk the error names ``path``.
+    After an OSError ``path`` is as it was before; that of a full disk names ``path``.
     """
     final = Path(path)
     if final.exists() and not final.is_file():
@@ -86,13 +92,9 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
 def atomic_folder(path: Pathish) -> Iterator[Path]:
     """Yield an empty temporary folder beside ``path``, whose parent is made; on success it replaces ``path``.
 
-    Raises:
-        SetupError: ``path`` is a mount point.
-        OSError: of the file system. On a full disk the error names the file below ``path``.
+    The OSError of a full disk names the file below ``path``.
     """
     final = Path(path)
-    if final.is_mount():
-        raise _mounted(final)
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(final)
     try:
@@ -125,25 +127,18 @@ def _put(temporary: Path, final: Path) -> None:
 
 @contextlib.contextmanager
 def _naming(temporary: Path, final: Path) -> Iterator[None]:
-    """Let errors of a full disk name the final path, and give those of mount points a message."""
+    """Let errors of a full disk name the final path."""
     try:
         yield
     except OSError as error:
-        names = [os.fspath(name) for name in (error.filename2, error.filename) if isinstance(name, str | os.PathLike)]
-        if error.errno == errno.EBUSY and os.fspath(final) in names:
-            raise _mounted(final) from None
         if error.errno not in FULL:
             raise
         # Of two names the second is that of a copy; an error of a write has none.
+        names = [os.fspath(name) for name in (error.filename2, error.filename) if isinstance(name, str | os.PathLike)]
         name = Path(names[0]) if names else temporary
         if name.is_relative_to(temporary):
             name = final / name.relative_to(temporary)
         raise OSError(error.errno, os.strerror(error.errno), os.fspath(name)) from None
-
-
-def _mounted(final: Path) -> SetupError:
-    todo = "Mount the disk at a folder above, or have the whole project on it."
-    return SetupError("is a mount point, which cannot be replaced", where=final, todo=todo)
 
 
 def canonical_json(value: Any) -> str:
@@ -181,16 +176,11 @@ def read_text(path: Pathish, *, todo: str | None = None) -> str:
         raise FileFormatError(what, where=path, todo=todo or "Save it as UTF-8.") from None
 
 
-# In the text of valid JSON: a pair of surrogates (one character), half of one, any other escape.
-_ESCAPES = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.")
-
-
 def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     """Read a JSON file.
 
-    Raises:
-        FileFormatError: missing, not JSON, with two values for a key, with half a character (a surrogate without its
-            other) or a number of too many digits (each with line and column), or nested too deeply to be read.
+    FileFormatError: missing, not JSON, with two values for a key, half a character (a surrogate without its other)
+    or a number of too many digits, or nested too deeply to be read.
     """
     text = read_text(path, todo=todo)
     try:
@@ -202,41 +192,104 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         raise FileFormatError(what, where=place, todo=todo) from None
     except RecursionError:
         raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
-    except ValueError:  # a number with more digits than Python accepts
-        limit = sys.get_int_max_str_digits()
-        place = _place(path, text, re.search(rf"\d{{{limit + 1}}}", text))
-        expected = f"up to {limit} digits"
-        raise FileFormatError("has a number too long", where=place, expected=expected, todo=todo) from None
-    escapes = _ESCAPES.finditer(text) if re.search(r"\\u[dD][89a-fA-F]", text) else ()
-    half = next((found for found in escapes if found["half"]), None)
-    if half:
-        place, expected = _place(path, text, half), "two such halves for one character, as for an emoji"
-        todo = "The text may have been cut off: write the whole character, or delete the half."
-        raise FileFormatError(f"has half a character, {half[0]}", where=place, expected=expected, todo=todo)
+    except ValueError:
+        expected = f"up to {sys.get_int_max_str_digits()} digits"
+        raise FileFormatError("has a number too long", where=path, expected=expected, todo=todo) from None
+    if re.search(r"\\u[dD][89a-fA-F]", text):
+        try:
+            json.dumps(document, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            todo = "The text may have been cut off: write the whole character, or delete the half."
+            what = "has half a character, an escape from \\ud800 to \\udfff without its other half"
+            raise FileFormatError(what, where=path, todo=todo) from None
     return document
 
 
 def parse_json(text: str, error: type[SightwordError], where: object) -> Any:
-    """Return the value of a JSON text; ValueError or RecursionError if the text is none.
-
-    Raises:
-        SightwordError: of the class ``error``, if an object has two values for a key.
+    """Return the value of a JSON text; ValueError or RecursionError if the text is none, and an error of the class
+    ``error`` if an object has two values for a key.
     """
 
     def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        values = dict(pairs)
+        if len(values) < len(pairs):
             records = ((key, value, where) for key, value in pairs)
             return mapping(records, "the key", "value", error, todo="Delete one of the two.")
-        return found
+        return values
 
     return json.loads(text, object_pairs_hook=whole)
 
 
-def _place(path: Pathish, text: str, found: re.Match[str] | None) -> str:
-    """Return the file, with the line and column of a match."""
-    at = found.start() if found else 0
-    return f"{path}, line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
+def mapping(
+    records: Iterable[tuple[Key, Value, object]], key: str, value: str, error: type[SightwordError], *, todo: str
+) -> dict[Key, Value]:
+    """Return the value of each key of records (key, value, place), in the order of first occurrence.
+
+    A record that repeats key and value is passed over; another value is an error of the class ``error``, whose message
+    has both places, what a ``key`` is, such as ``the image id``, and what a ``value`` is, such as ``file_name``.
+    """
+    values: dict[Key, Value] = {}
+    places: dict[Key, object] = {}
+    for name, new, where in records:
+        if name not in values:
+            values[name], places[name] = new, where
+        elif values[name] != new:
+            first, second = f"the {value} {quote(values[name])} ({places[name]})", f"the {value} {quote(new)}"
+            what = f"{key} {quote(name)} stands twice, with {first} and {second}"
+            raise error(what, where=where, todo=todo)
+    return values
+
+
+def read_lists(file: Path, *keys: str, error: type[SightwordError], todo: str) -> list[Iterator[tuple[Any, str]]]:
+    """Read a JSON file; return for each key the items of its list, each with its place for messages.
+
+    An error of the class ``error`` if the file has no object with these lists; else as :func:`read_json`.
+    """
+    document = read_json(file, todo=todo)
+    if not isinstance(document, dict):
+        raise error("is not a JSON object", where=file, todo=todo)
+    lists = {key: member(document, key, list, str(file), error) for key in keys}
+    return [((item, f"{file}, {key}[{at}]") for at, item in enumerate(items)) for key, items in lists.items()]
+
+
+def json_lines(file: Path, error: type[SightwordError]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place of each line that is not blank, and its object; errors of the class ``error``."""
+    for number, line in lines(file, error):
+        if not line or line.isspace():
+            continue
+        where = f"{file}, line {number}"
+        yield where, parse_object(line, error, where)
+
+
+def parse_object(text: str, error: type[SightwordError], where: object) -> dict[str, Any]:
+    """Return the JSON object of a text; an error of the class ``error`` for another text, or two values for a key."""
+    try:
+        record = parse_json(text, error, where)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise error(f"is {quote(text)}", where=where, expected="a JSON object")
+    return record
+
+
+def member(container: Any, key: str, kind: type[Value], where: str, error: type[SightwordError]) -> Value:
+    """Return the value of ``key``; an error of the class ``error`` if ``container`` is no object with a value of this
+    type, or a text has half a character.
+    """
+    if not isinstance(container, dict):
+        raise error(f"{quote(container)} is not an object", where=where, expected=f"one with a key {key!r}")
+    if key not in container:
+        raise error(f"has no key {key!r} (it has: {and_more(container, 20) or 'none'})", where=where)
+    value: Value = container[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise error(f"{key} is {quote(value)}", where=where, expected=TYPES[kind])
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            todo = "Write the whole character, or delete the half."
+            raise error(f"has half a character in {key} (\\ud800 to \\udfff)", where=where, todo=todo) from None
+    return value
 
 
 def sha256_file(path: Pathish) -> str:
@@ -286,15 +339,9 @@ def seal(path: Path) -> None:
 
 
 def check_seal(path: Pathish, *, pages: bool = True, todo: str | None = None) -> None:
-    """Refuse a Parquet file whose bytes are not those that :func:`seal` saw.
+    """Raise FileFormatError for a Parquet file that is missing, or whose bytes are not those that :func:`seal` saw.
 
-    Args:
-        path: the file.
-        pages: check the pages too, for which the whole file is read.
-        todo: the remedy, for messages.
-
-    Raises:
-        FileFormatError: the file is missing, was changed, or was written by another program.
+    ``pages``: check the pages too, for which the whole file is read.
     """
     with reading(path, todo=todo):
         require_regular(path)
@@ -304,7 +351,7 @@ def check_seal(path: Pathish, *, pages: bool = True, todo: str | None = None) ->
             found, footer = file.read(_SEALED), file.read()
             expected = _seal(file, start if pages else None, footer)
             if found[-65:] != expected[-65:] or (pages and found != expected):
-                what = "is damaged or was changed, or is a table of another program or of an earlier Sightword"
+                what = "is damaged or was changed, or is a table of another program"
                 raise FileFormatError(what, where=path, todo=todo)
 
 
@@ -334,19 +381,12 @@ def read_table(
     todo: str | None = None,
     foreign: bool = False,
 ) -> pa.Table:
-    """Read the required columns of a Parquet file, in the given order, and the optional ones that it has; errors advise
-    ``todo``.
+    """Read the required columns of a Parquet file, in the given order, and the optional ones that it has.
 
-    Args:
-        path: the file.
-        columns: the required columns.
-        optional: columns that are read if the file has them.
-        todo: the remedy, for messages.
-        foreign: whether another program wrote the file, so that it has no seal.
+    A ``foreign`` file, of another program, has no seal.
 
-    Raises:
-        FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
-            its name, or with text that is not UTF-8.
+    FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
+    its name, or with text that is not UTF-8.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -16,8 +16,6 @@ from sightword.io.files import replacing, temporary_name
 INHERITED = stat.S_ISGID | stat.S_ISVTX | stat.S_IRWXG
 """Bits that a new folder takes from a shared one: setgid, the sticky bit, and the group's permissions."""
 OWN_AND_GROUP = stat.S_IRWXU | stat.S_IRWXG
-_TRIES = 50
-"""Attempts to write a file whose folder other writers make at the same time."""
 
 
 def is_shared(folder: Path) -> bool:
@@ -48,14 +46,9 @@ def make_folder(folder: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a read-only file that never changes, whole or not at all; its folder is made.
+    """Write a read-only file, whole or not at all, whose path depends on the content; its folder is made.
 
-    The path depends on the content, so that two writers of the path write the same bytes. A file with other bytes is
-    damaged, and is replaced if that is permitted.
-
-    Raises:
-        OSError: of the file system, such as ``PermissionError`` for a damaged file of another user in a folder with
-            the sticky bit; nothing is left behind.
+    A file with other bytes is damaged, and is replaced if that is permitted; OSError of the file system.
     """
     if not _holds(path, data):
         _write(path, data, 0o444)
@@ -75,21 +68,17 @@ def check_writable(folder: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
-    for _ in range(_TRIES):
-        with contextlib.suppress(FileNotFoundError):  # another writer's new folder replaced an empty one
-            _write_once(path, data, mode)
-            return
-    _write_once(path, data, mode)
-
-
-def _write_once(path: Path, data: bytes, mode: int) -> None:
+def _write(path: Path, data: bytes, mode: int, tries: int = 50) -> None:
     make_folder(path.parent)
     try:
         with replacing(path) as temporary:
             temporary.write_bytes(data)
             bits = OWN_AND_GROUP if is_shared(path.parent) else 0
             temporary.chmod((stat.S_IMODE(temporary.stat().st_mode) | bits) & mode)
+    except FileNotFoundError:  # another writer's new folder replaced an empty one
+        if not tries:
+            raise
+        _write(path, data, mode, tries - 1)
     except PermissionError:
         if not _holds(path, data):  # another user may have written the same bytes meanwhile
             raise

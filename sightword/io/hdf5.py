@@ -39,9 +39,6 @@ def created(path: Pathish, room: int) -> Iterator[tuple[h5py.File, Callable[[], 
     """Yield a new HDF5 file, and a function that raises the first error of the disk so far, for long loops of writes.
 
     The most bytes that the file can have, ``room``, are reserved before any write, if the file system can.
-
-    Raises:
-        OSError: of the file system.
     """
     with open(path, "w+b", buffering=0) as file:
         disk = _Disk(file)
@@ -70,10 +67,7 @@ def opened(
 ) -> Iterator[tuple[dict[str, Any], dict[str, h5py.Dataset], str]]:
     """Yield the root attributes of an HDF5 file, its tables, for :func:`read_rows`, and its checksum.
 
-    The arguments are those of :func:`checked`.
-
-    Raises:
-        FileFormatError: the file is missing, cannot be read, or differs from what was written.
+    Arguments and errors are those of :func:`checked`.
     """
     checksum = checked(path, expected=expected, first=first, again=again)
     with contextlib.ExitStack() as stack:
@@ -111,9 +105,9 @@ def checked(path: Pathish, *, expected: str, first: str, again: str) -> str:
 
     Args:
         path: the file.
-        expected: what the file should be.
-        first: what to do without the file.
-        again: what to do about a damaged file.
+        expected: what the file should be, for messages.
+        first: the remedy for a missing file.
+        again: the remedy for a damaged file.
 
     Raises:
         FileFormatError: the file is missing, cannot be read, differs from what was written, or is open for writing.
@@ -140,12 +134,11 @@ def checked(path: Pathish, *, expected: str, first: str, again: str) -> str:
 
 def _is_locked(file: IO[bytes]) -> bool:
     """Return whether another program has the lock that HDF5 takes for writing."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
+    with contextlib.suppress(OSError):  # a file system without locks
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 

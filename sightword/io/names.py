@@ -16,14 +16,6 @@ COARSE = ("folder", "ending")
 """The forms in which a copy of a file, such as a smaller one, differs from the file too."""
 
 
-def _without_blanks(name: str) -> str:
-    return re.sub(r"%20|[\s\u200b\ufeff]+", "", name)
-
-
-def _without_ending(name: str) -> str:
-    return re.sub(r"(?<=[^/])\.[A-Za-z][A-Za-z0-9]{1,4}$", "", name)
-
-
 def composed(name: str) -> str:
     """Return a name with its accents as parts of the letters (NFC)."""
     return unicodedata.normalize("NFC", name)
@@ -33,8 +25,8 @@ _FORMS: dict[str, Callable[[str], str]] = {
     "separator": lambda name: name.replace("\\", "/"),
     "Unicode form": composed,
     "capitals": str.casefold,
-    "blanks": _without_blanks,
-    "ending": _without_ending,
+    "blanks": lambda name: re.sub(r"%20|[\s\u200b\ufeff]+", "", name),
+    "ending": lambda name: re.sub(r"(?<=[^/])\.[A-Za-z][A-Za-z0-9]{1,4}$", "", name),
 }
 """The differences between two names, each with a function that removes it; a folder more or less comes last."""
 
@@ -51,62 +43,47 @@ class Names:
         """
         if name in self._known:
             return name
-        found = self._composed.get(composed(name), [])
-        return found[0] if len(found) == 1 else None
-
-    def nearest(self, name: str) -> tuple[str, str] | None:
-        """Return the known name that differs from a name in the fewest forms, and these forms; None without one.
-
-        Folders may be missing at the beginning of one of the two names; ``a/1.jpg`` and ``b/1.jpg`` are two names.
-        """
-        found = self._nearest(name)
-        return found and (found[0], " and ".join(found[1]))
+        same = [known for known in self._bare.get(_plain(name), []) if composed(known) == composed(name)]
+        return same[0] if len(same) == 1 else None
 
     def remark(self, missing: Iterable[str], without: Collection[str] = ()) -> tuple[int, str]:
         """Return how many missing names differ from a known one in form only, and a sentence about the first.
 
         Names that differ in a form of ``without`` are not counted.
         """
-        found = [(name, near) for name in missing if (near := self._nearest(name)) and not {*near[1]} & {*without}]
-        if not found:
+        near = [(name, *self.nearest(name)) for name in missing]
+        near = [one for one in near if one[1] and not {*one[2]} & {*without}]
+        if not near:
             return 0, ""
-        name, (nearest, forms) = found[0]
-        return len(found), f"{quote(name)} is there as {quote(nearest)}, which differs in: {' and '.join(forms)}"
+        name, nearest, forms = near[0]
+        return len(near), f"{quote(name)} is there as {quote(nearest)}, which differs in: {' and '.join(forms)}"
 
-    def _nearest(self, name: str) -> tuple[str, list[str]] | None:
+    def nearest(self, name: str) -> tuple[str, list[str]]:
+        """Return the known name that differs from a name in the fewest forms, and these forms; empty without one.
+
+        Folders may be missing at the beginning of one of the two names; ``a/1.jpg`` and ``b/1.jpg`` are two names.
+        """
         bare = _plain(name)
-        alike = [*self._bare.get(bare, [])[:_CANDIDATES], *self._below.get(bare, [])[:_CANDIDATES]]
-        for inner in _inner(bare):
-            alike += self._bare.get(inner, [])[:_CANDIDATES]
-        found = [(_differences(name, one), one) for one in alike if one != name]
-        if not found:
-            return None
-        forms, nearest = min(found, key=lambda pair: (len(pair[0]), pair[1]))
+        alike = self._bare.get(bare) or self._last.get(_last(bare), [])
+        alike = [known for known in alike[:_CANDIDATES] if known != name and _within(_plain(known), bare)]
+        near = [(_differences(name, known), known) for known in alike]
+        forms, nearest = min(near, key=lambda pair: (len(pair[0]), pair[1]), default=([], ""))
         return nearest, forms
-
-    @cached_property
-    def _composed(self) -> dict[str, list[str]]:
-        return _grouped(self._known, composed)
 
     @cached_property
     def _bare(self) -> dict[str, list[str]]:
         return _grouped(self._known, _plain)
 
     @cached_property
-    def _below(self) -> dict[str, list[str]]:
-        """The names below further folders, by each path that is left without some of the first folders."""
-        found: dict[str, list[str]] = {}
-        for bare, names in self._bare.items():
-            for inner in _inner(bare):
-                found.setdefault(inner, []).extend(names)
-        return found
+    def _last(self) -> dict[str, list[str]]:
+        return _grouped(self._known, lambda name: _last(_plain(name)))
 
 
 def _grouped(names: Iterable[str], form: Callable[[str], str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in sorted(names):
-        found.setdefault(form(name), []).append(name)
-    return found
+        groups.setdefault(form(name), []).append(name)
+    return groups
 
 
 def _plain(name: str, forms: Iterable[str] = tuple(_FORMS)) -> str:
@@ -114,9 +91,8 @@ def _plain(name: str, forms: Iterable[str] = tuple(_FORMS)) -> str:
     return reduce(lambda text, form: _FORMS[form](text), forms, name)
 
 
-def _inner(name: str) -> list[str]:
-    """Return a path without its first folder, without its first two, and so on."""
-    return [name[place + 1 :] for place, character in enumerate(name) if character == "/"]
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _within(one: str, other: str) -> bool:

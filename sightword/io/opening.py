@@ -56,10 +56,7 @@ def foreign(head: bytes) -> tuple[str, str] | None:
 
 
 def is_inside(name: str) -> bool:
-    """Return whether a name that a file holds is the name of a file below a folder, before any system is asked.
-
-    The name is relative, without ``..``, empty parts and control characters, and no part is too long.
-    """
+    """Return whether a name is relative, without ``..``, empty or too long parts, and control characters."""
     parts = name.split("/")
     if re.match("[A-Za-z]:", name) or re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):
         return False
@@ -103,14 +100,8 @@ def opened(
 ) -> Iterator[BinaryIO]:
     """Open a file for reading; a file whose name ends in ``.gz`` is unpacked.
 
-    Args:
-        path: the file.
-        error: the class of the errors.
-        todo: the remedy, for messages.
-
-    Raises:
-        SightwordError: of the class ``error``: the file is missing, no regular file, unreadable, no whole ``.gz``, or
-            unpacks to more than :data:`SMALL` bytes and :data:`RATIO` times its size.
+    SightwordError: of the class ``error``: the file is missing, no regular file, unreadable, no whole ``.gz``, or
+    unpacks to more than :data:`SMALL` bytes and :data:`RATIO` times its size.
     """
     with reading(path, error, todo=todo):
         require_regular(path)
@@ -161,16 +152,10 @@ def raw_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number, from 1, and the bytes of each line, without its end and the file's byte order mark.
 
-    Args:
-        path: the file.
-        error: the class of the errors.
-        longest: the most bytes of a line.
-        expected: what a line holds, for the message about a line that is too long.
-        todo: the remedy, for messages.
+    A line has at most ``longest`` bytes; ``expected`` says in messages what a line holds.
 
-    Raises:
-        SightwordError: of the class ``error``, as :func:`opened`, and for UTF-16, and a line that is too long or
-            ends in CR.
+    SightwordError: of the class ``error``, as :func:`opened`, and for UTF-16, and a line that is too long or ends
+    in CR.
     """
     with opened(path, error, todo=todo) as file:
         number, packed = 0, os.fspath(path).lower().endswith(".gz")
@@ -203,13 +188,9 @@ def lines(
     expected: str | None = None,
     todo: str | None = None,
 ) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line, as :func:`raw_lines`.
+    """Yield the number and the text of each line; other characters that end lines in Unicode are part of a line.
 
-    Other characters that end lines in Unicode are part of a line.
-
-    Raises:
-        SightwordError: of the class ``error``, as :func:`raw_lines`, and for a line that is not in ``encoding`` or has
-            a NUL.
+    Errors as of :func:`raw_lines`, and for a line that is not in ``encoding`` or has a NUL.
     """
     for number, line in raw_lines(path, error, longest=longest, expected=expected, todo=todo):
         try:

@@ -10,16 +10,13 @@ import contextlib
 import hashlib
 import math
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sightword.errors import EncoderError, FileFormatError, SightwordError
-from sightword.io.files import atomic_file, read_json, read_text, sha256_file, write_json, write_text
-from sightword.io.json_records import TYPES
-from sightword.io.mapping import mapping
+from sightword.io.files import TYPES, atomic_file, mapping, read_json, read_text, sha256_file, write_json, write_text
 from sightword.io.opening import LONGEST_NAME, is_inside
 from sightword.messages import first_line, quote, short
 
@@ -44,13 +41,9 @@ class Format:
     """The class of the errors."""
 
     def write(self, place: Path, about: Mapping[str, Any], names: Sequence[str]) -> None:
-        """Write the description and the sums of a folder whose other files are written; the same files give the same
-        bytes. Files of an earlier folder of this place that are no part of the new one are deleted.
+        """Write the description and the sums of a folder whose other files, ``names``, are written.
 
-        Args:
-            place: the folder.
-            about: the entries of the description, without ``schema``.
-            names: the other files, relative to the folder.
+        Files of an earlier folder of this place that are no part of the new one are deleted.
         """
         earlier = _sums(place) if (place / SUMS).is_file() else {}
         write_json(place / self.description, {"schema": self.schema, **about})
@@ -64,9 +57,8 @@ class Format:
     def read(self, place: Path) -> tuple[dict[str, Any], frozenset[str]]:
         """Return the entries of the description of a folder all of whose listed files were checked, and their names.
 
-        Raises:
-            SightwordError: of the class :attr:`error`: the folder is not whole, was changed, has another version, or a
-                number in the description is not finite.
+        SightwordError: of the class :attr:`error`: the folder is not whole, was changed, has another version,
+        or a number in the description is not finite.
         """
         where = place / self.description
         with self.checked(place / SUMS):
@@ -76,14 +68,8 @@ class Format:
             about = read_json(where)
         version = about.get("schema") if isinstance(about, dict) else None
         if type(version) is not int or version != self.schema:
-            what, todo = "", self.todo
-            if type(version) is int and version > self.schema:
-                what, todo = ", from a newer Sightword", "Update Sightword."
-            elif type(version) is int and version > 0:
-                what, todo = ", from an earlier Sightword", "Run `dvc repro` in its project, or take a newer copy."
-            raise self.error(
-                f"has the format {quote(version)}{what}", where=where, expected=str(self.schema), todo=todo
-            )
+            what, expected = f"has the format {quote(version)}", f"{self.schema}, of this Sightword"
+            raise self.error(what, where=where, expected=expected, todo=self.todo)
         with self.checked(where):
             check_finite(about)
         for name in sums:
@@ -93,11 +79,7 @@ class Format:
 
     @contextlib.contextmanager
     def checked(self, where: Path) -> Iterator[None]:
-        """Turn errors about the content of a file into one message with the remedy.
-
-        Raises:
-            SightwordError: of the class :attr:`error`: the file is damaged.
-        """
+        """Turn errors about the content of a file into one of the class :attr:`error`, with the remedy."""
         try:
             yield
         except EncoderError:
@@ -108,11 +90,7 @@ class Format:
             raise self.error(f"is damaged ({first_line(error)})", where=where, todo=self.todo) from None
 
     def require(self, names: frozenset[str], *wanted: str, where: Path) -> None:
-        """Refuse a folder whose sums lack a file that its description needs.
-
-        Raises:
-            SightwordError: of the class :attr:`error`: a file is not listed.
-        """
+        """Refuse a folder whose sums lack a file that its description needs."""
         for name in wanted:
             if name not in names:
                 raise self.error(f"does not list {quote(name)}", where=where / SUMS, todo=self.todo)
@@ -127,13 +105,9 @@ class Format:
         with self.checked(where):
             found = sha256_file(where)
         if found != sums[name]:
-            files = shlex.join(sorted(sums))
-            raise self.error(
-                f"is not the file that was saved: its sha256 is {found}",
-                where=where,
-                expected=f"{quote(sums[name])[1:-1]}, as {SUMS} says",
-                todo=f"{self.todo} If the change is intended, write the sums anew: `sha256sum {files} > {SUMS}`.",
-            )
+            expected = f"{quote(sums[name])[1:-1]}, as {SUMS} says"
+            what = f"is not the file that was saved: its sha256 is {found}"
+            raise self.error(what, where=where, expected=expected, todo=self.todo)
 
 
 def write_summed(folder: Path, name: str, data: bytes) -> None:
@@ -151,8 +125,7 @@ def write_summed(folder: Path, name: str, data: bytes) -> None:
 def summed(folder: Path, name: str) -> Iterator[Path]:
     """Yield the files of a name that :func:`write_summed` wrote, two of them if the process was killed meanwhile.
 
-    Raises:
-        FileFormatError: a file has another sha256 than its name says.
+    FileFormatError if a file has another sha256 than its name says.
     """
     for path in sorted(folder.glob(f"{name}-{_SHA256}{TENSORS}")):
         if sha256_file(path) != path.stem.removeprefix(f"{name}-"):
@@ -169,10 +142,8 @@ def _sums(place: Path) -> dict[str, str]:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """Return the path of a file that ``SHA256SUMS`` of a folder lists, before the file system is asked anything.
-
-    Raises:
-        FileFormatError: the name leads out of the folder, or no file can have it.
+    """Return the path of a file that ``SHA256SUMS`` lists; FileFormatError if the name leads out of the folder, or no
+    file can have it.
     """
     if not is_inside(name):
         expected = f"files of the folder, in names of at most {LONGEST_NAME} bytes"
@@ -181,11 +152,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def check_finite(value: Any, name: str = "") -> None:
-    """Refuse NaN and infinity anywhere in the value of a JSON text.
-
-    Raises:
-        ValueError: a number is not finite.
-    """
+    """Raise ValueError for NaN and infinity anywhere in the value of a JSON text."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{name} is {value}; expected a finite number")
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -194,10 +161,9 @@ def check_finite(value: Any, name: str = "") -> None:
 
 
 def entry(about: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
-    """Return an entry of a description, which must have this type; a whole number counts as a number.
+    """Return an entry of a description; ValueError if it is missing, of another type or not finite.
 
-    Raises:
-        ValueError: the entry is missing, has another type, or is a number that is not finite.
+    A whole number counts as a number.
     """
     if name not in about:
         raise ValueError(f"it has no {name}")
@@ -215,23 +181,15 @@ def typed(value: Any, name: str, kind: type[Kind]) -> Kind:
 
 
 def texts(about: Mapping[str, Any], name: str) -> list[str]:
-    """Return an entry that is a list of texts.
-
-    Raises:
-        ValueError: the entry is missing or of another kind.
-    """
-    found = entry(about, name, list)
-    if wrong := [one for one in found if not isinstance(one, str)]:
+    """Return an entry that is a list of texts; ValueError if it is missing or of another kind."""
+    values = entry(about, name, list)
+    if wrong := [value for value in values if not isinstance(value, str)]:
         raise ValueError(f"{name} has {quote(wrong[0])}; expected texts")
-    return found
+    return values
 
 
 def as_folder(folder: object) -> Path:
-    """Check a path that a user gave.
-
-    Raises:
-        EncoderError: the value is no path.
-    """
+    """Return a path that a user gave; EncoderError if the value is no path."""
     if isinstance(folder, str | os.PathLike):
         with contextlib.suppress(UnicodeEncodeError):
             if b"\0" not in os.fsencode(folder):

@@ -49,10 +49,9 @@ class Table:
     def rows(self, path: Path) -> Iterator[tuple[str, list[str]]]:
         """Yield the place of each row, for messages, and its cells in the order of :attr:`columns`.
 
-        Raises:
-            SightwordError: of the class :attr:`error`: the file cannot be read (:func:`sightword.io.opening.lines`),
-                has no row, or is not valid CSV; a column is missing or stands twice; a row has too few or too many
-                cells; a cell is empty.
+        SightwordError: of the class :attr:`error`: the file cannot be read
+        (:func:`sightword.io.opening.lines`), has no row, or is not valid CSV; a column is missing or stands
+        twice; a row has too few or too many cells; a cell is empty.
         """
         found = cells(path, self.error, separator=self.separator, quotes=self.quotes, todo=self.todo)
         names = [one if isinstance(one, str) else one[0] for one in self.columns]
@@ -108,10 +107,7 @@ def cells(
     quotes: bool | None = None,
     todo: str | None = None,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line, from 1, and the cells of each row of a file, blanks around them included.
-
-    Errors are as for :meth:`Table.rows`, whose arguments these are, but for those about columns.
-    """
+    """Yield the number of the first line, from 1, and the cells of each row; arguments as of :class:`Table`."""
     source = lines(path, error, todo=todo)
     first, header = next(((at, line) for at, line in source if _filled(line)), (1, ""))
     if separator is None:
@@ -139,15 +135,8 @@ def _filled(line: str) -> bool:
 def number(
     text: str, where: object, name: str, error: type[SightwordError], *, low: float = -math.inf, high: float = math.inf
 ) -> float:
-    """Return the number that a text spells in ASCII digits; an error of the class ``error`` for anything else.
-
-    Args:
-        text: such as ``3.5`` or ``-1e-3``; not ``nan``, ``1_0`` or an empty text.
-        where: the place, for messages.
-        name: what the number is, such as ``the score``.
-        error: the class of the error.
-        low: the least value.
-        high: the greatest value.
+    """Return the number that a text spells in ASCII digits; an error of the class ``error`` for ``nan``, ``1_0``,
+    anything else, or a number that is not from ``low`` to ``high``. ``name`` is for messages, such as ``the score``.
     """
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value) or not low <= value <= high:

@@ -1,24 +1,36 @@
-"""Download of one file from one address, resumed where the last attempt was cut off.
+"""Download of one file, resumed where the last attempt was cut off, and safe unpacking of archives.
 
-A transfer survives cut connections and killed processes: received bytes are kept beside the file as ``NAME.part``.
+A transfer survives cut connections and killed processes: received bytes are kept beside the file as ``NAME.part``. Of
+zip, tar and tar.gz only plain files are made, in a folder of the caller's. tarfile's data filter judges the members:
+links out of the folder and devices are refused; so are names that are absolute or have ``..``, and archives that unpack
+to more bytes than their size can account for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import gzip
 import json
 import logging
+import lzma
 import os
+import posixpath
 import re
 import shutil
+import stat
+import struct
+import tarfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from pathlib import Path
-from typing import Any
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import requests
 from filelock import FileLock
@@ -28,8 +40,8 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyErr
 from sightword import __version__
 from sightword.errors import DownloadError
 from sightword.io.files import FULL, sha256_file, write_text
-from sightword.io.opening import require_regular
-from sightword.messages import first_line
+from sightword.io.opening import is_inside, reading, require_regular
+from sightword.messages import first_line, quote
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +50,22 @@ LOCAL_CHUNK = 1 << 20
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 LONGEST_WAIT = 60.0
 """Seconds before another attempt at most; a server that asks for more is not asked again."""
-OLD = 60.0
-"""Seconds since the last change after which a date identifies a file."""
 MAKE_ROOM = "Make room and run the command again: the bytes downloaded so far are kept."
+
+RATIO, ALLOWANCE = 100, 1 << 24
+"""Unpacked bytes for each byte of an archive at most, and beyond that of any; texts reach 10, pictures 1."""
+MOST_MEMBERS = 2_000_000
+_LONGEST_LINK = 4096
+
+# Errors of zipfile and tarfile on damaged files and other formats. RuntimeError: encrypted, or (NotImplementedError)
+# compressed in an unknown way; RecursionError; OSError: gzip's and bz2's, since errors of writing are converted before.
+_DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
+    *(ValueError, RuntimeError, OverflowError, LookupError, MemoryError),
+)
+
+Member = tuple[tarfile.TarInfo, Callable[[], IO[bytes] | None]]
+"""A member of any archive as tarfile describes it, and the function that opens it."""
 
 
 class UnreachableError(DownloadError):
@@ -72,12 +97,10 @@ class Patience:
 
 
 class Resuming:
-    """A resumable transfer.
+    """A resumable transfer to the file ``part``, which stays until the caller removes it.
 
-    Args:
-        part: the file of received bytes; it stays after a failure, and after success until the caller removes it.
-        size: the published size in bytes, if known.
-        checked: the caller will compare a hash, so that parts may come from several addresses.
+    ``size`` is the published size, if known; with ``checked`` the caller will compare a hash, so that parts may come
+    from several addresses.
     """
 
     def __init__(
@@ -170,7 +193,8 @@ class Resuming:
                 self.discard()
                 raise _CutError("the received part does not fit the file; starting over")
         elif status in TEMPORARY:
-            wait = _retry_after(headers.get("Retry-After", ""))
+            seconds = headers.get("Retry-After", "")
+            wait = float(seconds) if seconds.isdecimal() else None
             if wait is not None and wait > LONGEST_WAIT:
                 raise UnreachableError(f"{answer} and asks for {wait:,.0f} seconds of patience", where=url)
             raise _CutError(answer, wait)
@@ -203,13 +227,12 @@ class Resuming:
 
     def _same(self, url: str, headers: Mapping[str, str], *, absent: bool) -> bool:
         """Compare the validators of an answer and the received part (RFC 9110, 15.3.7.3); ``absent`` without both."""
-        noted = self._noted(url)
-        found = headers.get("ETag" if noted and noted.startswith('"') else "Last-Modified")
-        return absent if noted is None or found is None else found == noted
+        noted, tag = self._noted(url), headers.get("ETag")
+        return absent if noted is None or tag is None else tag == noted
 
     def _copy(self, source: Path) -> None:
         """Copy a file of this machine, such as one of a mirror on a shared disk."""
-        with _source(source):
+        with reading(source, UnreachableError):
             require_regular(source)
             total = source.stat().st_size
         if self.size is not None and total != self.size:
@@ -242,30 +265,9 @@ class Resuming:
 
 
 def _validator(headers: Mapping[str, str]) -> str | None:
-    """Return the header that identifies a file to the byte; None without one (RFC 9110, section 13.1.5).
-
-    That is a strong ETag; without an ETag, Last-Modified of a file that was older than a minute when it was sent: a
-    file may change twice within a second, and clocks differ (RFC 9110, section 8.8.2.2).
-    """
-    tag, modified = headers.get("ETag"), headers.get("Last-Modified")
-    if tag is not None:
-        return tag if tag.startswith('"') else None
-    try:
-        age = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified or "")
-    except (TypeError, ValueError):  # no date, a wrong one, or one without and one with a time zone
-        return None
-    return modified if age.total_seconds() >= OLD else None
-
-
-def _retry_after(value: str) -> float | None:
-    """Return the seconds that a server asks to wait, from a number or a date (RFC 9110, section 10.2.3)."""
-    if value.isdecimal():
-        return float(value)
-    try:
-        date = parsedate_to_datetime(value)
-        return max(0.0, date.timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
+    """Return a strong ETag, which identifies a file to the byte; None without one (RFC 9110, section 13.1.5)."""
+    tag = headers.get("ETag", "")
+    return tag if tag.startswith('"') else None
 
 
 def _reason(error: Exception) -> str:
@@ -278,8 +280,7 @@ def _reason(error: Exception) -> str:
 def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) -> None:
     """Download a file to its place, where other processes see only the whole file.
 
-    Raises:
-        DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
+    DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
     """
     part = path.with_name(path.name + ".part")
     with writing(path):
@@ -330,17 +331,8 @@ def local_path(address: str) -> Path | None:
     return None if "://" in address else Path(address)
 
 
-@contextlib.contextmanager
-def _source(path: Path) -> Iterator[None]:
-    """Turn an error of the file system, while ``path`` is read, into an UnreachableError."""
-    try:
-        yield
-    except OSError as error:
-        raise UnreachableError(f"cannot be read ({error.strerror or error})", where=path) from None
-
-
 def _read(source: Path) -> Iterator[bytes]:
-    with _source(source), open(source, "rb") as file:
+    with reading(source, UnreachableError), open(source, "rb") as file:
         while chunk := file.read(LOCAL_CHUNK):
             yield chunk
 
@@ -352,3 +344,150 @@ def _received(response: requests.Response) -> Iterator[bytes]:
         # The received bytes are kept: their number shows whether some are missing.
         why = "" if "IncompleteRead" in str(error) else f" ({_reason(error)})"
         raise _CutError(f"the connection was cut{why}") from None
+
+
+def unpack(archive: Path, into: Path, wanted: Mapping[str, str]) -> int:
+    """Unpack the wanted members of an archive, whose first bytes show the format; return the number of files.
+
+    Args:
+        archive: the file.
+        into: an empty folder.
+        wanted: folders below ``into`` by the patterns of the members that go there. ``a/**`` keeps the folders
+            below ``a``, any other pattern the last part of the name only.
+
+    DownloadError if the archive is damaged or unsafe; ``into`` may then hold a part.
+    """
+    limit = RATIO * archive.stat().st_size + ALLOWANCE
+    try:
+        with open(archive, "rb") as file:
+            members = _zip_members(file) if file.read(2) == b"PK" else _tar_members(file, archive, limit)
+            return _unpack_members(members, into, wanted, archive, limit)
+    except _DAMAGED as error:
+        what = f"is not a whole archive ({first_line(error)})"
+        raise DownloadError(what, where=archive, todo="Delete it and fetch it again.") from None
+
+
+def _unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, str], archive: Path, limit: int) -> int:
+    taken: set[str] = set()
+    left = limit
+    for number, (member, open_member) in enumerate(members, start=1):
+        where = f"{archive}, member {quote(member.name)}"
+        if number > MOST_MEMBERS:
+            raise DownloadError(f"has more than {MOST_MEMBERS:,} members", where=archive)
+        member.name = _plain_name(member.name, where)
+        _filter(member, into, where)
+        goal = None if member.isdir() else _goal(member.name, wanted)
+        if goal is None:
+            continue
+        if goal in taken or member.issym() or member.islnk():
+            what = "is there twice" if goal in taken else f"is a link, to {quote(member.linkname)}"
+            raise DownloadError(what, where=where, expected="plain files, each once")
+        taken.add(goal)
+        if member.size > left:
+            raise _too_large(archive, limit)
+        with writing(into):
+            need_room(into, member.size)
+        source = open_member()
+        assert source is not None, "a plain file can be opened"
+        with source:
+            left -= _write_member(source, into / goal, left, archive, limit)
+    return len(taken)
+
+
+def _filter(member: tarfile.TarInfo, into: Path, where: str) -> None:
+    member.linkname = member.linkname.replace("\\", "/")
+    try:
+        tarfile.data_filter(member, os.fspath(into))
+    except tarfile.FilterError as error:
+        what = f"is a device or a pipe, or would leave the folder ({first_line(error)})"
+        if member.issym() or member.islnk():
+            what = f"is a link that leaves the folder, to {quote(member.linkname)}"
+        raise DownloadError(what, where=where, expected="plain files and folders") from None
+
+
+def _write_member(source: IO[bytes], path: Path, left: int, archive: Path, limit: int) -> int:
+    count = 0
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "xb")  # noqa: SIM115 - closed below; errors of reading are not errors of writing
+    with file:
+        while chunk := source.read(LOCAL_CHUNK):
+            count += len(chunk)
+            if count > left:
+                raise _too_large(archive, limit)
+            with writing(path):
+                file.write(chunk)
+        with writing(path):
+            file.flush()
+    return count
+
+
+def _too_large(archive: Path, limit: int) -> DownloadError:
+    return DownloadError(f"unpacks to more than {limit:,} bytes, which nothing honest of its size does", where=archive)
+
+
+def _plain_name(name: str, where: str) -> str:
+    """Return the normalised name, or refuse it."""
+    plain = name.replace("\\", "/")
+    if (
+        plain.startswith("/")
+        or ".." in plain.split("/")
+        or not is_inside(posixpath.normpath(plain).lstrip("./") or ".")
+    ):
+        expected = "a relative name without '..', control characters and parts of more than 255 bytes"
+        raise DownloadError("would leave the folder, or is no name", where=where, expected=expected)
+    return posixpath.normpath(name)
+
+
+def _goal(name: str, wanted: Mapping[str, str]) -> str | None:
+    """Return the place of a member; None for an unwanted one."""
+    path = PurePosixPath(name)
+    for pattern, folder in wanted.items():
+        if pattern.endswith("/**"):
+            head = PurePosixPath(pattern[:-3])
+            if path.is_relative_to(head) and path != head:
+                return posixpath.normpath(f"{folder}/{path.relative_to(head)}")
+        elif len(path.parts) == len(PurePosixPath(pattern).parts) and path.match(pattern):
+            return posixpath.normpath(f"{folder}/{path.name}")
+    return None
+
+
+def _zip_members(file: IO[bytes]) -> Iterator[Member]:
+    with zipfile.ZipFile(file) as opened:
+        for info in opened.infolist():
+            member = tarfile.TarInfo(info.orig_filename)  # the other name is cut at a NUL
+            member.size = info.file_size
+            mode = info.external_attr >> 16
+            if info.orig_filename.endswith("/"):
+                member.type = tarfile.DIRTYPE
+            elif stat.S_ISLNK(mode):
+                member.type = tarfile.SYMTYPE
+                with opened.open(info) as target:
+                    member.linkname = target.read(_LONGEST_LINK).decode("utf-8", "replace")
+            elif stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                member.type = tarfile.FIFOTYPE
+            yield member, partial(opened.open, info)
+
+
+def _tar_members(file: IO[bytes], archive: Path, limit: int) -> Iterator[Member]:
+    file.seek(0)
+    packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    stream = _Counted(gzip.GzipFile(fileobj=file) if packed else file, archive, limit)
+    with tarfile.open(fileobj=stream, mode="r|") as opened:  # type: ignore[call-overload] # it calls read() alone
+        for entry in opened:
+            yield copy.copy(entry), partial(opened.extractfile, entry)
+
+
+class _Counted:
+    """A stream with a limit: headers and unwanted members can be bombs too."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, archive: Path, limit: int) -> None:
+        self._stream, self._archive, self._limit, self._left = stream, archive, limit, limit
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _too_large(self._archive, self._limit)
+        return data

@@ -29,8 +29,7 @@ _UNFIT = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 def parse(text: str, where: object) -> Any:
     """Return the values of a YAML 1.2 text as DVC reads them, except that dates stay texts, since JSON has no dates.
 
-    FileFormatError, with the file ``where``, if the text is not valid YAML, repeats a key, is nested too deeply, or has
-    too many aliased values.
+    FileFormatError if the text is not valid YAML, repeats a key, is nested too deeply, or has too many aliased values.
     """
     try:
         _check(text)

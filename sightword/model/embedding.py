@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.compute.devices import has_bfloat16_units, shared, thread_count
-from sightword.compute.threads import spread
+from sightword.compute.devices import has_bfloat16_units, shared, spread, thread_count
 from sightword.model.encoders import CaptionEncoder, ImageEncoder
 from sightword.model.ngrams import NGrams
 

@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from sightword.errors import CorpusError, PictureError
-from sightword.io.files import Pathish, write_text
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping, write_text
 from sightword.io.tables import Table, whole
 from sightword.machine import is_address
 from sightword.messages import first_line, quote
@@ -91,11 +90,9 @@ def size(place: Place) -> int:
 def read(place: Place, limit: int) -> bytes:
     """Return the bytes at a place, a file, a part of a file, or an object.
 
-    Raises:
-        FileNotFoundError: there is no such file or object, or no picture in the row.
-        TooLargeError: there are more bytes than ``limit``.
-        OSError: the file cannot be read, is damaged, or ends before the range.
-        PictureError: an object changed since it was listed, or its server does not answer.
+    FileNotFoundError: there is no such file or object, or no picture in the row. TooLargeError: there are more
+    bytes than ``limit``. OSError: the file cannot be read, is damaged, or ends before the range. PictureError: an
+    object changed since it was listed, or its server does not answer.
     """
     part = place.part or Part()
     if part.row is not None:
@@ -173,8 +170,7 @@ def _fetch(address: str, start: int, count: int, version: str, more: int) -> byt
 def cells(path: str, column: str) -> Iterator[bytes | None]:
     """Yield the bytes in each row of a column, or of a field such as ``image.bytes``; None where there are none.
 
-    Raises:
-        OSError: the file is missing or damaged.
+    OSError: the file is missing or damaged.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

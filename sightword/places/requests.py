@@ -66,8 +66,7 @@ class Requests:
 
     Every method raises the error of ``use``, and SetupError without obstore.
 
-    Raises:
-        SetupError: the address is of another kind, or has credentials in it.
+    SetupError: the address is of another kind, or has credentials in it.
     """
 
     def __init__(self, address: str, use: Use = STORE) -> None:

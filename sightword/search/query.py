@@ -6,9 +6,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from sightword.captions.normalise import FULL_STOPS
 from sightword.captions.units import JOINERS, NOUN, Unit, is_mark, split
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import FULL_STOPS, Vocabulary
 from sightword.errors import SearchError
 from sightword.messages import QUOTED, and_more, short
 

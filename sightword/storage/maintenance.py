@@ -64,8 +64,7 @@ def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kin
 
     Without ``read`` only the keys are read, and no checksums are compared.
 
-    Raises:
-        StoreError: the store cannot be read, or no kind has this prefix.
+    StoreError: the store cannot be read, or no kind has this prefix.
     """
     place, listings = store.place, list[tuple[Kind, dict[str, Listed]]]()
     for name in _kinds(store, prefix):

@@ -234,8 +234,7 @@ class Segment(NamedTuple):
 class Store:
     """A store of features in a folder, or at an address such as ``s3://bucket/prefix``; the first write makes it.
 
-    Raises:
-        SetupError: an address of another kind, or with credentials in it.
+    SetupError: an address of another kind, or with credentials in it.
     """
 
     def __init__(self, where: Pathish) -> None:
@@ -248,8 +247,7 @@ class Store:
 
         Damaged features cause a warning.
 
-        Raises:
-            StoreError: the store cannot be read.
+        StoreError: the store cannot be read.
         """
         wanted = set(keys)
         tried: set[str] = set()

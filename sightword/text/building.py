@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sightword.captions.encoding import with_ids
-from sightword.captions.normalise import Normalisation
-from sightword.captions.table import CaptionTable, write_captions
+from sightword.captions.table import CaptionTable, with_ids, write_captions
 from sightword.captions.units import Unit, split
-from sightword.captions.vocabulary import UNKNOWN, Vocabulary, most_frequent
+from sightword.captions.vocabulary import UNKNOWN, Normalisation, Vocabulary, most_frequent
 from sightword.errors import CorpusError
 from sightword.settings import SPLITS
 from sightword.text.reading import BOOK, PASSAGE, Sentences

@@ -1,19 +1,24 @@
-"""Reads ordered text: one sentence a line, from a file, plain or .gz, or from the files of a folder."""
+"""Reads ordered text, one sentence a line, from a file or the files of a folder; and makes the sample's stories.
+
+The stories are about objects of ``scenes.yaml``. Each sentence is of one kind, at one place. Kind and place follow a
+Markov chain; shape, number and background stay and are in every sentence; size and colour stay, and are in the
+sentences of the kind ``seen`` only, of which no two are neighbours: text cannot tell colours apart.
+"""
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from sightword.corpus.sample.scene import load_world
+from sightword.corpus.sample.scene import World, load_world, stream
 from sightword.errors import CorpusError
 from sightword.io.opening import files_in, lines
 from sightword.io.tables import Table, whole
 from sightword.messages import and_more, short
 from sightword.text.settings import TextSettings
-from sightword.text.stories import stories
 
 LONGEST = 10_000
 """The most characters of a line."""
@@ -31,6 +36,16 @@ LEAST = 50
 SHARE = 0.7
 """The least share of lines that are nearly as long as the width. Broken text has 0.99; of texts with one sentence a
 line, SNLI's short hypotheses have most, 0.47, and novels 0.17."""
+LENGTHS = range(8, 13)
+"""Sentences in a story; each number is as likely as the others."""
+KINDS = {
+    "seen": {"stays": 0.5, "moves": 0.5},
+    "stays": {"seen": 0.25, "stays": 0.25, "moves": 0.5},
+    "moves": {"seen": 0.25, "stays": 0.5, "moves": 0.25},
+}
+"""Probabilities of the next sentence's kind. A story begins with ``seen``, at any place."""
+ONWARD = 0.75
+"""The probability that an object moves to the next place of the world's list, not to the one before."""
 
 _ENDINGS = (".txt", ".txt.gz")
 _BOOKS = Table(("file", "first_line"), CorpusError, optional=("file",), empty=("file",))
@@ -62,9 +77,8 @@ class Sentences:
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """Yield each sentence, and :data:`SAME`, :data:`PASSAGE` or :data:`BOOK`.
 
-        Raises:
-            CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; lines
-                end in CR; or many lines have markup.
+        CorpusError: a file cannot be read, or ends early; a line is not UTF-8, has a NUL, or is too long; lines
+        end in CR; or many lines have markup.
         """
         if self._settings.format == "sample":
             for number, story in enumerate(
@@ -164,3 +178,51 @@ def wrapped(lengths: Mapping[int, int]) -> int:
     for width in range(NARROWEST, WIDEST + 1):
         near = max(near, sum(lengths.get(length, 0) for length in range(width - ROOM, width + 1)))
     return near if near >= SHARE * total else 0
+
+
+def stories(world: World, count: int, seed: int) -> Iterator[list[str]]:
+    """Yield stories, each as the list of its sentences, which end in `` .``."""
+    for number in range(count):
+        yield _story(world, stream(world, "story", seed, number))
+
+
+def _story(world: World, rng: random.Random) -> list[str]:
+    shape = world.shapes[rng.choice(list(world.shapes))]
+    colour = world.colours[rng.choice(list(world.colours))]
+    size = world.size_words[rng.choice(list(world.size_words))]
+    background = rng.choice(list(_backgrounds(world).values()))
+    count = rng.choice(list(world.counts))
+    places = list(world.places.values())
+    place, kind, found = rng.randrange(len(places)), "seen", []
+    for _ in range(rng.choice(LENGTHS)):
+        thing = rng.choice(shape.one if count == 1 else shape.many)
+        be = "is" if count == 1 else "are"
+        if kind == "seen":
+            words = [rng.choice(size.words), rng.choice(colour.words), thing]
+            number = rng.choice(world.counts[count])
+            if number == "a" and words[0][0] in "aeiou":
+                number = "an"
+            start = ["There", be, number, *words]
+        else:
+            start = ["The", rng.choice(_numerals(world, count)), thing, be, "still" if kind == "stays" else "now"]
+        end = [rng.choice(places[place].words), rng.choice(background), "."]
+        found.append(" ".join(word for word in [*start, *end] if word))
+        kind = rng.choices(list(KINDS[kind]), list(KINDS[kind].values()))[0]
+        if kind == "moves":
+            place = (place + (1 if rng.random() < ONWARD else -1)) % len(places)
+    return found
+
+
+def _numerals(world: World, count: int) -> list[str]:
+    """Return the words of a number behind `the`: none for one object."""
+    return [""] if count == 1 else [words.removeprefix("a ") for words in world.counts[count]]
+
+
+def _backgrounds(world: World) -> dict[str, list[str]]:
+    """Return the words of each background that name no colour, such as `green hills`; all if each of them does."""
+    colours = {word for colour in world.colours.values() for word in colour.words}
+    found = {}
+    for name, background in world.backgrounds.items():
+        plain = [words for words in background.words if colours.isdisjoint(words.split())]
+        found[name] = plain or background.words
+    return found

@@ -36,12 +36,6 @@ CHUNK = 1 << 20
 TODO = "Run `make grounded` (without make: `rm -f grounded/.dvcignore && dvc repro grounded/dvc.yaml`)."
 
 _TYPES = {"offsets": "<i8", "passage": "<i4", "split": "|u1"}
-_ATTRIBUTES = {
-    **dict.fromkeys(("schema", "sentences", "tokens", "max_tokens"), int),
-    **dict.fromkeys(("vocabulary", "settings"), str),
-    "complete": bool,
-}
-
 Ids = NDArray[np.int64]
 
 
@@ -67,9 +61,8 @@ class Text:
     def open(cls, folder: Pathish) -> Text:
         """Open the folder that the stage text wrote, and check its checksum.
 
-        Raises:
-            FileFormatError: the file is missing, not complete, damaged, changed, or of another vocabulary.
-            CaptionsError: the vocabulary is missing or not a vocabulary.
+        FileFormatError: the file is missing, not complete, damaged, changed, or of another vocabulary.
+        CaptionsError: the vocabulary is missing or not a vocabulary.
         """
         place = Path(folder) / FILE
         sha256 = checked(place, expected="a text.h5 of this Sightword", first=TODO, again=TODO)
@@ -196,30 +189,14 @@ def _mapped(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         with reading(path, todo=TODO), h5py.File(path, "r") as file:
             values = file.attrs.items()
             attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
+            if (attributes["schema"], attributes["complete"]) != (SCHEMA, True):
+                what = f"has the schema {attributes['schema']}, complete: {attributes['complete']}"
+                raise FileFormatError(what, where=path, expected=f"{SCHEMA} and True", todo=TODO)
             places = {name: (file[name].dtype, file[name].shape, file[name].id.get_offset()) for name in file}
     except (RuntimeError, KeyError, TypeError, AttributeError) as error:  # HDF5 of another program
         raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=TODO) from None
-    _check_format(attributes, places, path)
     arrays = {
         name: np.memmap(path, kind, "r", offset, shape).view(np.ndarray) if shape[0] else np.empty(0, kind)
         for name, (kind, shape, offset) in places.items()
     }
     return attributes, arrays
-
-
-def _check_format(attributes: dict[str, Any], places: dict[str, tuple[Any, ...]], path: Path) -> None:
-    """Raise FileFormatError unless the attributes and tables of the format are there, with the right types."""
-    lacking = [name for name in ("tokens", *_TYPES) if name not in places]
-    lacking += [name for name, kind in _ATTRIBUTES.items() if type(attributes.get(name)) is not kind]
-    if lacking:
-        raise FileFormatError(f"lacks {', '.join(lacking)}", where=path, expected="a whole text.h5", todo=TODO)
-    if attributes["schema"] != SCHEMA or not attributes["complete"]:
-        what = f"has the schema {attributes['schema']}, complete: {attributes['complete']}"
-        raise FileFormatError(what, where=path, expected=f"{SCHEMA} and True", todo=TODO)
-    sentences, tokens = attributes["sentences"], attributes["tokens"]
-    rows = {"tokens": tokens, "offsets": sentences + 1, "passage": sentences, "split": sentences}
-    for name, count in rows.items():
-        kind, shape, _ = places[name]
-        right = (kind in ("<u2", "<u4")) if name == "tokens" else kind == _TYPES[name]
-        if not right or shape != (count,):
-            raise FileFormatError(f"has {name} as {kind} {shape}", where=path, expected=f"({count},)", todo=TODO)

@@ -28,8 +28,7 @@ MODELS = Path("models/entailment")
 def work(settings: EntailSettings, *, inputs: str = "") -> Callable[[], object]:
     """Train an encoder on sentence pairs; dev chooses weights and threshold."""
     from sightword import machine
-    from sightword.captions.normalise import Normalisation
-    from sightword.captions.vocabulary import Vocabulary
+    from sightword.captions.vocabulary import Normalisation, Vocabulary
     from sightword.compute import devices
     from sightword.encoder.derived import read_start, report_unknown
     from sightword.entailment.data.pairs import read_split

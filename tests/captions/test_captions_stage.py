@@ -13,9 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sightword.captions.encoding import build_vocabulary, subset
 from sightword.captions.settings import CaptionsSettings
-from sightword.captions.table import CaptionTable, check_vocabulary, read_captions, read_texts, write_captions
+from sightword.captions.table import (
+    CaptionTable,
+    build_vocabulary,
+    check_vocabulary,
+    read_captions,
+    read_texts,
+    subset,
+    write_captions,
+)
 from sightword.captions.vocabulary import Vocabulary
 from sightword.corpus.reading import clean
 from sightword.corpus.records import Caption, Image, write_tables
@@ -119,7 +126,6 @@ def test_a_written_table_is_read_back_unchanged(tmp_path: Path, content: list[tu
     [
         ("ids", pa.array([[]], pa.list_(pa.int32())), r"1 captions have no ids, first a\.jpg#0"),
         ("ids", pa.array([[2.5]], pa.list_(pa.float32())), "the column ids is list"),
-        ("ids", pa.array([2], pa.int32()), "the column ids is int32; expected list"),
         ("caption", pa.array(["0"]), "the column caption is string; expected int32"),
         ("text", pa.array([None], pa.string()), "the column text has empty cells"),
     ],

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sightword.captions.normalise import Normalisation
 from sightword.captions.units import is_token, join, split
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.errors import CaptionsError
 
 SIGNS = st.text("abcdnt'’\"`“”.-—…,:1 2MrU_é\u00ad\u200b\n", max_size=40)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import shutil
 
 import pyarrow.compute as pc
@@ -13,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.cli import main
-from pipeline.comparison.contrast import contrast
-from pipeline.comparison.runs import opened
+from pipeline.comparison.contrast import contrast, opened
 from sightword.io.files import write_table
 
 
@@ -66,13 +64,6 @@ def test_csv_is_a_table_alone(project, capsys):
     assert [row["subtask"] for row in rows] == ["images", "headlines", "cosine", "trained", "mean of 2"]
 
 
-def test_only_unseen_pairs(project, capsys):
-    less, full = compared(project, unseen=True), compared(project)
-    assert all(one.pairs < other.pairs for one, other in zip(less.semantics.rows, full.semantics.rows, strict=True))
-    assert main(["compare", "good", "poor", "--samples", "20", "--unseen"]) == 0
-    assert "Only pairs of which neither sentence is a training caption" in capsys.readouterr().out
-
-
 def test_a_run_beside_itself_differs_in_nothing(project, capsys):
     found = compared(project, "good", "good")
     assert {row.better for row in (*found.recalls, *found.semantics.rows)} == {"equal"}
@@ -101,27 +92,6 @@ def test_without_answers_and_pairs_in_the_cache_the_metrics_are_compared(project
     assert "These scores have no test." in out
 
 
-def test_where_the_users_own_run_is_not_committed_the_note_names_the_commit(project, capsys):
-    """As after the first run in a clone: HEAD has the hashes of another machine, the workspace those of this one."""
-    drop(project, "HEAD", "data/semantics/pairs.parquet")
-    lock = project.folder / "dvc.lock"
-    lock.write_text(re.sub(r"(path: data/semantics\n(?:.*\n)*?    +md5: )[0-9a-f]{4}", r"\g<1>0000", lock.read_text()))
-    assert main(["compare", "HEAD", "good", "--samples", "200"]) == 0
-    err = capsys.readouterr().err
-    assert 'your own run of HEAD is not committed: `git commit -am "My run"`, or compare `workspace`' in err
-    assert main(["compare", "poor", "good", "--samples", "200"]) == 0
-    assert "your own run of poor is not committed" in capsys.readouterr().err
-
-
-def test_without_any_cache_what_git_has_is_compared(project, tmp_path, monkeypatch, capsys):
-    clone = project.clone(tmp_path / "clone")
-    monkeypatch.chdir(clone.folder)
-    assert main(["compare", "good", "poor"]) == 0
-    out = capsys.readouterr().out
-    assert "retrieval test.full.image_to_caption.r1" in out
-    assert "train.kind" in out
-
-
 def test_a_damaged_object_ends_the_comparison(project, capsys):
     with opened("poor", "poor", project.folder) as (side, _):
         damaged = side.pairs.resolve()
@@ -140,9 +110,7 @@ def test_a_damaged_object_ends_the_comparison(project, capsys):
         ("nowhere", "sightword: nowhere: no commit, branch or experiment has this name. `git log` and"),
         ("--help-me", "unrecognized arguments"),
         ("", "does not exist"),
-        ("HEAD~9", "HEAD~9: no commit, branch or experiment has this name"),
         ("HEAD~1..HEAD", "no commit, branch"),
-        ("^HEAD", "no commit, branch"),
         ("HEAD:params.yaml", "no commit, branch"),
         ("stages", "stages: is a folder without results"),
     ],
@@ -154,36 +122,6 @@ def test_name_that_is_no_path_and_no_revision_is_refused(project, name, message,
         code = wrong_arguments.code
     assert code in (1, 2)
     assert message in capsys.readouterr().err
-
-
-def test_an_experiment_whose_name_another_has_is_told(project, capsys):
-    shas = [project.do("git", "rev-parse", tag).strip() for tag in ("good", "poor")]
-    for sha in shas:
-        project.do("git", "update-ref", f"refs/exps/{sha[:2]}/{sha[2:]}/twice", sha)
-    assert main(["compare", "twice", "good"]) == 1
-    err = capsys.readouterr().err
-    assert "twice: several experiments have this name. Name a commit: " in err
-    assert all(sha[:7] in err for sha in shas)
-
-
-def test_a_commit_without_results_is_told(project, capsys):
-    project.do("git", "checkout", "-q", "--orphan", "empty")
-    project.do("git", "rm", "-rqf", "--cached", ".")
-    project.write("note", "nothing was run")
-    project.do("git", "add", "note")
-    project.do("git", "commit", "-qm", "empty")
-    project.do("git", "checkout", "-qf", "main")
-    assert main(["compare", "empty", "good"]) == 1
-    assert capsys.readouterr().err == "sightword: empty: nothing has run at this commit (`dvc repro`, then commit)\n"
-
-
-def test_two_wrong_revisions_are_told_at_once_as_typed(project, capsys):
-    project.do("git", "rm", "-q", "dvc.lock")
-    project.commit("as before a run")
-    assert main(["compare", "HEAD", "narow"]) == 1
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == "sightword: HEAD: nothing has run at this commit (`dvc repro`, then commit)"
-    assert second.startswith("narow: no commit, branch or experiment has this name. ")
 
 
 def test_a_file_of_another_form_is_told_with_its_revision(project, capsys):
@@ -221,26 +159,3 @@ def test_other_queries_are_no_comparison(project, tmp_path):
     found = compared(project, "good", "workspace")
     assert found.recalls == []
     assert "Retrieval is not tested: caption_to_image: the two were asked other queries: 40 only in A" in found.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "why"), [(2.5, "there. One of the two files"), (-2.5, "there. There, answers with the same score count")]
-)
-def test_recalls_that_the_metrics_do_not_have_are_noticed(project, change, why):
-    path = project.folder / "metrics/retrieval.json"
-    metrics = json.loads(path.read_text())
-    metrics["test"]["full"]["image_to_caption"]["r5"] += change
-    path.write_text(json.dumps(metrics))
-    found = compared(project, "poor", "workspace")
-    there = 12.5 + change
-    said = f"not those of its metrics/retrieval.json: R@5 image_to_caption is 12.5 here and {there:.1f} there"
-    assert len(found.notes) == 1
-    assert said in found.notes[0]
-    assert why in found.notes[0]
-
-
-def test_resamples_that_are_too_few_are_told(project, capsys):
-    assert main(["compare", "good", "poor", "--samples", "100"]) == 0
-    out = capsys.readouterr().out
-    assert "With 100 swaps no corrected p can be below 0.059: take more." in out
-    assert "With 100 resamples no corrected p can be below 0.079: take more." in out

@@ -22,7 +22,7 @@ SIZES = {
 }
 
 
-def table(noise, seed, sizes=SIZES, seen=None):
+def table(noise, seed, sizes=SIZES):
     """Scores that follow the gold scores, which are the same for every seed, with some noise."""
     subtasks = {}
     for number, (key, count) in enumerate(sizes.items()):
@@ -30,8 +30,7 @@ def table(noise, seed, sizes=SIZES, seen=None):
         score = gold + noise * np.random.default_rng([seed, number]).standard_normal(count)
         first = [f"{key[1]} first {i}" for i in range(count)]
         second = [f"{key[1]} second {i}" for i in range(count)]
-        masks = (None, None) if seen is None else seen(count)
-        subtasks[key] = ScoredPairs(first, second, gold, score, *masks)
+        subtasks[key] = ScoredPairs(first, second, gold, score, None, None)
     return PairTable(subtasks)
 
 
@@ -83,15 +82,6 @@ def test_the_mean_is_over_sts_and_resampled_within_each_subtask(tables, found):
     assert found.mean.bootstrap == resampled(np.mean(draws, axis=0))
 
 
-def test_changing_places_changes_the_sign(tables, found):
-    other = compare(*reversed(tables), samples=600, seed=3)
-    for row, back in zip(found.rows, other.rows, strict=True):
-        assert back.difference == -row.difference
-        assert back.bootstrap.low == pytest.approx(-row.bootstrap.high, abs=1e-9)
-        assert back.holm == row.holm
-        assert back.better == {"A": "B", None: None}[row.better]
-
-
 def test_a_subtask_alone_has_the_same_draws(tables, found):
     sizes = {("STSOwn", "street"): 60}
     alone = PairTable({key: tables[0].subtasks[key] for key in sizes})
@@ -128,14 +118,6 @@ def test_other_pairs_are_refused_with_subtask_and_pair(tables, field):
     assert ("17.25" if field == "gold" else "another ' s sentence") in str(told.value)
 
 
-def test_fewer_pairs_are_refused(tables):
-    key = ("STS12", "MSRvid")
-    pairs = tables[1].subtasks[key]
-    short = ScoredPairs(pairs.first[:80], pairs.second[:80], pairs.gold[:80], pairs.score[:80], None, None)
-    with pytest.raises(SemanticsError, match=r"STS12 MSRvid, pair 81: .* in A, none in B"):
-        compare(tables[0], PairTable({**tables[1].subtasks, key: short}))
-
-
 def test_scores_that_are_no_numbers_are_refused(tables):
     key = ("STS12", "MSRvid")
     scores = np.where(np.arange(90) == 4, np.nan, 1.0)
@@ -156,37 +138,6 @@ def test_a_constant_system_has_no_difference_and_no_row_is_lost(tables):
     assert lines(found)[2][4:] == ["-", "-", "-", "-", ""]
     others = [row.bootstrap.p for row in found.rows if row.bootstrap]
     assert [row.holm for row in found.rows if row.bootstrap] == holm(others)
-
-
-def test_unseen_pairs_are_those_that_neither_system_was_trained_on():
-    def first_third(count):
-        return np.arange(count) < count // 3, np.zeros(count, bool)
-
-    def even(count):
-        return np.zeros(count, bool), np.arange(count) % 2 == 0
-
-    a, b = table(1.0, 1, seen=first_third), table(1.6, 2, seen=even)
-    found = compare(a, b, unseen=True, samples=50)
-    for row, count in zip(found.rows, SIZES.values(), strict=True):
-        kept = [i for i in range(count) if i >= count // 3 and i % 2]
-        pairs = a.subtasks[row.task, row.subtask]
-        assert row.pairs == len(kept)
-        assert row.a == pytest.approx(np.corrcoef(pairs.score[kept], pairs.gold[kept])[0, 1])
-    assert found.unknown == []
-    one = compare(a, table(1.6, 2), unseen=True, samples=50)
-    assert one.unknown == ["B"]
-    assert one.rows[0].pairs == 80
-    with pytest.raises(SemanticsError, match="neither table lists training captions"):
-        compare(table(1.0, 1), table(1.6, 2), unseen=True)
-
-
-def test_subtasks_without_unseen_pairs_stay_as_rows():
-    def every(count):
-        return np.ones(count, bool), np.zeros(count, bool)
-
-    found = compare(table(1.0, 1, seen=every), table(1.6, 2), unseen=True, samples=50)
-    assert [(row.pairs, row.a, row.holm) for row in found.rows] == [(0, None, None)] * 4
-    assert lines(found)[1][2:5] == ["0", "-", "-"]
 
 
 def test_a_subtask_with_three_pairs_left_is_shown_and_does_not_count():
@@ -217,9 +168,7 @@ def test_the_text_is_rounded_and_the_exact_table_is_not(found):
 def test_the_verdict_counts_and_says_when_resamples_are_too_few(tables, found):
     better = [row.better for row in found.rows]
     assert f"over 4 rows (bootstrap, p below 0.05): A on {better.count('A')}, B on 0 of 4." in verdict(found)[0]
-    a_above = sum(row.a_score.low > row.b for row in found.rows)
-    assert f"uncorrected): A on {a_above}, B on 0." in verdict(found)[-1]
-    assert len(verdict(found)) == 2
+    assert len(verdict(found)) == 1
     assert verdict(compare(*tables, samples=100))[1].startswith("With 100 resamples no corrected p can be below 0.079")
 
 

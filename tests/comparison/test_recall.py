@@ -70,20 +70,12 @@ def _lists(*systems):
     return found
 
 
-@pytest.mark.parametrize("p", [0.2, 0.14, 0.11])
+@pytest.mark.parametrize("p", [0.2, 0.11])
 def test_with_one_query_a_picture_it_says_what_mcnemars_test_says(p):
     a, b = random_ranks(1, 800, 1, 0.2), random_ranks(2, 800, 1, p)
     for row in compare(a, b, depth=10, samples=4000):
         exact = binomtest(row.only_a, row.only_a + row.only_b).pvalue
         assert row.p == pytest.approx(exact, abs=0.02)
-
-
-@pytest.mark.parametrize("right", [1, 4, 6])
-def test_with_few_differences_it_says_what_mcnemars_test_says(right):
-    """The bootstrap does not: of 40 pictures four that only A has right would have p = 0.03, and not 0.125."""
-    a, b = ranks_of([[1]] * 40), ranks_of([[0]] * right + [[1]] * (40 - right))
-    row = compare(a, b, depth=10, samples=20_000)[0]
-    assert row.p == pytest.approx(binomtest(right, right).pvalue, abs=0.01)
 
 
 def test_p_is_the_share_of_all_possible_swaps():
@@ -135,18 +127,6 @@ def test_a_run_does_not_differ_from_itself():
     a = random_ranks(8, 50, 2, 0.2)
     for row in compare(a, a, depth=10):
         assert (row.difference, row.interval, row.p, row.holm, row.better) == (0.0, None, None, None, "equal")
-
-
-def test_a_clear_difference_is_one_and_chance_is_none():
-    good, poor, other = (random_ranks(seed, 400, 5, p) for seed, p in ((9, 0.3), (10, 0.15), (11, 0.3)))
-    assert [row.better for row in compare(good, poor, depth=10, samples=2000)] == ["A"] * 3
-    assert [row.better for row in compare(poor, good, depth=10, samples=2000)] == ["B"] * 3
-    assert [row.better for row in compare(good, other, depth=10, samples=2000)] == [None] * 3
-
-
-def test_recall_at_ten_of_five_answers_is_left_out():
-    a, b = random_ranks(12, 20, 1, 0.3), random_ranks(13, 20, 1, 0.3)
-    assert [row.depth for row in compare(a, b, depth=5)] == [1, 5]
 
 
 def test_other_queries_are_refused_and_counted():

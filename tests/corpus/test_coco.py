@@ -47,15 +47,6 @@ def test_splits_have_files_and_captions_ordered_by_id(tmp_path: Path) -> None:
     assert [(row.kind, row.reason) for row in corpus.dropped] == [("caption", "unknown picture")]
 
 
-def test_pictures_are_found_in_the_folder_of_their_set(tmp_path: Path) -> None:
-    small(tmp_path)
-    (tmp_path / "pictures" / "val2014").mkdir(parents=True)
-    for name in ("val2014/v7.jpg", "t1.jpg"):
-        (tmp_path / "pictures" / name).touch()
-    corpus = read(tmp_path, require_pictures=True)
-    assert [image.path for image in corpus.images] == ["t1.jpg", "val2014/v7.jpg"]
-
-
 def test_missing_empty_or_repeated_file_is_reported(tmp_path: Path) -> None:
     small(tmp_path)
     with pytest.raises(CorpusError, match=r"has no captions_val2017\.json"):

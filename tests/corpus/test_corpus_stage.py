@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 from pathlib import Path
 
-import fork_server
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
-from ruamel.yaml import YAML
 
 from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError, ParamsError
 from stages.corpus import work
 
-TABLE = {"file": None, "columns": {}, "draw_dev": 0.0, "draw_test": 0.0}
 CSV = "image,caption,split\na.jpg,A dog .,train\nb.jpg,A cat .,test\nc.jpg,Gone .,\n"
 
 
@@ -84,46 +78,3 @@ def test_the_sample_is_written_whole(workspace: Path, repository: Path) -> None:
     assert (workspace / "data/corpus/senteval/downstream/SICK/SICK_train.txt").is_file()
     with pytest.raises(ParamsError, match="data/corpus/pictures for the sample"):
         work(CorpusSettings(format="sample", path="scenes.yaml", pictures="elsewhere"))
-
-
-def stage(name: str, folder: Path, repository: Path, **corpus: object) -> subprocess.CompletedProcess[str]:
-    """A stage as a process, in a project with its pictures and captions in ``data/raw/mine``."""
-    document = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
-    document["corpus"] |= {"path": "data/raw/mine", "pictures": "data/raw/mine/pictures", **corpus}
-    document["resize"]["max_rejects"] = 1
-    with (folder / "params.yaml").open("w") as stream:
-        YAML().dump(document, stream)
-    environment = {**os.environ, "PYTHONPATH": str(repository), "SIGHTWORD_WORKERS": "0"}
-    environment.pop("DVC_STAGE", None)
-    command = [fork_server.python(), "-m", "stages", name]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
-    assert "Traceback" not in done.stderr
-    return done
-
-
-@pytest.mark.slow
-def test_odd_names_and_links_in_the_folder_of_pictures_are_handled(workspace: Path, repository: Path) -> None:
-    pictures = workspace / "data/raw/mine/pictures"
-    (pictures / os.fsdecode(b"\xfcber")).mkdir(parents=True)
-    for name in (b"a.png", b"caf\xe9.png", b"\xfcber/b.png", b"notes \xe9.txt"):
-        Image.new("RGB", (9, 9)).save(pictures / os.fsdecode(name), "PNG")
-    for name in ("round.png", "stray.png", "strayer"):
-        (pictures / name).symlink_to(name)
-    (workspace / "data/raw/mine/my.csv").write_text(
-        "image,caption,split\na.png,A dog,train\nround.png,A ring,train\ncaf\u00e9.png,A cup,train\n"
-    )
-    done = stage("corpus", workspace, repository, format="table", **TABLE, require_pictures=True)
-    assert done.returncode == 0, done.stderr
-    assert r"dropped 2 pictures: name is not UTF-8: \xfcber/b.png, caf\xe9.png" in done.stderr
-    dropped = pq.read_table(workspace / "data/corpus/dropped.parquet").to_pylist()
-    assert [(row["item"], row["reason"]) for row in dropped] == [
-        (r"\xfcber/b.png", "name is not UTF-8"),
-        (r"caf\xe9.png", "name is not UTF-8"),
-        ("caf\u00e9.png", "no picture file"),
-        ("stray.png", "no captions"),
-    ]
-    assert pq.read_table(workspace / "data/corpus/images.parquet")["image_id"].to_pylist() == ["a.png", "round.png"]
-    done = stage("resize", workspace, repository)
-    assert done.returncode == 0, done.stderr
-    rejects = pq.read_table(workspace / "data/resized/rejects.parquet").to_pylist()
-    assert [(row["image_id"], row["reason"]) for row in rejects] == [("round.png", "unreadable")]

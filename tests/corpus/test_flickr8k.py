@@ -139,15 +139,6 @@ def test_list_of_the_part_gives_the_photographs_at_hand(real_data: Path) -> None
     assert whole.captions == there.captions
 
 
-def test_pictures_outside_of_the_list_are_in_no_split(tmp_path: Path) -> None:
-    listed = "1000268201_693b08cb0e.jpg"
-    write(tmp_path, train=f"a.jpg\n{listed}\n", token=CAPTIONS + f"{listed}#0\tTwo dogs .\n")
-    values = {"path": str(tmp_path), "pictures": str(tmp_path / "images"), "require_pictures": False}
-    corpus = read_corpus(CorpusSettings(only="flickr8k-part", **values))
-    assert [(image.image_id, image.split) for image in corpus.images] == [(listed, "train")]
-    assert ("picture", "a.jpg", "in no split") in {(row.kind, row.item, row.reason) for row in corpus.dropped}
-
-
 NAMES = {"train": ["1.jpg", "2.jpg"], "val": ["3.jpg"], "test_2016": ["4.jpg"], "test_2016_flickr": ["4.jpg"]}
 
 

@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions, read_texts
 from sightword.corpus.listing import Listing, list_pictures
 from sightword.corpus.reading import clean, read_corpus
-from sightword.corpus.records import Caption, Corpus, Image, check_path, write_tables
+from sightword.corpus.records import Caption, Corpus, Image, check_path
 from sightword.corpus.settings import CorpusSettings, read_list
 from sightword.errors import CaptionsError, CorpusError
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
@@ -101,26 +100,6 @@ def test_odd_names_and_circular_links_are_listed_apart(tmp_path: Path) -> None:
     assert listing.files == {"a.jpg", "caf\u00e9.jpg", "one", "two", "gone"}
     assert listing.misnamed == {r"caf\xe9.jpg"}
     assert listing.circular == {"one", "two"}
-
-
-def test_tables_have_columns_and_captions_from_zero(tmp_path: Path) -> None:
-    texts = [Caption("a.jpg", "7", "x"), Caption("a.jpg", "9", "y"), Caption("b.jpg", "1", "z"), Caption("c", "1", "w")]
-    pictures = [Image("b.jpg", "b.jpg", "dev"), Image("a.jpg", "a.jpg", "train")]
-    corpus = clean(pictures, texts, Listing(Path(), frozenset({"a.jpg"})), require_pictures=False)
-    write_tables(tmp_path, corpus, "data/pictures")
-    assert pq.read_table(tmp_path / "images.parquet").to_pylist() == [
-        {"image_id": "a.jpg", "path": "data/pictures/a.jpg", "split": "train", "position": 1},
-        {"image_id": "b.jpg", "path": None, "split": "dev", "position": 0},
-    ]
-    assert pq.read_table(tmp_path / "captions.parquet").to_pylist() == [
-        {"image_id": "a.jpg", "caption": 0, "split": "train", "text": "x"},
-        {"image_id": "a.jpg", "caption": 1, "split": "train", "text": "y"},
-        {"image_id": "b.jpg", "caption": 0, "split": "dev", "text": "z"},
-    ]
-    assert str(pq.read_schema(tmp_path / "captions.parquet").field("caption").type) == "int32"
-    assert pq.read_table(tmp_path / "dropped.parquet").to_pylist() == [
-        {"kind": "caption", "item": "c#1", "reason": "unknown picture", "detail": "w"}
-    ]
 
 
 def test_pictures_must_lie_in_the_folder_of_the_corpus() -> None:

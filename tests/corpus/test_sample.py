@@ -29,7 +29,6 @@ from sightword.corpus.sample.sentences import (
     leave_out,
     likeness,
     sick_pair,
-    write_senteval,
 )
 from sightword.errors import CorpusError
 
@@ -134,22 +133,6 @@ def test_all_judgments_occur_and_denials_contradict(world: World) -> None:
     pairs = [sick_pair(world, "train", number) for number in range(300)]
     assert {pair.judgment for pair in pairs} == {"ENTAILMENT", "CONTRADICTION", "NEUTRAL"}
     assert all(pair.judgment == "CONTRADICTION" for pair in pairs if "there is no" in pair.second.lower())
-
-
-def test_sentence_files_have_the_layout_of_senteval(tiny: World, tmp_path: Path) -> None:
-    write_senteval(tmp_path, tiny)
-    sts = tmp_path / "downstream/STS/STSSample-en-test"
-    for subtask in ("scenes", "details"):
-        pairs = (sts / f"STS.input.{subtask}.txt").read_text().splitlines()
-        scores = (sts / f"STS.gs.{subtask}.txt").read_text().splitlines()
-        assert len(pairs) == len(scores) == 20
-        assert all(line.count("\t") == 1 for line in pairs)
-        assert all(0 <= float(score) <= 5 for score in scores)
-    for name, count in (("train", 300), ("trial", 100), ("test_annotated", 300)):
-        rows = [line.split("\t") for line in (tmp_path / f"downstream/SICK/SICK_{name}.txt").read_text().splitlines()]
-        assert rows[0] == ["pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"]
-        assert len(rows) == count + 1
-        assert all(len(row) == 5 and 1 <= float(row[3]) <= 5 for row in rows[1:])
 
 
 def test_same_description_gives_the_same_bytes(tiny: World, tmp_path: Path) -> None:

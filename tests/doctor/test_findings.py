@@ -78,11 +78,6 @@ def test_a_program_cannot_ask_the_user_for_a_password(tmp_path: Path) -> None:
     assert ask(program, tmp_path) == {"tty": False}
 
 
-@pytest.mark.parametrize("text", ["[1]", "never json", ""])
-def test_output_that_is_not_an_object_is_ignored(tmp_path: Path, text: str) -> None:
-    assert ask(f"print({text!r})", tmp_path) == {}
-
-
 CHECKS = checks(Path(__file__))
 MACHINE = {check.name for check in CHECKS if not check.needs_project}
 
@@ -148,12 +143,6 @@ def test_outside_a_project(tmp_path: Path, monkeypatch, capsys) -> None:
     assert {"python", "packages", "settings", "disk"} <= checks
     assert main(["doctor", "--lock"]) == 1
     assert "this command needs a project" in capsys.readouterr().err
-
-
-def test_options_that_cannot_be_combined(capsys) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["doctor", "--lock", "--quick"])
-    assert stopped.value.code == 2
 
 
 def test_every_check_stands_on_its_page(repository) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,8 +30,6 @@ class Site:
         self.plans: dict[str, list[str]] = {}
         self.requests: list[tuple[str, str | None]] = []
         """Each path with its Range."""
-        self.conditions: list[str | None] = []
-        """The If-Range of each request for a file that is there."""
         self.ranges = True
         self.tags = True
         self.weak = False
@@ -103,7 +100,6 @@ class Site:
             validators["Last-Modified"] = formatdate(self.modified, usegmt=True)
         start = 0
         condition = request.headers.get("If-Range")
-        self.conditions.append(condition)
         unchanged = condition is None or not self.heeds_if_range or condition in validators.values()
         if asked and self.ranges and unchanged:
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
@@ -158,24 +154,9 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def tarred(members: dict[str, bytes], mode: str = "w:gz") -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode=mode) as archive:
-        for name, content in members.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
-
-
 @pytest.fixture
 def make_zip() -> Callable[[dict[str, bytes]], bytes]:
     return zipped
-
-
-@pytest.fixture
-def make_tar() -> Callable[..., bytes]:
-    return tarred
 
 
 @pytest.fixture

@@ -100,14 +100,6 @@ def test_mirror_is_asked_first(site, source, order, raw, tmp_path, form):
     assert ("words.txt", None) not in site.requests
 
 
-@pytest.mark.parametrize("mirror", ["nothing", "wrong"])
-def test_mirror_without_the_right_file_is_passed_over(site, source, order, raw, caplog, mirror):
-    site.files |= {"words.txt": BODY, "wrong/own/words.txt": b"another"}
-    fetch(source(sha256=SHA256), order(mirror=site.url(mirror)))
-    assert content(raw / "own") == {"words.txt": BODY}
-    assert "words.txt" in caplog.text
-
-
 def test_all_addresses_are_tried_and_reasons_told(site, source, order, raw):
     site.files["third.txt"] = BODY
     urls = [site.url("first.txt"), site.url("second.txt")]
@@ -136,17 +128,6 @@ def test_host_without_connection_is_not_asked_again(site, source, order, raw, ca
     assert fetch(source("c.txt", urls=[f"{host}/c.txt", site.url("c.txt")]), mine).address == site.url("c.txt")
     assert asked[2:] == [site.url("c.txt")]
     assert caplog.text == ""
-
-
-def test_answer_of_a_server_is_no_missing_connection(site, source, order):
-    site.plans["words.txt"] = ["500"] * 9
-    mine = order()
-    for plan in (["404"], ["500"] * 9, ["cut 0"] * 9):
-        site.plans["words.txt"] = plan
-        with pytest.raises(UnreachableError) as caught:
-            fetch(source(), mine)
-        assert not isinstance(caught.value, NoConnectionError)
-    assert mine.unreached == set()
 
 
 def test_source_behind_a_form_comes_by_hand_or_from_a_mirror(source, order, raw, make_zip, site):

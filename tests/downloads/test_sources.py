@@ -103,20 +103,6 @@ def test_weights_are_those_torchvision_publishes():
         assert source.about == pytest.approx(entry.meta["_file_size"] * 2**20, rel=0.1)
 
 
-def test_parts_are_chosen_by_name():
-    coco = find("coco")
-    assert {source.part for source in coco.choose()} == {"karpathy", "captions", "val2014", "train2014"}
-    assert [source.part for source in coco.choose(["val2017"])] == ["val2017"]
-    assert [source.file for source in find("senteval").choose(["mrpc"])] == [
-        "msr_paraphrase_train.txt",
-        "msr_paraphrase_test.txt",
-    ]
-    with pytest.raises(DownloadError, match="did you mean 'val2017'"):
-        coco.choose(["val2018"])
-    with pytest.raises(DownloadError, match="did you mean 'flickr30k'"):
-        find("flickr30")
-
-
 @pytest.mark.parametrize(
     "fields",
     [{"file": "../x"}, {"file": "a/b"}, {"urls": []}, {"request": "too"}, {"sha256": "abc"}, {"into": {"a": "b"}},

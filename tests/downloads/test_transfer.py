@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,38 +46,21 @@ def test_cut_download_asks_for_the_rest_each_time(site, part, patience):
     ranges=st.booleans(),
     tags=st.booleans(),
     weak=st.booleans(),
-    dated=st.booleans(),
     heeds=st.booleans(),
     tells=st.booleans(),
     checked=st.booleans(),
 )
-def test_file_is_the_servers_last_one_whatever_happens(
-    site, part, plan, ranges, tags, weak, dated, heeds, tells, checked
-):
+def test_file_is_the_servers_last_one_whatever_happens(site, part, plan, ranges, tags, weak, heeds, tells, checked):
     site.files["a.zip"] = BODY
     site.plans["a.zip"], site.ranges, site.tags, site.weak = list(plan), ranges, tags, weak
     site.heeds_if_range, site.tells_of_parts = heeds, tells
-    site.modified = time.time() - 3600 if dated else None
     attempt = Resuming(part, checked=checked, patience=Patience(tries=7, wait=0))
     attempt.discard()
     attempt.fill(site.url("a.zip"))
-    told = (tags and not weak) or (dated and not tags)
-    if not checked or (told and (heeds or tells)):
+    if not checked or (tags and not weak and (heeds or tells)):
         assert part.read_bytes() == site.files["a.zip"]
     else:  # nothing tells that the file was exchanged on the way; that is what the hash is for
         assert part.stat().st_size == len(BODY)
-
-
-@pytest.mark.parametrize("dated", [False, True])
-def test_server_that_ignores_if_range_mixes_no_files(site, part, patience, dated):
-    """The first answer is cut, the file is exchanged, the second answer is the rest of the new one."""
-    site.heeds_if_range = False
-    site.tags, site.modified = not dated, time.time() - 3600 if dated else None
-    site.plans["a.zip"] = ["cut 70000", "changed"]
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert site.conditions[1] is not None
-    assert part.read_bytes() == BODY[::-1]
-    assert [asked is not None for _, asked in site.requests] == [False, True, False]
 
 
 def test_shorter_file_is_not_taken_for_the_whole(site, part, patience):
@@ -90,28 +72,6 @@ def test_shorter_file_is_not_taken_for_the_whole(site, part, patience):
     site.files["a.zip"] = BODY[::-1][: part.stat().st_size]
     Resuming(part, patience=patience).fill(site.url("a.zip"))
     assert part.read_bytes() == site.files["a.zip"]
-
-
-CHANGED, A_MINUTE_LATER, A_DAY_LATER = (
-    f"{when} GMT" for when in ("Sat, 21 Nov 2026 10:00:00", "Sat, 21 Nov 2026 10:00:59", "Sun, 22 Nov 2026 10:00:00")
-)
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({"ETag": '"a"'}, '"a"'),
-        # A date may not stand in If-Range where there is a tag, if only a weak one.
-        ({"ETag": 'W/"a"', "Last-Modified": CHANGED, "Date": A_DAY_LATER}, None),
-        ({"ETag": "a"}, None),
-        ({"Last-Modified": CHANGED, "Date": A_DAY_LATER}, CHANGED),
-        ({"Last-Modified": CHANGED, "Date": A_MINUTE_LATER}, None),
-        ({"Last-Modified": CHANGED, "Date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None),
-        ({"Last-Modified": CHANGED}, None),
-    ],
-)  # fmt: skip
-def test_validator_tells_files_apart_to_the_byte(headers, expected):
-    assert transfer._validator(headers) == expected
 
 
 def test_part_of_unknown_origin_is_not_continued(site, part, patience):
@@ -136,13 +96,10 @@ def test_passing_fault_is_waited_for_as_the_server_says(site, part, patience, mo
     assert part.read_bytes() == BODY
 
 
-@pytest.mark.parametrize("asked", ["3600", "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_server_that_asks_for_long_patience_is_left_alone(site, part, monkeypatch, asked):
+def test_server_that_asks_for_long_patience_is_left_alone(site, part, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
-    site.plans["a.zip"] = [f"429 {asked}"] * 99
-    with pytest.raises(
-        UnreachableError, match=r"answers 429 .* and asks for (3,600|inf|\d+(,\d\d\d)+) seconds of patience"
-    ):
+    site.plans["a.zip"] = ["429 3600"] * 99
+    with pytest.raises(UnreachableError, match=r"answers 429 .* and asks for 3,600 seconds of patience"):
         Resuming(part).fill(site.url("a.zip"))
     assert len(site.requests) == 1
 
@@ -194,7 +151,7 @@ def test_file_of_this_machine_is_copied(tmp_path, part):
     for form in ("{}", "file://{}"):
         Resuming(part, size=len(BODY)).fill(form.format(tmp_path / "a b.zip"))
         assert part.read_bytes() == BODY
-    with pytest.raises(UnreachableError, match="No such file"):
+    with pytest.raises(UnreachableError, match="does not exist"):
         Resuming(part).fill(str(tmp_path / "b.zip"))
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,10 @@ import torch
 from pages_read import check_text
 
 from sightword import SentenceEncoder
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import Vocabulary
+from sightword.captions.vocabulary import Normalisation, Vocabulary
 from sightword.encoder.parts import Part, parts_of
 from sightword.entailment.data.pairs import SentencePairs, read_split, write_pairs
-from sightword.entailment.judging import TAKEN, Other, energies_by, measure, read_others
+from sightword.entailment.judging import TAKEN, energies_by, measure, read_others
 from sightword.entailment.page import SNLI, differences, render
 from sightword.entailment.settings import (
     EntailmentSettings,
@@ -175,23 +173,6 @@ def test_the_classifier_on_the_hypothesis_never_sees_the_premise(done, sides, eq
     assert ("see the hypothesis only" in text) == equal
 
 
-def test_three_classes_are_told_apart_by_those_systems_that_learn_classes(done):
-    splits = splits_of(done)
-    network = NetworkSettings(hidden=8, epochs=1, classes=3)
-    settings = EntailmentSettings(**{**SETTINGS, "classifier": network})
-    metrics = measure(splits, encoder_of(0), DECISION, [], settings, device=CPU).metrics
-    found = metrics["three_classes"]["systems"]
-    assert list(found) == ["order_classifier", "majority", "hypothesis_only"]
-    most = max(("neutral", "contradiction", "entailment"), key=splits["dev"].labels.count)
-    share = 100 * splits["test"].labels.count(most) / SIZES["test"]
-    assert found["majority"]["accuracy"] == pytest.approx(share, abs=1e-4)
-    assert {label: one["accuracy"] for label, one in found["majority"]["class"].items()}[most] == 100.0
-    assert found["hypothesis_only"]["accuracy"] > found["majority"]["accuracy"] + 20  # a hypothesis tells its label
-    text = render(metrics, counts_of(splits), TRAINING, [], [], settings)
-    assert "Three classes" in text
-    assert "three_classes" not in metrics_of(done)
-
-
 def test_a_gain_over_the_hypothesis_alone_counts_beyond_chance_only(done):
     counts = {name: {"pairs": 9, "labels": labels, "sources": {}} for name, labels in SNLI.items()}
     for difference, p, wanted in ((2.0, 0.2, True), (-2.0, 0.001, True), (2.0, 0.001, False)):
@@ -199,14 +180,6 @@ def test_a_gain_over_the_hypothesis_alone_counts_beyond_chance_only(done):
         metrics["significance"]["order_vs_hypothesis_only"] |= {"difference": difference, "holm": p}
         text = render(metrics, counts, TRAINING, [], [], EntailmentSettings())
         assert ("No gain from the premise is shown" in text) == wanted
-
-
-def test_the_mistakes_are_wrong_and_the_worst_first(done):
-    rows = pq.read_table(done / "data/entailment/scores/mistakes.parquet").to_pylist()
-    assert 0 < len(rows) <= 50
-    assert all(row["accepted"] != (row["label"] == "entailment") for row in rows)
-    distances = [abs(row["energy"] - 0.02) for row in rows]
-    assert distances == sorted(distances, reverse=True)
 
 
 def test_the_page_needs_nothing_else(done):
@@ -244,23 +217,6 @@ def test_an_encoder_is_judged_by_its_own_similarity(similarity):
     assert energies_by(encoder, premises, hypotheses) == pytest.approx(shift - np.array(similarities), abs=1e-6)
 
 
-def test_alike_networks_with_random_weights_are_compared_once(done):
-    splits = splits_of(done)
-    others = [Other(name, encoder_of(*kind), None) for name, kind in
-              (("a", (1, "cosine")), ("b", (2, "cosine")), ("c", (3, "order")))]  # fmt: skip
-    settings = EntailmentSettings(**SETTINGS | {"classifier": NetworkSettings(hidden=8, epochs=1, classes=3)})
-    found = measure(splits, encoder_of(0), DECISION, others, settings, device=CPU).metrics
-    drawn = {name: one["untrained"] for name, one in found["encoders"].items()}
-    assert drawn == {"a": "a_untrained", "b": "a_untrained", "c": "c_untrained"}
-    for scores, tests in (
-        (found["test"], found["significance"]),
-        (found["three_classes"]["systems"], found["three_classes"]["significance"]),
-    ):
-        distinct = [name for name in scores if not name.startswith("b_untrained")]
-        assert len(scores) > len(distinct)
-        assert [*tests] == [f"{one}_vs_{other}" for one, other in combinations(distinct, 2)]
-
-
 def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path):
     (tmp_path / "README.md").write_text("")
     assert read_others(tmp_path, TAKEN, CPU) == []
@@ -269,16 +225,6 @@ def test_a_folder_without_encoders_gives_none_and_a_wrong_one_a_message(tmp_path
     encoder_of(1).save(tmp_path / "own")
     with pytest.raises(EncoderError, match=r"own: holds the files of an encoder, .* Move its files into a folder"):
         read_others(tmp_path / "own", TAKEN, CPU)
-    (tmp_path / "seeing").mkdir()
-    with pytest.raises(EncoderError, match="seeing: holds no encoder"):
-        read_others(tmp_path, TAKEN, CPU)
-
-
-@pytest.mark.parametrize("name", ["new_words", "a.b", "f1"])
-def test_a_name_that_would_hide_another_number_is_refused(tmp_path, name):
-    encoder_of(1).save(tmp_path / name)
-    with pytest.raises(EncoderError, match=f"{name}: has a name that a system cannot have"):
-        read_others(tmp_path, TAKEN, CPU)
 
 
 ENTAIL = EntailSettings(embedding=12, hidden=16, epochs=2, batch=50, validate_every=4, rate=0.01)

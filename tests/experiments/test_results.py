@@ -120,12 +120,6 @@ def test_metrics_of_any_file_by_regular_expression(recorded):
     ]
 
 
-def test_another_parameter_than_the_seed_may_differ(recorded):
-    found = grouped(recorded, "dev_r10", over="train.hidden")
-    assert "train.seed" in found[0].varied
-    assert named(found, "size-2").names == ["size-2", "seed-1=size-3"]
-
-
 def test_the_seed_and_the_summary_are_those_of_the_pipeline_that_was_varied(recorded):
     for place, name in enumerate(("seed-2", "seed-3", "max", "size-5")):
         data = of(recorded, name)
@@ -148,22 +142,6 @@ def test_a_metric_that_some_runs_lack(recorded):
     assert cell(named(grouped(recorded, "sts"), "seed-2"), "sts") == "-"
     del of(recorded, "max")["metrics"]["metrics/summary.json"]  # as in commits before there was such a file
     assert cell(named(grouped(recorded, "dev_r10"), "max"), "dev_r10") == "-"
-
-
-def test_what_is_equal_or_derived_has_no_column(recorded):
-    """Two corpora differ in paths and lists as well; what the network was is no question where a file has features."""
-    for name, source in (("size-2", "extract"), ("size-5", "precomputed")):
-        params = of(recorded, name)["params"]["params.yaml"]["data"]
-        corpus = {"format": source, "path": f"data/raw/{source}", "file": f"{source}.json"}
-        params |= {"corpus": corpus, "report": {"title": source}, "semantics": {"tasks": [source]}}
-        params["features"] = {"source": source, "backbone": "resnet152", "weights_seed": len(source)}
-    every = [one for one in results.read(recorded).experiments if one.name in ("size-2", "size-5")]
-    found = results.groups(every, ["dev_r10"])
-    lines = results.table(found)
-    assert lines[0] == ["cell", "format", "backbone", "runs", "dev_r10", "experiments"]
-    assert sorted(line[2] for line in lines[1:]) == ["precomputed", "resnet152"]
-    (derived,) = (one for one in every if one.name == "size-5")
-    assert "features.weights_seed" not in derived.params
 
 
 @pytest.fixture
@@ -242,8 +220,6 @@ def test_mistakes_are_told(recorded):
     every = results.read(recorded).experiments
     with pytest.raises(ParamsError, match=r"mrr: no experiment has such a metric; expected one of best_r10, "):
         results.groups(every, ["dev_r10", "mrr"])
-    with pytest.raises(ParamsError, match=r"train.sed: no experiment has this parameter"):
-        results.groups(every, over="train.sed")
     for wrong in ({"a": 1}, [1], [{"rev": "x"}], None):
         with pytest.raises(FileFormatError, match="is not a listing of experiments"):
             results.read(wrong)
@@ -258,15 +234,12 @@ def listed(recorded, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("listed")
-def test_the_command_prints_a_table_markdown_or_csv(capsys):
+def test_the_command_prints_a_table_or_csv(capsys):
     assert main(["sweep"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split()[-2:] == ["sick", "experiments"]
     assert "seed-1=size-3 and 2 more" in out
     assert err == "left out: later (queued), broken (failed)\n"
-    assert main(["sweep", "--md", "--metric", "sts"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "|---" * 8 + "|"
     assert main(["sweep", "--csv", "--metric", "sts"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["sts_sd"] == "" for row in rows] == [row["runs"] == "1" for row in rows]

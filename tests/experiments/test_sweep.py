@@ -1,15 +1,18 @@
-"""The command, with a queue that only notes what it is asked: what is queued, followed and told."""
+"""The command, with a queue that only notes what it is asked; and the slots: a GPU or a share of the cores each."""
 
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+import os
+import subprocess
+import sys
 
 import pytest
 
 from pipeline.cli import main, sweeps
-from pipeline.experiments import baseline, queue
+from pipeline.experiments import queue, slots
 from pipeline.experiments.grid import sections
+from sightword import machine as machines
 from sightword.io import yaml_reader
 
 GRID = "name: g\nblocks:\n  - train.margin: [{}]\n"
@@ -120,24 +123,13 @@ def test_a_name_that_other_parameters_have_is_refused(project, noting, capsys):
 def test_a_dry_run_lists_states_and_runs_nothing(project, noting, capsys):
     sweep(project, "0.1")
     calls = list(noting.started)
-    assert sweep(project, "0.1, 0.3", "--dry-run", "--md", more="seeds: 1\n") == 0
+    assert sweep(project, "0.1, 0.3", "--dry-run", "--csv", more="seeds: 1\n") == 0
     table = capsys.readouterr().out.splitlines()
-    assert table[0] == "| experiment | state | train.margin | train.seed |"
-    assert table[2] == "| g-margin0.1-seed0 | to do | 0.1 | 0 |"
+    assert table[0] == "experiment,state,train.margin,train.seed"
+    assert table[1] == "g-margin0.1-seed0,to do,0.1,0"
     assert sweep(project, "0.1, 0.3", "--dry-run") == 0
     assert "g-margin0.1  done " in capsys.readouterr().out
     assert noting.started == calls
-
-
-def test_a_dry_run_lists_before_it_tells_of_missing_data(project, noting, capsys):
-    text = (project.folder / "params.yaml").read_text().replace("data/raw/sample", "data/raw/own")
-    project.write("params.yaml", text)
-    project.commit()
-    assert sweep(project, "0.1, 0.3", "--dry-run") == 1
-    said = capsys.readouterr()
-    assert [line.split()[0] for line in said.out.splitlines()] == ["experiment", "g-margin0.1", "g-margin0.3"]
-    assert "data/raw/own: not there" in said.err
-    assert not noting.started
 
 
 def test_some_experiments_can_be_chosen(project, noting, capsys):
@@ -162,13 +154,97 @@ def test_the_parameters_in_use_are_told(project, noting, capsys, base):
     assert noting.params["g-margin0.1"]["train"]["batch"] == (32 if base == "recipe" else 16)
 
 
-def test_a_project_in_a_folder_of_its_repository(build, monkeypatch):
-    project = build("models/sightword")
-    found = Noting(project)
-    monkeypatch.setattr(queue, "opened", lambda _: contextlib.nullcontext(found))
-    monkeypatch.setattr(sweeps, "POLL", 0.0)
-    monkeypatch.setattr(queue, "listing", lambda *_: [])
-    assert sweep(project, "0.1, 0.3") == 0
-    pipeline = baseline.Pipeline(Path.cwd())
-    runs = [type("T", (), {"name": name, "params": params}) for name, params in found.params.items()]
-    assert baseline.find_baseline(pipeline).done(runs) == (set(found.params), [])
+@pytest.fixture
+def machine(monkeypatch):
+    """A function that sets what this machine has."""
+    sizes = {"SC_PAGE_SIZE": 1}
+
+    def set_up(gpus=0, cores=8, memory=2**40, device=None):
+        monkeypatch.setattr(slots, "_count", lambda: gpus)
+        sizes["SC_PHYS_PAGES"] = memory
+        monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+        monkeypatch.delenv("SIGHTWORD_DEVICE", raising=False)
+        if device:
+            monkeypatch.setenv("SIGHTWORD_DEVICE", device)
+
+    return set_up
+
+
+def choose(wanted=None, experiments=100, **environment):
+    return slots.choose(wanted, experiments, environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "device", "visible", "wanted", "expected"),
+    [
+        (3, None, None, None, "0,1,2"),
+        (2, None, "5, GPU-ab", None, "5,GPU-ab"),
+        (2, None, "-1", 1, None),
+        (4, "cuda:2", None, None, "2"),
+        (4, "cpu", None, 2, None),
+        (2, None, None, 5, "0,1,0,1,0"),
+    ],
+)
+def test_each_visible_gpu_is_one_slot(machine, gpus, device, visible, wanted, expected):
+    machine(gpus, device=device)
+    found = choose(wanted, **{} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+    assert found.environment.get(slots.GPUS) == expected
+    assert found.count == len((expected or "," * ((wanted or 1) - 1)).split(","))
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "wanted", "experiments", "count", "threads"),
+    [
+        (2, 2**40, None, 9, 1, "2"),
+        (16, 2**40, None, 9, 8, "2"),
+        (16, 9 * 2**30, None, 9, 2, "8"),
+        (2, 2**40, 2, 9, 2, "1"),
+        (2, 2**40, 5, 1, 1, "2"),
+    ],
+)
+def test_cores_are_shared_out(machine, cores, memory, wanted, experiments, count, threads):
+    machine(cores=cores, memory=memory)
+    found = choose(wanted, experiments)
+    assert (found.count, found.environment["SIGHTWORD_THREADS"]) == (count, threads)
+
+
+def test_what_the_user_has_set_stays(machine, monkeypatch, tmp_path):
+    machine(cores=8)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIGHTWORD_SCRATCH", "half-done")
+    found = choose(1, SIGHTWORD_THREADS="3").environment
+    assert (found["SIGHTWORD_THREADS"], found["SIGHTWORD_WORKERS"]) == ("3", "8")
+    assert found["SIGHTWORD_SCRATCH"] == str(tmp_path / "half-done")  # found from DVC's workspaces too
+
+
+TAKES = """
+import os, sys
+from pipeline.experiments.slots import take_gpu
+from sightword.machine import current
+take_gpu(current())
+print(os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("SIGHTWORD_DEVICE"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_takes_a_gpu_until_it_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHTWORD_SCRATCH", str(tmp_path))
+    monkeypatch.setenv(slots.GPUS, "3,7,3")
+    monkeypatch.delenv("SIGHTWORD_DEVICE")
+
+    def start():
+        pipe = subprocess.PIPE
+        return subprocess.Popen([sys.executable, "-c", TAKES], stdin=pipe, stdout=pipe, text=True)
+
+    running = [start() for _ in range(3)]
+    assert sorted(one.stdout.readline() for one in running) == ["3 cuda\n", "3 cuda\n", "7 cuda\n"]
+    waiting = start()
+    running[0].kill()
+    running[0].communicate()
+    assert waiting.stdout.readline().endswith(" cuda\n")
+    for one in (*running[1:], waiting):
+        one.communicate()
+    monkeypatch.delenv(slots.GPUS)
+    here = machines.current()
+    assert slots.take_gpu(here) is here

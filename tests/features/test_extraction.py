@@ -16,7 +16,6 @@ from PIL import Image
 
 import sightword
 from sightword.errors import FeaturesError, PictureError, SetupError, WeightsError
-from sightword.features import compute
 from sightword.features.compute import ResizedCorpus, Summary
 from sightword.features.extractor import CROPS, corners, cut, normalise, positions
 from sightword.features.settings import FeaturesSettings
@@ -90,13 +89,6 @@ def test_company_does_not_change_a_feature(tmp_path, sources, monkeypatch) -> No
     assert np.array_equal(extract(paths[2:3], "squeezenet1_1", "random", **options)[0], stored[2])
     assert np.array_equal(extract(paths[::-1], "squeezenet1_1", "random", **options)[::-1], stored)
     assert run(tmp_path, sources[::-1], store=Store(tmp_path / "another")) == together
-
-
-@pytest.mark.slow
-def test_reading_processes_do_not_change_the_bytes(tmp_path, sources, monkeypatch) -> None:
-    alone = run(tmp_path, sources)
-    monkeypatch.setattr(compute, "GROUPS_A_WORKER", 1)
-    assert run(tmp_path, sources, store=Store(tmp_path / "another"), workers=2) == alone
 
 
 @pytest.mark.parametrize("backbone", ["shufflenet_v2_x0_5", "alexnet"])
@@ -226,11 +218,6 @@ def test_pictures_of_another_corpus_are_noticed(tmp_path, sources) -> None:
             ResizedCorpus(wrong, tmp_path / "resized", SMALL, store=Store(tmp_path / "store"), device=CPU)
 
 
-def test_crops_larger_than_the_pictures(tmp_path, sources) -> None:
-    with pytest.raises(FeaturesError, match="crops of 224 pixels do not fit"):
-        run(tmp_path, sources, SMALL.model_copy(update={"crop": 224}))
-
-
 def test_the_function_refuses_by_name(tmp_path, sources) -> None:
     (tmp_path / "text.jpg").write_text("no picture")
     first = sources[0].path
@@ -349,14 +336,13 @@ def disagreement(one: np.ndarray, other: np.ndarray) -> float:
 def test_real_photographs_agree_with_the_reference(real_data) -> None:
     weights = real_data / "weights/densenet169_imagenet.safetensors"
     # The first is mostly black: rounded to bfloat16 it alone would shift the features.
-    names = ("1045521051_108ebc19be.jpg", "1000268201_693b08cb0e.jpg", "1003163366_44323f5815.jpg")
+    names = ("1045521051_108ebc19be.jpg", "1000268201_693b08cb0e.jpg")
     paths = [real_data / "flickr8k/images" / name for name in names]
     expected = reference(paths, weights)
     found = extract(paths, "densenet169", weights, weights_sha256=DENSENET_SHA256)
     assert disagreement(found, expected) < 1e-4
     # The control: the same check must fail when features stand beside other pictures.
-    assert disagreement(found[[1, 2, 0]], expected) > 1
-    fast = extract(paths, "densenet169", weights, precision="bf16")
-    cosine = (fast * expected).sum(1) / np.linalg.norm(fast, axis=1) / np.linalg.norm(expected, axis=1)
-    assert cosine.min() >= 0.999
-    assert disagreement(fast, expected) > 0
+    assert disagreement(found[::-1], expected) > 1
+    fast = extract(paths[:1], "densenet169", weights, precision="bf16")[0]
+    assert fast @ expected[0] / np.linalg.norm(fast) / np.linalg.norm(expected[0]) >= 0.999
+    assert disagreement(fast, expected[0]) > 0

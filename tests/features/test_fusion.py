@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -153,31 +151,6 @@ def test_a_network_that_cannot_be_traced_works_as_it_is() -> None:
     images = torch.rand(1, 3, 8, 8)
     with torch.inference_mode():
         assert difference(network(images), ready(copy.deepcopy(network), precision="fp32", device=CPU)(images)) < 1e-5
-
-
-def test_a_network_that_runs_in_another_thread_meanwhile_is_left_alone() -> None:
-    """torch.fx's own way of tracing changes what every module of the process does."""
-    ended = threading.Event()
-    running = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
-
-    def run() -> int:
-        count = 0
-        while not ended.is_set():
-            running(torch.ones(3))
-            count += 1
-        return count
-
-    images = torch.randn(1, 3, 64, 64)
-    networks = [lively("shufflenet_v2_x0_5") for _ in range(4)]
-    with ThreadPoolExecutor(3) as pool, torch.inference_mode():
-        beside = pool.submit(run)
-        try:
-            made = list(pool.map(lambda network: ready(network, precision="fp32", device=CPU), networks))
-        finally:
-            ended.set()
-        assert beside.result() > 0
-        found = [network(images) for network in made]
-    assert all(torch.equal(found[0], other) for other in found[1:])
 
 
 @pytest.fixture

@@ -8,9 +8,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -114,26 +111,6 @@ def test_all_code_that_computes_is_in_the_key(repository) -> None:
                 ]
                 waiting += [file for file in files if file.startswith("sightword/") and (repository / file).is_file()]
     assert {path.removeprefix("sightword/") for path in reached} == {*CODE}
-
-
-def test_all_modules_loaded_for_a_feature_are_in_the_key(repository) -> None:
-    """Whatever way they are imported."""
-    script = (
-        "import sys, torch; from sightword.features.extraction import Extraction; "
-        "from sightword.features.settings import FeaturesSettings as Settings; import numpy as np; "
-        "made = Extraction(Settings(backbone='squeezenet1_1', weights='random', crop=48), "
-        "{'resize': 56, 'interpolation': 'lanczos', 'exif': False}, device=torch.device('cpu'), store=None); "
-        "made.follow([(0, '', np.zeros((56, 56, 3), np.uint8))], lambda *_: None); "
-        "print(*(module.__file__ for name, module in sys.modules.items() if name.startswith('sightword')))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=repository, capture_output=True, text=True, check=True)
-    loaded = {
-        Path(file).relative_to(repository / "sightword").with_suffix("").as_posix() for file in done.stdout.split()
-    }
-    rooms = tuple(name.replace(".", "/") for name in CHANGES_NO_NUMBER)
-    computing = {name for name in loaded if not f"{name}/".startswith(tuple(f"{room}/" for room in rooms))}
-    assert "features/extractor" in computing
-    assert computing <= {name.removesuffix(".py") for name in CODE}
 
 
 def test_an_edit_of_any_computing_file_changes_the_hash(repository, tmp_path) -> None:

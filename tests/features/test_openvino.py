@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -68,13 +67,6 @@ def test_the_store_keeps_features_of_the_engines_apart(monkeypatch) -> None:
         kinds.append(Extraction(settings, ResizeSettings().transform, device=cpu, store=None).identity)
     assert kinds[0].kernel == "openvino"
     assert kinds[0].key("") != kinds[1].key("")
-
-
-def test_without_the_package_the_extra_is_named(paths, monkeypatch) -> None:
-    monkeypatch.setattr(openvino, "find_spec", lambda name: None if name == "openvino" else find_spec(name))
-    engine(monkeypatch, "openvino")
-    with pytest.raises(SetupError, match=r"openvino is not installed.*Install the extra openvino: "):
-        extract(paths, **SMALL)
 
 
 def test_a_network_that_cannot_be_converted_is_refused() -> None:

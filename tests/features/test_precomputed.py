@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import warnings
 
 import numpy as np
 import pytest
-from checkout import Checkout
 from hypothesis import example
 from hypothesis import given as given_values
 from hypothesis import strategies as st
@@ -192,25 +189,19 @@ def test_new_pictures_cannot_have_precomputed_features(tmp_path) -> None:
         UploadedPictures(read_features(tmp_path / "out.h5").attributes, {}).features(b"")
 
 
-@pytest.mark.parametrize("weights", ["random:7", "V1 + random:7", "random:7 + V1"])
-def test_random_weights_of_one_of_several_networks_are_told(weights) -> None:
-    assert describe({"backbone": "a + b", "weights": weights}).endswith("random weights: for demonstration")
+def test_random_weights_of_one_of_several_networks_are_told() -> None:
+    assert describe({"backbone": "a + b", "weights": "V1 + random:7"}).endswith("random weights: for demonstration")
 
 
-@pytest.mark.full
-def test_the_stage_runs_with_two_networks_and_their_files_are_joined(tmp_path, small_run) -> None:
-    project = small_run.copy(tmp_path / "clone", tmp_path / "store", Checkout)
-    made, raw = project.folder / "data/features/features.h5", project.folder / "data/raw/features"
-    shutil.copy(made, raw / "one.h5")
-    random = {"features__weights": "random", "features__weights_sha256": "", "features__backbone": "squeezenet1_1"}
-    project.change("params.yaml", **random)
-    project.run("dvc", "repro", "features")
-    shutil.copy(made, raw / "two.h5")
-    project.change("params.yaml", features__source="precomputed", features__precomputed=["one.h5", "two.h5"])
-    project.run("dvc", "repro", "train")
-    one, two, both = (read_features(path) for path in (raw / "one.h5", raw / "two.h5", made))
-    assert both.image_ids == one.image_ids == two.image_ids
-    scaled = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in (one.features, two.features)]
-    np.testing.assert_allclose(both.features, np.hstack(scaled), rtol=1e-6, atol=1e-7)
-    notes = json.loads((project.folder / "metrics/train.json").read_text())
-    assert notes["features"].startswith("shufflenet_v2_x0_5 + squeezenet1_1, ")
+def test_features_of_two_networks_stand_side_by_side_each_of_length_1(tmp_path) -> None:
+    values = {"one": VALUES.astype(np.float32), "two": np.array([[0, 0, 2], [3, 0, 4], [1, 1, 1]], np.float32)}
+    for name, rows in values.items():
+        origin = Origin(name, "avgpool", "V1", "ab", '{"crop":8}', "fp32", "extracted")
+        write_features(
+            tmp_path / f"{name}.h5", ["a", "b", "c"], [""] * 3, rows.shape[1], [(np.arange(3), rows)], origin
+        )
+    convert(tmp_path / "out.h5", ["a", "b", "c"], settings_of(tmp_path, ["one.h5", "two.h5"]))
+    table = read_features(tmp_path / "out.h5")
+    scaled = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in values.values()]
+    np.testing.assert_allclose(table.features, np.hstack(scaled), rtol=1e-6)
+    assert describe(table.attributes).startswith("one + two, V1 + V1")

@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from sightword.features import extraction
 from sightword.features.compute import ResizedCorpus
 from sightword.features.settings import FeaturesSettings
 from sightword.images import resized
@@ -19,6 +18,8 @@ from sightword.images.settings import ResizeSettings
 from sightword.storage.store import Store
 
 COUNT, SIDE = 5, 56
+
+
 SETTINGS = FeaturesSettings(backbone="squeezenet1_1", weights="random", weights_seed=1, crop=48, crops="one")
 
 
@@ -82,30 +83,6 @@ def test_pixels_that_changed_are_computed_anew(people, monkeypatch, change) -> N
     assert computed == COUNT
     assert other == ben.features("cold")[1] != honest
     cleo.resize()
-    assert cleo.features() == (0, honest)
-
-
-def test_other_pixels_leave_nothing_for_colleagues(people, monkeypatch) -> None:
-    ana, ben, cleo = people
-    with monkeypatch.context() as patch:
-        another_pillow(patch)
-        ben.resize()
-    assert ben.features(crop=40)[0] == COUNT
-    ana.resize()
-    computed, honest = ana.features(crop=40)
-    assert (computed, honest) == (COUNT, ana.features("cold", crop=40)[1])
-    cleo.resize(encoding="raw")
-    assert cleo.features(crop=40) == (0, honest)
-
-
-def test_code_that_changed_computes_anew(people, monkeypatch) -> None:
-    ana, ben, cleo = people
-    for person in people:
-        person.resize()
-    honest = ana.features()[1]
-    with monkeypatch.context() as patch:
-        patch.setattr(extraction, "code_sha256", lambda: "0" * 64)
-        assert ben.features()[0] == COUNT
     assert cleo.features() == (0, honest)
 
 

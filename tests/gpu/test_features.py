@@ -12,18 +12,21 @@ import numpy as np
 import pytest
 import torch
 from extracting import lively
+from torch import nn
 
-from sightword.features.efficientnet_lite import NETWORKS
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
 from sightword.features.identity import Transform
-from sightword.features.networks import FEATURE_POINTS, FeatureNetwork, build, find_backbone
+from sightword.features.networks import FEATURE_POINTS, NETWORKS, FeatureNetwork, build, find_backbone
 from sightword.features.settings import IMAGENET_MEAN, IMAGENET_STD, Crops, FeaturesSettings, Precision
 from sightword.features.vision import classifiers, models
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
+
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
 COMPARED = ["resnet152", "densenet169", "mobilenet_v2"]
 
 
@@ -120,6 +123,26 @@ def test_a_network_without_triton_gives_features_under_another_key(monkeypatch) 
     ready.cache_clear()
     assert "-plain" in kernel_of(GPU)
     assert "-plain" not in kernel
+    assert torch.cuda.get_device_name(0) in kernel
+
+
+class Waiting(nn.Module):
+    """A layer that asks the GPU for a number, which no recording can hold."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images / max(images.max().item(), 1e-3)
+
+
+def test_a_network_that_waits_for_the_gpu_gives_features() -> None:
+    torch.manual_seed(0)
+    first = nn.Conv2d(3, 8, 5, stride=4), nn.BatchNorm2d(8), nn.ReLU()
+    made = FeatureNetwork(nn.Sequential(*first, Waiting(), nn.AdaptiveAvgPool2d(1), nn.Flatten()), 8).eval()
+    extractors = [
+        Extractor(copy.deepcopy(made), transform("ten"), precision=precision, device=device)
+        for precision, device in (("fp32", CPU), ("bf16", GPU))
+    ]
+    expected, found = (np.stack(list(extractor.run(pictures()))) for extractor in extractors)
+    assert cosines(found, expected).min() > 0.9999
 
 
 def smallest(family: str) -> str:
@@ -144,8 +167,3 @@ def kernel_of(device: torch.device) -> str:
     settings = FeaturesSettings(backbone="resnet18", weights="random", precision="bf16")
     resized = {"resize": 256, "interpolation": "lanczos", "exif": False}
     return Extraction(settings, resized, device=device, store=None).identity.kernel
-
-
-def test_the_key_of_a_feature_names_the_kind_of_gpu() -> None:
-    assert torch.cuda.get_device_name(0) in kernel_of(GPU)
-    assert kernel_of(GPU) != kernel_of(CPU)

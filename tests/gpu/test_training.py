@@ -18,12 +18,20 @@ from sightword.training.checkpoint import Checkpoint
 from sightword.training.engine import Task
 
 pytestmark = pytest.mark.gpu
+
+
 ON_GPU = [name for name in TASKS if not name.startswith("embed")]
+
+
 SHORT = {"train": {"dropout_states": 0.0, "dropout_features": 0.0}, "entail": {"validate_every": 3}}
 """Changes of a run of three steps, by the first word of its name: no dropout, whose random numbers differ by device."""
+
+
 SPREAD = 30
 """The factor of the word vectors of an untrained encoder, whose sentences are else so alike that correlations of their
 cosines are rounding: float32 and float64 differ in the third digit on a CPU too."""
+
+
 BF16 = ["train", "train, mean of epochs", "skipthought", "entail", "ground"]
 
 
@@ -81,16 +89,14 @@ def assert_same(one, other):
     assert one[1] == other[1]
 
 
-@pytest.mark.parametrize("name", ON_GPU)
-def test_two_runs_have_the_same_bytes(gpu, name):
-    one, other = run(name, device=gpu), run(name, device=gpu)
+@pytest.mark.parametrize(
+    ("name", "precision"), [*((name, "fp32") for name in ON_GPU), *((name, "bf16") for name in BF16)]
+)
+def test_two_runs_have_the_same_bytes(gpu, name, precision):
+    changes = {"precision": precision} if precision == "bf16" else {}
+    one, other = run(name, device=gpu, **changes), run(name, device=gpu, **changes)
     assert all(value.device.type in ("cuda", "cpu") for value in one[0].values())
     assert_same(one, other)
-
-
-@pytest.mark.parametrize("name", BF16)
-def test_two_runs_in_bfloat16_have_the_same_bytes(gpu, name):
-    assert_same(*(run(name, device=gpu, precision="bf16") for _ in range(2)))
 
 
 @pytest.mark.parametrize("name", [name for name in PLAIN if name in ON_GPU])

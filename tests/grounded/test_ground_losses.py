@@ -71,15 +71,9 @@ def test_long_captions_and_pictures_without_a_caption_are_left_out():
         (described(TEXTS[:6]), {"cluster": 1}, "a batch has 4 pictures, and training has 3"),
         (described(each=1), {"cluster": 1}, "need two captions of a picture; 0 of 32 pictures have them"),
         (described(features=np.ones((16, 3))), {"perceptual": 1}, r"constant \(1 different"),
-        (described(features=np.outer(np.arange(1, 17), [1, 2])), {"perceptual": 1}, "all in one direction"),
-        (described(features=np.ones((16, 3))), {"cluster": 1}, None),
-        (described(each=1), {"perceptual": 1}, None),
     ],
 )
 def test_what_cannot_be_trained_on_is_refused(split, changes, message):
-    if message is None:
-        check(split, scenario(**changes))
-        return
     with pytest.raises(TrainingError, match=message):
         check(split, scenario(**changes))
 
@@ -126,27 +120,12 @@ def test_ranked_is_equation_2(drawn, rows, width, seed, copies):
         assert float(cluster(left * 3.5, right * 0.25, same, draws)) == expected
 
 
-@pytest.mark.parametrize("draws", [torch.rand(12, 12), None])
-def test_copies_of_one_picture_are_never_mismatches(draws):
-    scores = cosines(vectors(12, 3, 0), vectors(12, 3, 1))
-    assert ranked(scores, torch.ones(12, 12, dtype=torch.bool), draws) == 0
-
-
 @given(rows=st.integers(3, 8), width=st.integers(2, 5), seed=st.integers(0, 1000))
 def test_perceptual_is_minus_the_correlation_of_the_cosines(rows, width, seed):
     ours, theirs = vectors(rows, width, seed), vectors(rows, width + 1, seed + 1)
     pairs = [(i, j) for i in range(rows) for j in range(i + 1, rows)]
     one, other = ([cosine(side[i].numpy(), side[j].numpy()) for i, j in pairs] for side in (ours, theirs))
     assert float(perceptual(ours, theirs)) == pytest.approx(-np.corrcoef(one, other)[0, 1], abs=1e-9)
-
-
-def test_a_rotation_and_a_constant_dimension_have_the_correlation_1():
-    pictures = vectors(9, 4, 0)
-    turn, _ = torch.linalg.qr(vectors(4, 4, 1))
-    unit = torch.nn.functional.normalize(pictures, dim=1)
-    longer = torch.cat([unit, torch.full((9, 1), 0.7, dtype=torch.float64)], dim=1)
-    for ours in (pictures @ turn, longer):
-        assert float(perceptual(ours, pictures)) == pytest.approx(-1)
 
 
 def test_gradients_of_the_perceptual_loss():

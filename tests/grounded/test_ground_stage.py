@@ -7,11 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
-from small_ground import COLOURS, SETTINGS, TEXTS, VOCABULARY, rows, saved_start, textual
+from small_ground import COLOURS, TEXTS, VOCABULARY, rows, saved_start, textual
 
 from sightword.captions.table import CaptionTable, write_captions
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError, FeaturesError, ParamsError, TrainingError
+from sightword.errors import ParamsError
 from sightword.features.tables.table import Origin, write_features
 from sightword.grounded.skipthought.network import save
 from sightword.grounded.training.settings import GroundSettings
@@ -128,27 +128,3 @@ def test_wrong_names(here):
         train.work(settings(), scenario="cg", seed=0)
     with pytest.raises(ParamsError, match=r"the seed is 7; expected one of train.seeds \(0, 3\)"):
         train.work(settings(), scenario="t", seed=7)
-    shutil.rmtree(here / "encoders/mine")
-    with pytest.raises(EncoderError, match="start 'mine' is no folder of an encoder"):
-        train.work(settings(), scenario="other", seed=0)
-
-
-def test_features_of_another_corpus_or_constant_ones(here):
-    features([f"x{name}" for name in NAMES])
-    with pytest.raises(FeaturesError, match="12 of 12 pictures have no features"):
-        train.work(settings(), scenario="cg-pg", seed=0)
-    features(values=np.ones((len(NAMES), 3)))
-    with pytest.raises(TrainingError, match="Pearson's correlation is undefined"):
-        train.work(settings(), scenario="cg-pg", seed=0)
-    assert not (here / "models/grounded").exists()
-
-
-def test_an_encoder_of_another_text(here):
-    other = type(VOCABULARY)(VOCABULARY.tokens[1:], VOCABULARY.normalise, VOCABULARY.unit)
-    network = textual(SETTINGS).network
-    network.captions.embedding.weight.data = network.captions.embedding.weight.data[1:]
-    network.output.weight.data, network.output.bias.data = network.output.weight.data[1:], network.output.bias.data[1:]
-    with atomic_folder("models/skipthought") as place:
-        save(place, network, other)
-    with pytest.raises(EncoderError, match="reads another vocabulary than the text has"):
-        train.work(settings(), scenario="t", seed=0)

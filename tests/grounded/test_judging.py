@@ -108,16 +108,6 @@ def test_resamples_are_paired_over_encoders(found, settings, splits):
     assert (moved.c_inter != own.c_inter).all()
 
 
-def test_neighbours_and_concreteness(found):
-    near = found.tables["neighbours"].to_pandas()
-    ranks = near.groupby("space")["rank"].apply(list).to_dict()
-    assert ranks == {name: [1, 2, 3, 4, 5] for name in ("grounded", "sentence")}
-    assert (near.groupby("space").cosine.diff().dropna() <= 0).all()
-    genres = found.metrics["concreteness"]
-    assert set(genres) == {"captions", "news", "forums"}
-    assert all(1 <= one["mean"] <= 5 and one["rated"] < one["tokens"] for one in genres.values())
-
-
 def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
     assert found.metrics["judge"] == {"seed": 1111}
     assert found.metrics["skipped"] == {"STS12": "downstream/STS/STS12-en-test does not exist"}

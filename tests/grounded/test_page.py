@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 from grounded_project import FEATURES, sentences, write_project
 from pages_read import check_text
 
-from sightword.grounded.comparing import read_runs, structure_table, transfer_table
 from sightword.grounded.judging.settings import GroundedSettings, JudgeSettings
-from sightword.grounded.page import render
 from sightword.grounded.tables import (
     CONTROLS,
     GROUNDED,
     OTHERS,
     TEXT,
-    Findings,
     Scenario,
     chosen,
     in_groups,
@@ -61,14 +57,6 @@ def page(project):
     return text
 
 
-@pytest.fixture(scope="module")
-def findings(project):
-    scenarios = read_runs(project / "data/grounded", ["t", "cg-pg"], [0])
-    tables = {"structure": structure_table(scenarios, []), "transfer": transfer_table(scenarios, [])}
-    both = {name: described(**SCENARIOS[name]) for name in scenarios}
-    return Findings(scenarios, both, "t", "cg-pg", tables, [])
-
-
 def part(page, name):
     """Return the text of a section, without tags, with single spaces."""
     section = re.search(rf'<section aria-labelledby="{name}">.*?</section>', page, re.DOTALL)[0]
@@ -89,16 +77,6 @@ def test_the_table_has_the_numbers_of_the_metrics_with_intervals_in_groups(proje
     assert f"{mean:.1f}" in part(page, "table3")
 
 
-def test_tfidf_is_the_last_row_without_structure(project, page, findings):
-    control = read_json(project / "metrics/grounded/t-0/evaluate.json")["controls"]["tfidf"]
-    (row,) = [row for row in findings.tables["structure"] if row.kind == "control"]
-    assert row.cells["stsb"].value == pytest.approx(100 * control["STSBenchmark"]["all"]["spearman"], abs=1e-3)
-    assert not row.cells.keys() & {"mnno", "rho_vis"}
-    text = part(page, "table1")
-    assert text.index("Controls") < text.index("no network tf-idf n-grams of characters – – – –")
-    assert "tf-idf" not in part(page, "spaces")
-
-
 def test_notes_and_drawings(project, page):
     for head in ("Random weights: for demonstration", "Little text", "Tasks left out", "One seed"):
         assert f"<strong>{head}.</strong>" in page
@@ -109,16 +87,6 @@ def test_notes_and_drawings(project, page):
     assert names == {"loss_cluster", "loss_perceptual", "loss_text", "norms", "text"}
     assert page.count("<svg") == len(names)
     assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}
-
-
-def test_missing_parts_are_left_out(findings):
-    bare = {name: [row for row in rows if name != "transfer"] for name, rows in findings.tables.items()}
-    text = render(replace(findings, tables=bare), [], SETTINGS.model_copy(update={"baseline": "other"}))
-    assert all(f'id="{name}"' not in text for name in ("table3", "tests", "concreteness"))
-    assert "The scenario other did not run; differences are from t." in text
-    alone = replace(findings, shown="t", scenarios={"t": findings.scenarios["t"]},
-                    described={"t": findings.described["t"]}, tables=findings.tables | {"transfer": []})  # fmt: skip
-    assert "Nothing grounded" in render(alone, [], SETTINGS)
 
 
 def test_queries_have_the_nearest_captions_of_both_scenarios(project, page):
@@ -147,5 +115,3 @@ def test_scenarios_are_grouped_by_their_losses():
     assert chosen(scenarios, "t") == "both"
     assert chosen({"t": scenarios["t"]}, "t") == "t"
     assert scenarios["both"].words == "text 1, clusters 0.01, pictures 0.02"
-    assert scenarios["longer"].words == "text 1, trained on with no other loss"
-    assert scenarios["gs"].words == "Cap2Img 1, from random weights, joined with T"

@@ -164,18 +164,6 @@ def test_output_loss_and_gradients_equal_those_of_padded_logits(lengths, hidden,
         assert (one - other).abs().max() <= close * max(1.0, float(other.abs().max()))
 
 
-def test_the_gradient_is_that_of_finite_differences(monkeypatch):
-    states, weight, bias, targets, mask = drawn([3, 1, 2], 4, 6)
-    lines = states.detach()[mask].requires_grad_()
-    scale = torch.rand(len(lines), dtype=torch.float64)
-    monkeypatch.setattr(networks, "CACHE", 2 * 6 * 8)
-
-    def loss(*leaves):
-        return 3.0 * output_loss(*leaves, targets[mask], scale, rows=4, columns=5)
-
-    assert torch.autograd.gradcheck(loss, (lines, weight, bias))
-
-
 @pytest.mark.parametrize("words", [1, 20_000])
 def test_equal_logits_have_a_perplexity_of_the_number_of_words(words):
     states = torch.randn(3, 4)

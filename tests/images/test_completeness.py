@@ -139,10 +139,7 @@ def pictures(draw: st.DrawFn) -> Image.Image:
 
 @settings(max_examples=150)
 @given(
-    pictures(),
-    st.integers(1, 100),
-    st.sampled_from(list(KINDS.values())),
-    st.sampled_from(["4:4:4", "4:2:2", "4:2:0"]),
+    pictures(), st.integers(1, 100), st.sampled_from(list(KINDS.values())), st.sampled_from(["4:4:4", "4:2:2", "4:2:0"])
 )
 def test_a_whole_jpeg_has_the_pixels_of_pillow(
     picture: Image.Image, quality: int, options: dict[str, object], subsampling: str

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from picture_bytes import read_pictures
 from PIL import Image
@@ -15,7 +14,6 @@ from sightword.errors import FileFormatError
 from sightword.images import shards
 from sightword.images.encoding import encode, hash_pixels
 from sightword.images.shards import ResizedPicture
-from sightword.io.files import seal
 
 TRANSFORM = {"resize": 8, "interpolation": "lanczos", "exif": False}
 
@@ -51,12 +49,6 @@ def test_written_pictures_are_read_back(tmp_path) -> None:
     assert listed == [(row.image_id, row.sha256, row.pixels_sha256) for row in rows]
 
 
-def test_an_empty_shard_keeps_the_resize_settings(tmp_path) -> None:
-    shards.write_shard(shards.shard_path(tmp_path, 0), [], TRANSFORM)
-    assert shards.read_transform(tmp_path) == TRANSFORM
-    assert read_pictures(tmp_path) == []
-
-
 def test_pictures_are_found_by_id(tmp_path) -> None:
     ids = [f"picture-{number}" for number in range(20)]
     for shard in range(3):
@@ -88,11 +80,6 @@ def test_a_truncated_shard_is_named(tmp_path) -> None:
         shards.list_pictures(tmp_path)
 
 
-def test_a_folder_without_shards_is_named(tmp_path) -> None:
-    with pytest.raises(FileFormatError, match="stage resize"):
-        shards.read_transform(tmp_path)
-
-
 def test_a_copy_with_other_pixels_of_the_same_files_is_refused(tmp_path) -> None:
     """As on a node with a copy of its own, which another Pillow resized."""
     here, there = picture("a")[0], picture("bb")[0]
@@ -103,16 +90,6 @@ def test_a_copy_with_other_pixels_of_the_same_files_is_refused(tmp_path) -> None
     shards.write_shard(path, [dataclasses.replace(here, **other)], TRANSFORM)
     with pytest.raises(FileFormatError, match="is not the file that was listed"):
         shards.read_arrays(shards.Selection(listed.group, frozenset("a")))
-
-
-def test_shards_without_the_hash_of_the_pixels_are_refused(tmp_path) -> None:
-    path = shards.shard_path(tmp_path, 0)
-    shards.write_shard(path, [picture("a")[0]], TRANSFORM)
-    table = pq.read_table(path)
-    pq.write_table(table.drop_columns(["pixels_sha256"]), path)
-    seal(path)
-    with pytest.raises(FileFormatError, match=r"has no column pixels_sha256.*Run the stage resize again"):
-        shards.list_pictures(tmp_path)
 
 
 @pytest.mark.parametrize("other", [(11, 8, 1), (8, 11, 0)])

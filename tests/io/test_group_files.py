@@ -34,8 +34,7 @@ def test_in_an_ordinary_folder_the_mask_decides(tmp_path, mask) -> None:
         assert [mode(place / "a"), mode(place / "a/new"), mode(place / "a/open")] == [folder, new, common]
 
 
-@pytest.mark.parametrize("bits", [0o077, 0o027, 0o022, 0o002])
-@pytest.mark.parametrize("top", [0o2770, 0o3770, 0o2775])
+@pytest.mark.parametrize(("bits", "top"), [(0o077, 0o2770), (0o027, 0o3770), (0o002, 0o2775)])
 def test_in_a_shared_folder_the_group_gets_what_the_folder_gives_it(tmp_path, mask, bits, top) -> None:
     tmp_path.chmod(top)
     mask(bits)
@@ -48,14 +47,6 @@ def test_in_a_shared_folder_the_group_gets_what_the_folder_gives_it(tmp_path, ma
     assert mode(tmp_path / "a/b/open") & 0o770 == 0o660
     assert mode(tmp_path / "a/b/open") & 0o007 & bits == 0  # what the mask keeps from all the world stays kept
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "new", "open"]
-
-
-def test_what_is_there_is_not_written_again(tmp_path) -> None:
-    group_files.write_new(tmp_path / "x", b"same")
-    before = (tmp_path / "x").stat()
-    group_files.write_new(tmp_path / "x", b"same")
-    after = (tmp_path / "x").stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
 @given(there=st.binary(max_size=20), data=st.binary(max_size=20))
@@ -100,17 +91,3 @@ def test_another_who_was_quicker_is_no_error_where_nothing_is_replaced(tmp_path,
     with pytest.raises(PermissionError):
         group_files.write_new(path, b"other")
     assert os.listdir(tmp_path) == ["x"]
-
-
-def test_a_file_in_a_folders_place_is_an_error(tmp_path) -> None:
-    (tmp_path / "a").write_text("mine")
-    with pytest.raises(OSError):
-        group_files.write_new(tmp_path / "a/b", b"x")
-    assert (tmp_path / "a").read_text() == "mine"
-
-
-def test_a_trial_leaves_nothing(tmp_path) -> None:
-    group_files.check_writable(tmp_path, bytes(100))
-    assert os.listdir(tmp_path) == []
-    with pytest.raises(FileNotFoundError):
-        group_files.check_writable(tmp_path / "none", b"x")

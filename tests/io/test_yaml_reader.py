@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from pipeline.experiments import grid
@@ -23,19 +20,11 @@ ODD = [
     pytest.param(MERGED, "its aliases stand for more than 100,000 values", id="merged mappings"),
     pytest.param("a: &a [*a]", "line 1, column 8: the alias *a is part of its own value", id="itself"),
     pytest.param("[" * 3000 + "]" * 3000, "line 1, column 101: is nested more than 100 levels", id="brackets"),
-    pytest.param("[" * 100_000, "is nested more than 100 levels", id="many brackets"),
-    pytest.param("- " * 100_000, "is nested more than 100 levels", id="dashes"),
     pytest.param('a: !!int "x"', "line 1, column 4: is not valid YAML (the value 'x' cannot be read as int)", id="int"),
-    pytest.param('a: !!int ""', "the value '' cannot be read as int", id="empty int"),
     pytest.param('a: !!float "x"', "the value 'x' cannot be read as float", id="float"),
-    pytest.param('a: !!float "_"', "the value '_' cannot be read as float", id="float of a line"),
-    pytest.param('a: !!bool "x"', "the value 'x' cannot be read as bool", id="bool"),
-    pytest.param("a: !!timestamp x", "timestamp", id="timestamp"),
     pytest.param("a: " + "1" * 5000, "1 ... cannot be read as int", id="digits"),
-    pytest.param("a: 0x" + "f" * 5000, "f ... cannot be read as int", id="hexadecimal digits"),
     pytest.param("%YAML 1.1\n---\na: no", "line 1, column 1: asks for another version of YAML", id="old version"),
     pytest.param("a: \ud83d", "character 4 is not text", id="surrogate"),
-    pytest.param("a: \x00", "not allowed", id="nul"),
     pytest.param("a: *b", "found undefined alias", id="unknown alias"),
 ]
 
@@ -64,11 +53,6 @@ def test_aliases_and_merged_keys_are_read():
     assert yaml_reader.parse("[" * 100 + "]" * 100, "text")
 
 
-def test_a_large_file_without_aliases_is_accepted(monkeypatch):
-    monkeypatch.setattr(yaml_reader, "MOST_COPIES", 1000)
-    assert len(yaml_reader.parse("[" + "x, " * 1500 + "x]", "text")) == 1501
-
-
 @pytest.mark.parametrize(
     ("read", "error"), [(params_file.load, ParamsError), (grid.load, ParamsError), (load_world, CorpusError)]
 )
@@ -77,30 +61,3 @@ def test_every_file_that_people_write_is_checked(tmp_path, read, error):
         (tmp_path / "file.yaml").write_text(text)
         with pytest.raises(error, match=r"file\.yaml, line "):
             read(tmp_path / "file.yaml")
-
-
-def test_a_long_value_is_cut_in_the_message(repository, tmp_path):
-    text = (repository / "params.yaml").read_text().replace("epochs: ", f"epochs: {[1] * 500} #", 1)
-    (tmp_path / "p.yaml").write_text(text)
-    with pytest.raises(ParamsError, match=r"train\.epochs = \[1, 1.* \.\.\.: expected a whole number") as caught:
-        params_file.load(tmp_path / "p.yaml")
-    assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize("command", [["-m", "pipeline.cli", "doctor", "--quick"], ["-m", "stages", "report"]])
-def test_commands_and_stages_end_with_one_message(repository, tmp_path, command):
-    (tmp_path / "params.yaml").write_text(BOMB + "report:\n  title: *a9\n")
-    (tmp_path / "dvc.yaml").write_text("stages: {report: {cmd: python -m stages report}}\n")
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        env={"PATH": "", "PYTHONPATH": str(repository), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 1, done.stderr
-    output = done.stdout + done.stderr
-    assert "params.yaml, line 6, column 25: its aliases stand for more than 100,000 values" in output
-    assert "Traceback" not in output
-    assert len(output) < 5000

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.experiments.baseline import find_baseline
 from pipeline.lineage.audit import find_entry as find
-from pipeline.pipelines import Pipeline
-from sightword.errors import LineageError
 from sightword.features.network_files import network_sha256
 from sightword.messages import flat
 
@@ -133,21 +130,6 @@ def test_without_git_the_lock_alone_is_read(project):
     assert any(line.startswith("commits:") for line in found["not_known"])
 
 
-def test_another_users_repository_is_called_that(project, monkeypatch):
-    """Git refuses to read it, which is no reason to advise `git init`."""
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    project.environment["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
-    told = f"git config --global --add safe.directory {project.folder}"
-    assert any(told in line for line in audited(project, KEY)["not_known"])
-    for arguments in ([KEY, "--rev", "HEAD"], ["--history", KEY]):
-        done = project.audit(*arguments)
-        assert done.returncode == 1
-        assert "dubious ownership" in done.stderr
-        assert told in done.stderr
-    with pytest.raises(LineageError, match="dubious ownership"):
-        find_baseline(Pipeline(project.folder))
-
-
 def test_the_commit_is_the_one_that_recorded_the_state_first(project):
     recorded = project.do("git", "rev-parse", "HEAD").strip()
     project.edit("params.yaml", "factor: 5", "factor: 6")
@@ -188,15 +170,6 @@ def test_unreadable_parameters_are_missing(project):
         project.write(name, before)
     (project.folder / "params.yaml").unlink()
     assert set(states(audited(project, KEY)).values()) == {"missing"}
-
-
-def test_the_line_of_a_run_says_what_came_from_the_store(project):
-    stored = "48 of 48 features from the store"
-    notes = {"backbone": "resnet152", "stored": stored}
-    project.keep_facts("first", project.folder / "runs", host="here", notes=notes)
-    (line,) = (line for line in project.audit(KEY).stdout.splitlines() if line.startswith("first "))
-    assert line.endswith(f" s, {stored}")
-    assert audited(project, KEY)["stages"][-1]["weights"] == {"backbone": "resnet152"}
 
 
 def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):

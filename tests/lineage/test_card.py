@@ -9,9 +9,8 @@ import subprocess
 import pytest
 
 from pipeline.lineage.card import corpus, sections
-from pipeline.lineage.evidence import Evidence, KnownFacts
 from pipeline.lineage.files import hash_listing
-from sightword.errors import EncoderError, LineageError
+from sightword.errors import EncoderError
 
 WEIGHTS = b"weights"
 ENCODER = hash_listing({"weights": hashlib.md5(WEIGHTS).hexdigest()})
@@ -79,7 +78,6 @@ def test_scores_raw_data_and_parameters(project):
     assert "| test, full | caption to picture | 10.0 ± 1.2 | 50.0 ± 1.2 | 100.0 ± 1.2 | 7 |" in text
     assert "| `data/raw/flickr8k` | `aaaa.dir` |" in text
     assert "bbbb" not in text  # code, which the commit names
-    assert "| `data/corpus` | `cccc.dir` |" in text
     assert "| `corpus.file` |  |" in text
     assert "| `select.members` | `1` |" in text
     assert "Made by the stages corpus, select of Sightword" in text
@@ -103,18 +101,13 @@ def test_a_stage_that_ran_anew_since_is_told(project):
         text_of(project, "models/encoder")
 
 
-def test_the_commit_is_one_that_recorded_the_run(project, monkeypatch):
+def test_the_commit_is_one_that_recorded_the_run(project):
     def git(*words):
         name = ("-c", "user.name=t", "-c", "user.email=t@example.org")
         return subprocess.run(["git", *name, *words], cwd=project, check=True, capture_output=True, text=True).stdout
 
-    assert "at a commit that is not known" in text_of(project, "models/encoder")
     git("init", "-q")
     assert "in a state that no commit has recorded" in text_of(project, "models/encoder")
-    monkeypatch.setattr(KnownFacts, "of", lambda self, entry: {"commit": "abcd"})
-    monkeypatch.setattr(KnownFacts, "weigh", lambda self, entry: Evidence("run recorded"))
-    assert "no commit has recorded, after commit `abcd`, with" in text_of(project, "models/encoder")
-    monkeypatch.undo()
     for path, text in (("dvc.lock", None), ("README.md", ""), ("dvc.lock", "md5: gggg.dir")):  # another raw folder
         if text is not None:
             (project / path).write_text((project / path).read_text().replace("md5: aaaa.dir", text) if text else text)
@@ -148,26 +141,8 @@ def test_an_undefined_correlation(project):
     assert "| SICKRelatedness | cosine | 50.0 | 25.0 |" in text
 
 
-def test_an_encoder_in_the_output_of_a_stage_has_no_scores_of_another(project):
-    lock = project / "dvc.lock"
-    lock.write_text(f"""{lock.read_text()}  entail:
-    cmd: python -m stages train
-    outs:
-    - path: models/entailment
-      md5: {ENCODER}
-""")
-    text = text_of(project, "models/entailment/encoder")
-    assert "Retrieval scores" not in text
-    assert "Made by the stages entail of Sightword" in text
-
-
 @pytest.mark.parametrize("name", ["weights", "more"])
 def test_an_encoder_that_is_not_the_one_of_the_lock_is_refused(project, name):
     (project / "models/encoder" / name).write_bytes(b"others")
     with pytest.raises(EncoderError, match=r"models/encoder: is not what the stage select wrote, .* `dvc checkout "):
         sections(project, "models/encoder")
-
-
-def test_an_encoder_that_no_stage_wrote(project):
-    with pytest.raises(LineageError, match="no stage wrote it"):
-        text_of(project, "models/other")

@@ -57,23 +57,8 @@ def edit_number_and_lock(project):
     project.commit("better")
 
 
-def save_number(project):
-    edit_number(project)
-    project.do("dvc", "commit", "-q", "-f", "third")
-    project.commit("better")
-
-
 def edit_page(project):
     replace(project.folder / "data/first/same.txt", "never")
-
-
-def edit_weights(project):
-    replace(project.folder / "models/encoder/weights", "0.7")
-
-
-def save_weights(project):
-    edit_weights(project)
-    save(project)
 
 
 def edit_code(project):
@@ -82,15 +67,6 @@ def edit_code(project):
 
 def save_code(project):
     edit_code(project)
-    save(project)
-
-
-def edit_command(project):
-    project.edit("dvc.yaml", "cmd: python -m stages.second", "cmd: python -B -m stages.second")
-
-
-def save_command(project):
-    edit_command(project)
     save(project)
 
 
@@ -154,16 +130,10 @@ def merge_lines(project):
     [
         (edit_number, KEY, "third", "edited", None),
         (edit_number_and_lock, KEY, "third", "contradicted", "the same inputs gave other outputs in runs/"),
-        (save_number, KEY, "third", "contradicted", "metrics/third.json "),
         (edit_output_hash, KEY, "third", "edited", "the same inputs gave other outputs in runs/"),
         (edit_page, "data/first/same.txt", "first", "edited", None),
-        (edit_weights, KEY, "second", "changed since", None),
-        (save_weights, KEY, "second", "contradicted", "models/encoder "),
         (edit_code, KEY, "second", "changed since", None),
         (save_code, KEY, "second", "contradicted", "stages/second.py "),
-        (edit_command, KEY, "second", "changed since", None),
-        (save_command, KEY, "second", "contradicted", 'command "python -m stages.second" there'),
-        (edit_parameter, KEY, "second", "changed since", None),
         (edit_parameter_and_lock, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
         (save_parameter, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
         (save_frozen, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
@@ -192,12 +162,6 @@ def test_chain_of_a_run_that_was_seen_is_ok(known):
     assert done.returncode == 0
     assert "made by third; all inputs unchanged\nproof: `sightword audit --verify third` " in done.stdout
     assert [line.split()[:2] for line in done.stdout.splitlines()[3:6]] == [[one, "ok"] for one in STAGES[::-1]]
-
-
-def test_run_that_was_not_seen_is_not_ok(project):
-    done = project.audit(KEY)
-    assert done.returncode == 0
-    assert "made by third; not seen: third, second, first\n" in done.stdout
 
 
 def test_changes_here_say_nothing_against_another_commit(known):
@@ -248,19 +212,6 @@ def test_a_rerun_does_not_vouch_for_a_number_that_was_edited(forged):
         assert (done.returncode, found["same"]) == (code, code == 0)
         assert (found["outs"][0]["same"], found["outs"][0]["here"]) == (True, "changed since" if code else "ok")
     assert "NOT the same" in forged.audit("--verify", "third").stdout
-
-
-def test_a_lock_that_was_edited_with_the_number_is_found_out_by_a_rerun(forged):
-    text = (forged.folder / "metrics/third.json").read_bytes()
-    old = forged.audited(KEY, "--rev", "HEAD~1")["stages"][0]["outs"][0]["md5"]
-    forged.edit("dvc.lock", old, hashlib.md5(text, usedforsecurity=False).hexdigest())
-    shutil.rmtree(forged.folder / ".dvc/cache/runs")  # which tells without a rerun
-    assert not forged.audited(KEY)["edited"]
-    assert forged.audit("--verify", "third").returncode == 1
-    forged.edit("dvc.lock", "    outs:\n    - path: metrics/third.json", "    others:\n    - path: metrics/third.json")
-    done = forged.audit("--verify", "third")
-    assert done.returncode == 1
-    assert "nothing to compare" in done.stderr
 
 
 @pytest.mark.parametrize("place", ["data/first", "data/first/out.txt"])
@@ -314,14 +265,6 @@ def test_a_clone_has_no_records_and_says_so(ran, tmp_path):
     assert (looked.returncode, "ok       lock:       no facts of runs are here" in looked.stdout) == (0, True)
 
 
-def test_damaged_records_are_no_evidence(project, tmp_path):
-    keep_facts(project)
-    edit_number_and_lock(project)
-    for path in (project.folder / "runs").iterdir():
-        path.write_text(path.read_text()[:-20])
-    assert set(verdicts(project).values()) == {"never seen to run"}
-
-
 @pytest.mark.parametrize(
     "odd",
     [{"ran": 3}, {"outs": {}}, {"ran": {"params": []}}, {"schema": 4}, {"started": 3}],
@@ -368,8 +311,7 @@ def test_commit_that_does_not_repeat_here_is_no_contradiction(repeated):
         *(
             ({"commit": None, "started": "2020-01-01T00:00:00+00:00", **other}, "never seen to run")
             for other in (
-                *({"processor": "Z80"}, {"packages": {}}, {"threads": 64}, {"engine": "openvino"}),
-                {"device": "NVIDIA H200 (CUDA 13.0, cuDNN 91300)"},
+                *({"processor": "Z80"}, {"packages": {}}, {"device": "NVIDIA H200 (CUDA 13.0, cuDNN 91300)"}),
             )
         ),
     ],
@@ -456,22 +398,6 @@ def test_a_run_with_a_file_of_numbers_equal_by_chance_is_no_doubt(known):
     assert (listed.returncode, listed.stderr) == (0, "")
 
 
-def test_run_with_some_equal_outputs_is_named_and_no_proof(known):
-    known.edit(".gitignore", "/runs/*.json", "/runs/*.json\n/data/other")
-    known.add_second_pipeline()
-    known.edit("extra/dvc.yaml", "outs: [data/fourth]", "outs: [data/fourth, data/other]")
-    text = (known.folder / "stages/fourth.py").read_text()
-    known.write("stages/fourth.py", text + 'pathlib.Path("data/other").write_text(str(number))\n')
-    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
-    keep_facts(known, FOURTH)
-    known.edit("extra/params.yaml", "factor: 7", "factor: 8")
-    known.do("dvc", "repro", "-q", "extra/dvc.yaml")
-    found = record(known, FOURTH, FOURTH)
-    assert (found["verdict"], found["doubted"]) == ("never seen to run", False)
-    assert "its outputs data/fourth are those of another run, runs/" in found["why"]
-    assert "extra/params.yaml:fourth.factor 7 there, 8 in dvc.lock" in found["why"]
-
-
 def test_an_item_of_a_matrix_that_was_saved_is_told_alone(known):
     known.add_matrix_pipeline()
     known.do("dvc", "repro", "-q", "many/dvc.yaml")
@@ -510,21 +436,6 @@ def test_a_run_that_dvc_saves_later_is_vouched_for(known):
     keep_facts(known, "second")
     known.do("dvc", "commit", "-q", "-f", "second")
     assert record(known, "models/encoder", "second")["verdict"] == "run recorded"
-
-
-def test_a_result_that_dvc_restores_and_an_earlier_commit_are_vouched_for(known):
-    known.edit("params.yaml", "factor: 1e-1", "factor: 0.9")
-    known.do("dvc", "repro", "-q")
-    keep_facts(known)
-    known.commit("another factor")
-    assert WHOLE in known.audit(KEY).stdout
-    assert {one["record"]["verdict"] for one in known.audited(KEY, "--rev", "HEAD~1")["stages"]} == {"run recorded"}
-    known.edit("params.yaml", "factor: 0.9", "factor: 1e-1")
-    assert "is cached - skipping run" in known.do("dvc", "repro")
-    assert WHOLE in known.audit(KEY).stdout
-    known.do("git", "checkout", "-q", ".")
-    known.do("dvc", "checkout", "-q")
-    assert WHOLE in known.audit(KEY).stdout
 
 
 def test_two_runs_with_the_same_inputs_and_other_bytes_are_both_vouched_for(known):

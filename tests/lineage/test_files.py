@@ -120,15 +120,6 @@ def test_what_neither_git_nor_the_cache_has_is_named(changed, tmp_path):
     ]
 
 
-def test_folder_with_a_missing_file_is_not_taken_out(changed, tmp_path):
-    assert taken(changed, tmp_path / "all", "HEAD", ["data/first"]) == []
-    found = (tmp_path / "all/data/first/out.txt").resolve()
-    found.chmod(0o600)
-    found.unlink()
-    assert taken(changed, tmp_path / "less", "HEAD", ["data/first"]) == ["data/first"]
-    assert not (tmp_path / "less/data/first").exists()
-
-
 def test_a_damaged_object_is_noticed(changed, tmp_path):
     taken(changed, tmp_path / "then", "HEAD", ["data/first/out.txt"])
     found = (tmp_path / "then/data/first/out.txt").resolve()

@@ -60,14 +60,6 @@ def test_each_commit_and_experiment_stands_with_its_value_and_what_changed(grown
     assert text.index("wide") < text.index("ten times") < text.index("deep")
 
 
-def test_an_experiment_can_be_audited_by_its_name(grown):
-    found = read(grown, KEY, "--rev", "deep")
-    assert found["value"] == pytest.approx(2.1)
-    assert found["stages"][-1]["params"]["first.factor"] == 7
-    assert found["stages"][0]["commit"]["experiment"] == "deep"
-    assert found["stages"][0]["state"] == "changed since"
-
-
 def test_a_branch_elsewhere_is_seen_when_all_are_asked_for(project):
     project.do("git", "checkout", "-qb", "side")
     project.edit("params.yaml", "factor: 5", "factor: 9")
@@ -168,7 +160,6 @@ def test_of_a_list_of_code_the_files_that_differ_are_named(project, monkeypatch)
     assert (found.path, found.kind, found.state, found.files) == ("code/first.sha256", "code", "ok", program)
     earlier = audit("first", folder, revision="HEAD~1").links[0].deps[0]
     assert (earlier.state, earlier.differing) == ("changed since", ["sightword/two.py"])
-    assert audit("sightword/two.py", folder).subject.readers == ("first",)
     assert difference("HEAD~1", "HEAD", folder).stages[0].code == ["sightword/two.py"]
     assert history(KEY, folder).points[-1].code == ["sightword/two.py"]
     project.write("code/first.sha256", code_lists.text(program | {"sightword/one.py": "5" * 64}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from pipeline.lineage.lock import Lock, entry_key, read_lock
+from pipeline.lineage.lock import Lock, read_lock
 from pipeline.pipelines import LOCK
 from sightword.errors import FileFormatError, LineageError
 from sightword.io import yaml_reader
@@ -119,20 +118,6 @@ stages:
 """
     with pytest.raises(LineageError, match="a -> b -> a"):
         read_lock(text).chain("a")
-
-
-def test_the_key_of_an_entry_is_that_of_its_inputs(repository):
-    entry = read_lock(text_of(repository)).entries["train"]
-    deps = {dep.path: dep.md5 for dep in entry.deps}
-    assert entry_key("train", entry.command, entry.params, deps) == entry.key
-    assert dataclasses.replace(entry, outs=()).key == entry.key
-    changed = [
-        entry_key("other", entry.command, entry.params, deps),
-        entry_key("train", "other", entry.params, deps),
-        entry_key("train", entry.command, {}, deps),
-        entry_key("train", entry.command, entry.params, deps | {"data/captions": "00"}),
-    ]
-    assert len({entry.key, *changed}) == 5
 
 
 @pytest.mark.parametrize("name", ["dvc.lock", "params.yaml", "dvc.yaml"])

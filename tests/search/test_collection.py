@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 from extracting import extract
-from PIL import Image, ImageOps
 
-from sightword.errors import SearchError, StoreError
+from sightword.errors import StoreError
 from sightword.features.extractor import Extractor
 from sightword.features.networks import find_backbone
 from sightword.features.precomputed import convert
@@ -22,7 +21,6 @@ from sightword.features.tables.origin import parts_of
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images import resized
-from sightword.search import picture_files
 from sightword.search.collection import JoinedFolder, PictureFolder, Reading
 from sightword.search.networks import NamedNetwork, UploadedPictures, difference
 from sightword.search.picture_files import list_pictures
@@ -149,78 +147,6 @@ def test_files_that_come_change_and_go_are_followed(world, folder, tmp_path):
     assert np.array_equal(found.features, table.features[table.rows(names)])
 
 
-def test_unusable_files_are_left_out_and_reported(world, folder, tmp_path, caplog):
-    (folder / "empty.jpg").write_bytes(b"")
-    whole = (world.files / "scene-008.png").read_bytes()
-    (folder / "cut.png").write_bytes(whole[: len(whole) // 2])
-    found = read(world, folder, tmp_path / "store")
-    assert len(found.image_ids) == 5
-    assert found.rejected == {"cut.png", "empty.jpg"}
-    assert "picture empty.jpg left out: " in caplog.text
-    assert "picture cut.png left out: " in caplog.text
-
-
-def test_files_changed_after_the_listing_are_read_anew(world, folder, tmp_path, caplog):
-    place = opened_for(world, folder, tmp_path / "store")
-    shutil.copy(world.files / "scene-009.png", folder / "scene-003.png")
-    (folder / "scene-004.png").unlink()
-    found, table = all_of(place), world.table()
-    assert found.rejected == {"scene-004.png"}
-    assert "picture scene-004.png left out: " in caplog.text
-    names = [f"scene-00{number}.png" for number in (7, 9, 5, 6)]
-    assert np.array_equal(found.features, table.features[table.rows(names)])
-
-
-def test_files_decoded_by_another_version_are_read_again(world, folder, tmp_path, monkeypatch):
-    first = read(world, folder, tmp_path / "store")
-    honest = resized.decode
-    with monkeypatch.context() as patch:
-        patch.setattr(picture_files, "decoder", lambda: "another version of Pillow")
-        patch.setattr(resized, "decode", lambda *given, **how: ImageOps.invert(honest(*given, **how)))
-        other = read(world, folder, tmp_path / "store")
-        assert np.array_equal(other.features, read(world, folder, tmp_path / "cold").features)
-    assert not np.any(np.all(other.features == first.features, axis=1))
-    assert np.array_equal(read(world, folder, tmp_path / "store").features, first.features)
-
-
-def test_damaged_list_of_files_is_made_again(world, folder, tmp_path):
-    first = read(world, folder, tmp_path / "store")
-    [place] = (tmp_path / "store/folders").iterdir()
-    whole = place.read_text()
-    other = whole[:-10] + ("0" if whole[-10] != "0" else "1") + whole[-9:]
-    for damaged in ("[]", whole[:-1], other):
-        place.write_text(damaged)
-        assert read(world, folder, tmp_path / "store").sha256 == first.sha256
-        assert place.read_text() == whole
-
-
-def test_photograph_is_turned_by_its_exif(world, tmp_path):
-    for name, turn in (("upright", None), ("turned", 6)):
-        (tmp_path / name).mkdir()
-        with Image.open(world.files / "scene-003.png") as image:
-            picture = image.convert("RGB") if turn is None else image.convert("RGB").rotate(90, expand=True)
-            exif = picture.getexif()
-            if turn:
-                exif[0x0112] = turn
-            picture.save(tmp_path / name / "a.png", exif=exif)
-    upright, turned = (read(world, tmp_path / name, tmp_path / "store") for name in ("upright", "turned"))
-    assert np.allclose(upright.features, turned.features, atol=1e-5)
-
-
-def test_unusable_folders_and_features_are_refused(world, folder, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(SearchError, match="holds no picture files"):
-        list_pictures(tmp_path / "empty")
-    with pytest.raises(SearchError, match="no such folder"):
-        list_pictures(tmp_path / "none")
-    (tmp_path / "empty/a.jpg").write_bytes(b"GIF89a")
-    with pytest.raises(SearchError, match="none of its pictures can be used"):
-        read(world, tmp_path / "empty", tmp_path / "store")
-    network = NamedNetwork({"backbone": "", "origin": "precomputed: mine.npy (sha256 00)"})
-    with pytest.raises(SearchError, match="trained on precomputed features"):
-        opened(network, folder, tmp_path / "store")
-
-
 def test_stopped_reading_is_continued(world, folder, tmp_path, monkeypatch):
     for number in range(8, 30):
         shutil.copy(world.files / f"scene-{number:03d}.png", folder)
@@ -234,20 +160,6 @@ def test_stopped_reading_is_continued(world, folder, tmp_path, monkeypatch):
     assert len(computed) == 27 - len(first)
     assert len(again.image_ids) == 27
     assert np.array_equal(again.features, read(world, folder, tmp_path / "other").features)
-
-
-def test_reading_continues_after_an_error(world, folder, tmp_path):
-    place, pieces = opened_for(world, folder, tmp_path), []
-
-    def fail(_piece):
-        raise RuntimeError("no luck")
-
-    with pytest.raises(RuntimeError):
-        place.read(fail)
-    place.read(pieces.append)
-    place.read(pieces.append)
-    ids = sorted(source.image_id for source in place.sources)
-    assert sorted(picture for piece in pieces for picture in piece.ids) == ids
 
 
 def test_unwritable_store_is_told_before_computing(world, folder, tmp_path, monkeypatch):

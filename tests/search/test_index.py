@@ -9,7 +9,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,17 +119,6 @@ def test_values_that_are_not_finite_are_refused():
         index(bad)
     with pytest.raises(SearchError, match="not finite"):
         index(np.eye(2, dtype=np.float32)).best(bad[0], 1)
-
-
-def test_number_of_threads_changes_nothing():
-    rows = np.abs(np.random.default_rng(1).normal(size=(4001, 70))).astype(np.float32)
-    answers = []
-    for count in (1, 3):
-        torch.set_num_threads(count)
-        answers += [index(rows, name, threads=count).best(rows[3], 20) for name in SIMILARITIES]
-    for one, other in zip(answers[: len(SIMILARITIES)], answers[len(SIMILARITIES) :], strict=True):
-        assert np.array_equal(one.rows, other.rows)
-        assert np.array_equal(one.scores, other.scores)
 
 
 def test_query_with_equal_rows_takes_little_memory():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from unicodedata import category, east_asian_width, normalize
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.cli.search_text import cut
-from sightword.captions.normalise import Normalisation
-from sightword.captions.vocabulary import UNKNOWN, Vocabulary
+from sightword.captions.vocabulary import UNKNOWN, Normalisation, Vocabulary
 from sightword.errors import SearchError
 from sightword.search.query import LONGEST, Query, check_query, shown
 
@@ -85,33 +83,3 @@ def test_accepted_query_has_a_known_token(text, vocabulary):
 )
 def test_caption_is_shown_without_spaces_of_a_tokeniser(caption, read):
     assert shown(caption) == read
-
-
-JOINED = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{ROCKET}"
-
-
-@pytest.mark.parametrize(
-    ("text", "room", "read"),
-    [
-        ("a dog runs", 9, "a dog ru…"),
-        ("两只狗在雪地里奔跑", 18, "两只狗在雪地里奔跑"),
-        ("两只狗在雪地里奔跑", 17, "两只狗在雪地里奔…"),
-        (normalize("NFD", "éééé"), 3, normalize("NFD", "éé") + "…"),
-        (f"a{JOINED}b", 5, "a…"),
-        ("दौड़ रहे", 3, "दौ…"),
-    ],
-)
-def test_line_is_cut_at_columns_between_letters(text, room, read):
-    assert cut(text, room) == read
-
-
-@given(st.text(), st.integers(1, 30))
-def test_cut_line_fits_and_begins_the_text(text, room):
-    found = cut(text, room)
-    assert text.startswith(found.removesuffix("…") if found != text else text)
-    assert sum(1 + (east_asian_width(one) in "WF") for one in found if category(one) not in ("Mn", "Me", "Cf")) <= room
-
-
-def test_unknown_treebank_token_is_called_a_word():
-    vocabulary = Vocabulary(("dog",), unit="treebank")
-    assert check_query("dog cat", vocabulary).note == "The word “cat” is unknown to this encoder."

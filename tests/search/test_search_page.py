@@ -18,7 +18,6 @@ from search_world import EVIL, INJECTION
 TILES = "document.querySelectorAll('.tile').length"
 SOME = f"{TILES} === 24 && !document.querySelector('.old')"
 READY = f"{SOME} && document.getElementById('status').textContent.includes('The best')"
-ASKED = "new URL(location).searchParams.get('q')"
 FOUND = "document.getElementById('found').children.length === 10"
 FOCUS = "document.activeElement"
 

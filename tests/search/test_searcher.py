@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,33 +30,7 @@ from sightword.search.searcher import QUANTILE, KeptCaptions, PictureHit, Search
 from sightword.storage.store import Store
 from tools import search_strip
 
-HASH = "0123456789abcdef" * 4
 NAMES = [f"{number:02d}" for number in range(20)]
-
-
-def notes(world, trained: dict[str, object], here: dict[str, object]) -> list[str]:
-    table, encoder = world.table(), world.encoder()
-    one = replace(encoder, notes={"features": {**table.attributes, **trained}})
-    found = Searcher(one, replace(table, attributes={**table.attributes, **here})).notes
-    return [note for note in found if "trained on features of" in note]
-
-
-def test_features_of_other_networks_are_named(world):
-    attributes = world.table().attributes
-    resnet = {"backbone": "resnet152", "weights": "IMAGENET1K_V1", "weights_sha256": HASH}
-    precomputed = {"backbone": "", "weights_sha256": "", "transform": "{}"}
-    numbers = [{**precomputed, "origin": f"precomputed: {name}.npy (sha256 {HASH})"} for name in "ab"]
-    other = json.dumps({**json.loads(attributes["transform"]), "crop": 40})
-    assert notes(world, {}, {}) == notes(world, numbers[0], numbers[0]) == []
-    for trained, here, said in (
-        (resnet, {}, "(resnet152, weights IMAGENET1K_V1) than these (squeezenet1_1, random weights: for demonstration"),
-        (numbers[0], numbers[1], "(precomputed: a.npy) than these (precomputed: b.npy; other origin)"),
-        ({"weights_sha256": HASH}, {}, "squeezenet1_1, random weights: for demonstration; other weights_sha256)"),
-        ({}, {"transform": other}, "squeezenet1_1, random weights: for demonstration; other transform)"),
-    ):
-        [note] = notes(world, trained, here)
-        assert said in note
-        assert HASH not in note
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "order", "reversed_order"])

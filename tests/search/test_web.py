@@ -13,7 +13,6 @@ import torch
 from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
-from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.search.collection import PictureFolder, Reading
 from sightword.search.networks import NamedNetwork
 from sightword.search.picture_files import Thumbnails, list_pictures
@@ -51,19 +50,6 @@ def test_sentence_finds_what_the_searcher_finds(client, searcher):
     assert len(get(client, "/api/pictures?q=a&top=3").get_json()["pictures"]) == 3
     assert len(get(client, "/api/pictures?q=a&top=-3").get_json()["pictures"]) == 1
     assert len(get(client, "/api/pictures?q=a&top=many").get_json()["pictures"]) == 5
-
-
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("a" * 100_000, "The query has 100,000 characters"),
-        ("%FF%FE", "No character of the query is known"),
-    ],
-)
-def test_query_that_cannot_be_answered_is_told(client, query, said):
-    answer = get(client, f"/api/pictures?q={query}")
-    assert answer.status_code == 422
-    assert answer.get_json()["error"].startswith(said)
 
 
 def test_picture_of_the_collection_finds_captions(client, searcher):
@@ -182,20 +168,6 @@ def test_page_searches_without_captions_or_pictures(world):
     assert get(client, "/").status_code == 200
 
 
-def test_answer_says_how_many_captions_are_read(world):
-    fresh = Searcher(world.encoder(), world.table(), world.captions())
-    client = create_app(Parts(fresh, None)).test_client()
-    found = get(client, "/api/picture?picture=scene-001.png").get_json()
-    assert (found["read"], found["captions"]) == (0, [])
-    fresh.read_captions()
-    assert get(client, "/api/progress").get_json() == {
-        "captions": {"read": found["of"], "of": found["of"]},
-        "pictures": {"read": 30, "left": 0},
-        "unusable": 0,
-        "problem": "",
-    }
-
-
 def test_first_upload_changes_no_query_of_other_threads(world, searcher):
     """The network of a first upload is built and traced while other threads run theirs."""
     expected = [[hit.score for hit in searcher.pictures(text, 5).hits] for text in ("a red circle", "a dog")]
@@ -217,24 +189,6 @@ def test_first_upload_changes_no_query_of_other_threads(world, searcher):
         assert upload.result() == 200
         assert all(query == expected for query in queries)
         assert fresh.captions_read == len(fresh.catalogue.captions)
-
-
-def test_error_ends_the_reading_and_is_told(world, monkeypatch, caplog):
-    fresh, calls = Searcher(world.encoder(), world.table(), world.captions()), []
-    encode = SentenceEncoder.encode
-
-    def failing(self, *arguments, **options):
-        calls.append(True)
-        if len(calls) == 2:
-            raise RuntimeError("no luck")
-        return encode(self, *arguments, **options)
-
-    monkeypatch.setattr(SentenceEncoder, "encode", failing)
-    monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
-    keep_reading(fresh, threading.Event())
-    progress = get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()
-    assert (progress["captions"]["read"], progress["problem"]) == (10, "RuntimeError: no luck")
-    assert "reading failed (RuntimeError: no luck)" in caplog.text
 
 
 def test_unforeseen_fault_shows_nothing_of_the_inside(world, searcher, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import stat
 import subprocess
@@ -216,42 +215,3 @@ def test_what_was_damaged_or_deleted_by_hand_is_computed_again(followed) -> None
         ana, "dvc", "repro", "--force", "--single-item", "features"
     ).stderr  # fmt: skip
     assert {path.owner() for path in store.rglob("*.parquet")} == {ben.name}
-
-    # An output in the cache
-    cache = followed.lab.folder / "cache/files/md5"
-    victim = next(
-        path for path in sorted(cache.rglob("*")) if path.is_file() and path.owner() == ana.name
-        and path.read_bytes() == (ben.home / "sightword/data/captions/vocabulary.json").read_bytes()
-    )  # fmt: skip
-    true = victim.read_bytes()
-    victim.unlink()
-    (ben.home / "sightword/data/captions/vocabulary.json").unlink()
-    followed.run(ben, "dvc", "pull", "-q", "captions")
-    assert victim.read_bytes() == true
-    assert victim.owner() == ben.name
-
-
-@pytest.mark.full
-@pytest.mark.system
-def test_outputs_pushed_closed_to_others_are_told_with_a_remedy(followed) -> None:
-    ben = followed.ben
-    edit = "sed -i 's/case: keep/case: lower/' params.yaml; dvc repro captions; dvc push captions"
-    remote = followed.lab.folder / "remote"
-    shut = (
-        f"find {remote}/files -user {ben.name} -type f -exec chmod 400 {{}} +"  # as a remote without `shared` leaves it
-    )
-    followed.run(ben, "sh", "-c", f"{edit}; {shut}")
-
-    def told() -> list[tuple[str, str]]:
-        found = json.loads(followed.run(ben, "sightword", "doctor", "--json", ok=False).stdout)
-        return [
-            (one["what"], one["todo"]) for one in found if one["check"] == "remote" and "cannot read" in one["what"]
-        ]
-
-    ((what, todo),) = told()
-    assert (
-        f"others cannot read what {ben.name} pushed, and would compute it again: {followed.lab.folder}/remote/" in what
-    )
-    followed.run(ben, "sh", "-c", todo.split("`")[1])
-    assert told() == []
-    followed.run(ben, "git", "checkout", "-q", "params.yaml", "dvc.lock")

@@ -48,16 +48,3 @@ def test_what_one_pushed_another_has_without_computing(person_a, tmp_path, remot
     assert sorted(people.restored(again)) == sorted(RESTORED)
     locked = a.locked()
     assert c.locked() == {name: locked[name] for name in RESTORED}
-
-
-@pytest.mark.full
-@pytest.mark.system
-def test_a_common_cache_has_every_stage_that_anybody_ran(person_a, tmp_path) -> None:
-    a = person_a
-    b = people.Clone(a.origin, tmp_path / "b", a)
-    b.run("dvc", "cache", "dir", "--local", str(a.folder / ".dvc/cache"))
-    (b.folder / "dvc.lock").unlink()
-    again = b.run("dvc", "repro")
-    assert people.ran(again) == []
-    assert b.locked() == a.locked()
-    assert people.results(b) == a.first

@@ -99,21 +99,6 @@ def run_training(disk: Path, scratch: Path) -> None:
     with_room("select")
 
 
-def run_on_mount(disk: Path, scratch: Path) -> None:
-    """The disk itself is the output folder, or a folder of it is bound there."""
-    Path("data/features").mkdir()
-    for mount in (["-t", "tmpfs", "tmpfs"], ["--bind", str(disk / "other")]):
-        (disk / "other").mkdir(exist_ok=True)
-        subprocess.run(["mount", *mount, "data/features"], check=True)
-        done = run("features", DVC_STAGE="features")
-        assert done.returncode == 1
-        assert "data/features: is a mount point, which cannot be replaced" in done.stderr
-        assert "To have them back" in done.stderr
-        assert "Traceback" not in done.stderr
-        subprocess.run(["umount", "data/features"], check=True)
-    assert sorted(os.listdir("data")) == ["captions", "corpus", "features", "raw"]
-
-
 @pytest.mark.full
 @pytest.mark.system
 def test_a_full_disk_gives_one_message(tmp_path) -> None:
@@ -122,7 +107,7 @@ def test_a_full_disk_gives_one_message(tmp_path) -> None:
 
 if __name__ == "__main__":
     place, elsewhere = map(Path, sys.argv[1:])
-    for each in (run_features, run_training, run_on_mount):  # by one process, from which all stages are copied
+    for each in (run_features, run_training):  # by one process, from which all stages are copied
         (place / "project").mkdir()
         elsewhere.mkdir()
         prepare(place / "project")

@@ -144,17 +144,8 @@ def test_a_stage_with_a_matrix_runs_for_one_item(repository, tmp_path):
         (tmp_path / file).write_bytes((repository / file).read_bytes())
     entry = "train@cg-pg-0"
     (tmp_path / "grounded/dvc.lock").write_text(f"schema: '2.0'\nstages: {{{entry}: {{cmd: x}}}}\n")
-    done = start(
-        repository,
-        tmp_path,
-        "grounded",
-        "train",
-        "--scenario",
-        "cg-pg",
-        "--seed",
-        "0",
-        DVC_STAGE=f"grounded/dvc.yaml:{entry}",
-    )
+    item = ("--scenario", "cg-pg", "--seed", "0")
+    done = start(repository, tmp_path, "grounded", "train", *item, DVC_STAGE=f"grounded/dvc.yaml:{entry}")
     assert done.returncode == 1
     commands = (
         "`dvc checkout models/grounded/cg-pg-0 plots/grounded/cg-pg-0` and "

@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import stat
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -60,35 +58,12 @@ def test_prune_removes_damage_and_nothing_else(store) -> None:
     assert read(store, features) == as_bytes({key: features[key] for key in features if key not in lost})
 
 
-def test_prune_leaves_large_segments(store, monkeypatch) -> None:
-    fill(store, identity(), range(60), segments=2)
-    monkeypatch.setattr(maintenance, "MERGED_BYTES", 1000)
-    before = segment_files(store)
-    assert maintenance.prune(store).segments == 0
-    assert segment_files(store) == before
-
-
 def test_reader_finds_what_is_merged_meanwhile(store) -> None:
     features = fill(store, identity(), range(60), segments=12)
     reading = store.read(identity(), DIMENSION, list(features))
     first, _ = next(reading)
     maintenance.prune(store)
     assert len(first) + sum(len(keys) for keys, _ in reading) == 60
-
-
-def test_segment_that_vanishes_is_no_damage(store, monkeypatch, caplog) -> None:
-    fill(store, identity(), range(3))
-    [path] = segment_files(store)
-    real = Path.read_bytes
-
-    def gone(which: Path) -> bytes:
-        if which == path:
-            path.unlink()
-        return real(which)
-
-    monkeypatch.setattr(Path, "read_bytes", gone)
-    assert maintenance.prune(store) == maintenance.Pruning()
-    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("error", [MemoryError("malloc"), PermissionError(13, "Permission denied")])
@@ -194,12 +169,6 @@ def test_commands(store, capsys, monkeypatch) -> None:
         with pytest.raises(SystemExit) as caught:
             cli.main(wrong)
         assert caught.value.code == 2
-
-
-def test_maintenance_needs_no_torch() -> None:
-    code = "import sys, sightword.storage.maintenance; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_pipe_with_the_name_of_a_segment_is_not_waited_for(store, capsys) -> None:

@@ -8,15 +8,16 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import boto3
 import fork_server
+import numpy as np
 import pytest
-import servers
-from kept_features import DIMENSION, KIND, as_bytes, read, some, write
+import torch
+from kept_features import KIND, as_bytes, read, some, write
+from PIL import Image
 from s3_front import first_tries
 
 from pipeline import cli
@@ -24,6 +25,10 @@ from pipeline.doctor.findings import Check, Context, Finding, examine
 from pipeline.doctor.machine import check_store
 from sightword import machine
 from sightword.errors import SightwordError, StoreError
+from sightword.features.compute import ResizedCorpus
+from sightword.features.settings import FeaturesSettings
+from sightword.images.resized import Source, write_resized
+from sightword.images.settings import ResizeSettings
 from sightword.messages import install_extra
 from sightword.places import requests
 from sightword.storage import maintenance
@@ -140,18 +145,6 @@ def test_damaged_copy_is_fetched_again(s3_store, front, tmp_path) -> None:
     assert copies[0].read_bytes() == data
 
 
-@pytest.mark.full
-def test_reader_finds_what_is_merged_meanwhile(s3_store, elsewhere, address) -> None:
-    features = some(range(30))
-    write(s3_store, features)
-    reading = elsewhere().read(KIND, DIMENSION, list(features))
-    found = dict(zip(*next(reading), strict=True))
-    assert maintenance.prune(Store(address)).segments == 30
-    for keys, values in reading:
-        found |= dict(zip(keys, values, strict=True))
-    assert as_bytes(found) == as_bytes(features)
-
-
 def test_listing_that_breaks_off_is_continued(front, address) -> None:
     """The second of three pages is cut: the listing goes on behind the first, and has each object once."""
 
@@ -218,26 +211,6 @@ def test_cut_upload_is_never_read(s3_store, address, front, caplog) -> None:
     assert "cannot be used and are ignored" in caplog.text
     write(s3_store, features)
     assert read(Store(address), features) == as_bytes(features)
-
-
-@pytest.mark.full
-def test_server_that_comes_back_soon_is_waited_for(s3_server, client, address, monkeypatch) -> None:
-    monkeypatch.setattr(requests, "TRIES", 10)
-    relay = servers.Relay(int(s3_server.endpoint.rpartition(":")[2]))
-    relay.start()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{relay.port}")
-    features = some(range(8))
-    items = list(features.items())
-    with Store(address).writer(KIND) as writer:
-        writer.put(*items[0])
-        relay.stop()
-        back = threading.Timer(1.0, relay.start)
-        back.start()
-        for item in items[1:]:
-            writer.put(*item)
-    back.join()
-    assert read(Store(address), features) == as_bytes(features)
-    relay.stop()
 
 
 @pytest.mark.full
@@ -336,14 +309,10 @@ def test_wrong_credentials_are_one_message_of_a_process(people, front, address) 
     assert done.stderr.startswith(f"sightword: {address}: the store may not be read with these credentials (Signature")
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [(b"<html><body>Please<br>log in", "text/html"), pytest.param(b"", "text/html", marks=pytest.mark.full)],
-)
-def test_web_page_is_no_store(front, tmp_path, monkeypatch, body, kind) -> None:
+def test_web_page_is_no_store(front, tmp_path, monkeypatch) -> None:
     """Neither to a writer, before anything is computed, nor to the doctor or the command that counts."""
     monkeypatch.setenv("SIGHTWORD_STORE", "s3://lab/store")
-    front.fault = lambda *_: (200, {"Content-Type": kind}, body)
+    front.fault = lambda *_: (200, {"Content-Type": "text/html"}, b"<html><body>Please<br>log in")
     message = refused(write, Store("s3://lab/store"), some([1]))
     assert message.startswith("s3://lab/store: the store cannot be ")
     assert len(message) < 400
@@ -381,3 +350,32 @@ def test_doctor_tries_a_store_out(front, s3_server, address, tmp_path, monkeypat
     assert (finding.state, finding.todo.split(",")[0]) == ("problem", "Ask for the permission")
     monkeypatch.setenv("SIGHTWORD_STORE", "s3://nobodys-bucket/store")
     assert examined(tmp_path).what == "s3://nobodys-bucket/store: there is no bucket nobodys-bucket"
+
+
+PICTURES = 9
+SMALL = FeaturesSettings(backbone="squeezenet1_1", weights="random", weights_seed=1, crop=48)
+
+
+def written(folder: Path, place: object, out: Path) -> tuple[int, bytes]:
+    """The number of features that were computed, and the bytes of the output."""
+    ids = [f"{number}.png" for number in range(PICTURES)]
+    corpus = ResizedCorpus(ids, folder, SMALL, store=Store(str(place)), device=torch.device("cpu"))
+    return corpus.write(out).computed, out.read_bytes()
+
+
+def test_features_are_equal_with_a_folder_and_a_bucket(tmp_path, front, address, elsewhere) -> None:
+    sources = []
+    for number in range(PICTURES):
+        blocks = np.random.default_rng(number).integers(0, 256, (4, 4 + number % 3, 3), np.uint8)
+        Image.fromarray(blocks).resize((80, 80)).save(tmp_path / f"{number}.png")
+        sources.append(Source(f"{number}.png", str(tmp_path / f"{number}.png")))
+    write_resized(tmp_path / "resized", sources, ResizeSettings(side=56, shards=3))
+    computed, expected = written(tmp_path / "resized", tmp_path / "store", tmp_path / "local.h5")
+    assert computed == PICTURES
+    front.fault = lambda method, _path: "denied" if method == "PUT" else ""
+    message = refused(written, tmp_path / "resized", address, tmp_path / "denied.h5")
+    assert "may not be written" in message  # before anything is computed
+    front.fault = lambda _method, _path: ""
+    assert written(tmp_path / "resized", address, tmp_path / "cold.h5") == (PICTURES, expected)
+    elsewhere()
+    assert written(tmp_path / "resized", address, tmp_path / "warm.h5") == (0, expected)

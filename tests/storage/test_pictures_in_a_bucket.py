@@ -123,14 +123,6 @@ def test_a_shard_in_a_bucket_is_read_range_by_range(bucket, front, folder, loose
     assert front.requests == {"GET tar": 2}  # the first picture, and then all others at once
 
 
-def test_the_same_objects_give_the_same_listing(bucket, folder, pictures) -> None:
-    first = listed([f"{bucket}/loose/"], folder, "a.csv")
-    assert first.read_bytes() == listed([f"{bucket}/loose"], folder, "b.csv").read_bytes()
-    found = read_listing(first)
-    assert {name: place.part.length for name, place in found.items()} == {n: len(data) for n, data in pictures.items()}
-    assert all(place.part.version for place in found.values())
-
-
 def test_another_version_stops_the_stage(bucket, front, folder, s3_server, tmp_path) -> None:
     sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
     s3_server.put(f"{tmp_path.name}/loose/in/4.png", picture(99))

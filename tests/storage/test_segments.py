@@ -113,7 +113,6 @@ def test_bytes_too_many_or_of_nothing(whole) -> None:
 KEY = pa.array([b"k" * KEY_LENGTH], pa.binary(KEY_LENGTH))
 FEATURE = pa.array([bytes(32)], pa.binary(32))
 FOREIGN = [
-    {"a": pa.array([1])},
     {},
     {"key": KEY},
     {"key": pa.nulls(1), "feature": FEATURE},
@@ -144,10 +143,3 @@ def test_features_of_another_dimension_are_told(tmp_path, caplog) -> None:
     features = fill(store, KIND, range(3))
     assert list(store.read(KIND, 5, list(features))) == []
     assert "it holds no features of 5 numbers" in caplog.text
-
-
-def test_folder_in_a_segments_place_is_told(whole) -> None:
-    store, path, features, _ = whole
-    (path.parent / f"{'0' * 32}.parquet").mkdir()
-    found, faults = looked(store)
-    assert (found, len(faults)) == (as_bytes(features), 1)

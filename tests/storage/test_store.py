@@ -41,13 +41,9 @@ def segments_of(store: Store) -> list[str]:
 
 
 @pytest.mark.slow
-def test_missing_store_is_empty(store) -> None:
+def test_written_features_are_read(store) -> None:
     assert read(store, some(range(3))) == read(store, []) == {}
     assert store.place.kinds() == list(maintenance.survey(store)) == []
-
-
-@pytest.mark.slow
-def test_written_features_are_read(store) -> None:
     features = some(range(12))
     keys = list(features)
     for first, last in ((0, 6), (3, 9), (3, 12), (5, 6)):
@@ -208,7 +204,7 @@ class Clock:
         return self.now
 
 
-def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIMENSION) -> list[tuple[float, int, int]]:
+def simulate(monkeypatch, *, pictures: int, seconds: float) -> list[tuple[float, int, int]]:
     """A run that computes a picture every so many seconds: the time of each segment, its first picture, its size."""
     clock = Clock()
     written: list[tuple[float, list[int]]] = []
@@ -219,7 +215,7 @@ def simulate(monkeypatch, *, pictures: int, seconds: float, dimension: int = DIM
     monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(module, "write", keep)
     monkeypatch.setattr(Place, "prepare", lambda place, kind, record: None)
-    feature = np.zeros(dimension, np.float32)
+    feature = np.zeros(DIMENSION, np.float32)
     with Store("store").writer(KIND) as writer:
         for number in range(pictures):
             clock.now += seconds
@@ -239,11 +235,6 @@ def test_long_run_writes_few_segments_and_loses_little(monkeypatch, seconds) -> 
     # 20 in the first 20 s, then each 1.05 times as late as the one before, from 2400 s on one each two minutes
     assert len(written) <= 20 + 100 + pictures * seconds / 120.0 + 1
     assert len(written) >= pictures * seconds / max(120.0, 2 * seconds)
-
-
-def test_large_features_are_written_soon(monkeypatch) -> None:
-    written = simulate(monkeypatch, pictures=40, seconds=0.001, dimension=1 << 16)  # 0.25 MB each
-    assert [size for *_, size in written] == [16, 16, 8]
 
 
 def test_another_users_damaged_description_is_left(local, monkeypatch) -> None:

@@ -6,8 +6,7 @@ import csv
 
 import pytest
 
-from sightword.errors import CorpusError
-from sightword.hypernyms.data.taxonomy import build, closure, read_scenes
+from sightword.hypernyms.data.taxonomy import closure, read_scenes
 from study.words import word_pairs, write_words
 
 SIZES = {"train": 300, "dev": 100, "test": 200}
@@ -51,14 +50,3 @@ def test_word_tables_of_dev_and_test_are_divided_by_known_words(pairs, tmp_path)
             assert header == ("premise", "hypothesis", "label")
             assert all((set(low.lower().split()) <= known) == (kind == "known") for low, _, _ in tables[kind])
         assert sorted(tables["known"] + tables["other"]) == sorted(pairs[name])
-
-
-def test_word_tables_without_a_known_word_replace_earlier_ones(pairs, tmp_path):
-    write_words(tmp_path, pairs, known={word for low, _, _ in pairs["test"] for word in low.lower().split()})
-    write_words(tmp_path, pairs, known=())
-    assert (tmp_path / "test-known.tsv").read_text() == "premise\thypothesis\tlabel\n"
-
-
-def test_a_taxonomy_without_held_out_words_is_refused():
-    with pytest.raises(CorpusError, match="no pairs of words for"):
-        word_pairs(build(["a", "b"], [("a", "b", "hypernym")], "two"), SIZES, seed=0)

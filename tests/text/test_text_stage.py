@@ -11,19 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from sightword.captions.table import check_vocabulary, read_captions
 from sightword.captions.vocabulary import UNKNOWN, Vocabulary
 from sightword.corpus.reading import clean
 from sightword.corpus.records import Caption, Image, write_tables
 from sightword.corpus.sample.scene import load_world
-from sightword.errors import CaptionsError, CorpusError, FileFormatError
+from sightword.errors import CorpusError
 from sightword.text import building
 from sightword.text.building import blocks, held_out
+from sightword.text.reading import stories
 from sightword.text.settings import TextSettings
 from sightword.text.storage import Text
-from sightword.text.stories import stories
 from stages.grounded.text import work
 
 CAPTIONS = {"a.jpg": ("train", "A dog's frisbee ."), "b.jpg": ("dev", "a star"), "c.jpg": ("test", "Two stars !")}
@@ -135,7 +134,7 @@ def test_a_text_without_enough_is_refused(workspace, text, more, message):
     assert not list((workspace / "data").glob(".*"))
 
 
-@pytest.mark.parametrize(("by", "share"), [("passage", 50), ("book", 50), ("block", 0)])
+@pytest.mark.parametrize(("by", "share"), [("book", 50), ("block", 0)])
 def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by, share):
     (workspace / "own").mkdir()
     for name in ("a", "b"):
@@ -146,18 +145,6 @@ def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by
     found = f"text: {share}.0 % of the sentences are held out, more than text.held_out: the smallest {by} has so many"
     assert (found in caplog.text) == (share > 0)
     assert ("are held out" in caplog.text) == (share > 0)
-
-
-def test_missing_and_empty_captions_are_refused(workspace, repository):
-    captions = [Caption("a.jpg", "0", "\u00ad")]
-    shutil.rmtree("data/corpus")
-    with pytest.raises(FileFormatError, match="does not exist"):
-        work(sample(repository))
-    corpus = clean([Image("a.jpg", "a.jpg", "train")], captions, None, require_pictures=False)
-    write_tables(workspace / "data/corpus", corpus, "pictures")
-    with pytest.raises(CaptionsError, match=r"a\.jpg#0: the caption .* is empty after normalisation"):
-        work(sample(repository))
-    assert not (workspace / "data/text").exists()
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.floats(0.01, 0.5), st.integers(0, 99))
@@ -182,14 +169,6 @@ def test_blocks_are_cut_from_the_first_sentence_of_each_passage(sizes, length):
     assert found == [
         start + step for start, size in zip(starts.tolist(), sizes, strict=True) for step in range(0, size, length)
     ]
-
-
-def test_settings_have_the_published_values():
-    settings = TextSettings()
-    assert (settings.max_tokens, settings.vocabulary, settings.case) == (30, 20000, "lower")
-    for wrong in ({"held_out": 0.0}, {"max_tokens": 1}, {"unit": "character"}, {"stories": 3}, {"path": ""}):
-        with pytest.raises(ValidationError):
-            TextSettings(**wrong)
 
 
 def test_hard_wrapped_text_is_told_with_the_number_of_lines(workspace, caplog):

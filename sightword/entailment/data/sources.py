@@ -16,7 +16,7 @@ from sightword.entailment.data.pairs import LABELS, UNDECIDED, SentencePairs, in
 from sightword.entailment.settings import SentencePairsSettings, Source
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import read_parallel
-from sightword.io.json_records import json_lines, member
+from sightword.io.files import json_lines, member
 from sightword.io.tables import Table
 from sightword.messages import quote
 from sightword.settings import SPLITS

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.compute.devices import move
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam, move
 from sightword.encoder.parts import Part
 from sightword.entailment.data.pairs import SentencePairs
 from sightword.entailment.settings import EntailSettings

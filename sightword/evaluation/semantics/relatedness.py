@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sightword.compute.devices import threads
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam, threads
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.encoding import Inputs, finite
 from sightword.statistics.inference import pearson

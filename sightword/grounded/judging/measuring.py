@@ -38,8 +38,7 @@ from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judg
 from sightword.evaluation.structure import MEASURES, check_neighbours, space, with_intervals
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.judging.settings import JudgeSettings
-from sightword.io.files import Pathish
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping
 from sightword.io.saved import Format
 from sightword.io.tables import Table, number
 from sightword.model.similarity import unit_rows

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam
 from sightword.errors import TrainingError
 from sightword.grounded.skipthought.network import Neighbours, build
 from sightword.grounded.skipthought.settings import SkipthoughtSettings

@@ -20,8 +20,7 @@ from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.compute.devices import move
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam, move
 from sightword.encoder.parts import head
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies

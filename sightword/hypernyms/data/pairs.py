@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sightword.errors import CorpusError, FileFormatError
 from sightword.hypernyms.data.taxonomy import Ids, Taxonomy, closure
 from sightword.hypernyms.settings import TaxonomySettings
-from sightword.io.files import Pathish, read_table, write_table
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping, read_table, write_table
 from sightword.io.saved import Format
 from sightword.io.tables import Table, cells, whole
 from sightword.messages import guess, quote, short, warn_share

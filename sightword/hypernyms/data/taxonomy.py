@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from sightword.errors import CorpusError
 from sightword.io import yaml_reader
-from sightword.io.files import Pathish, read_text
-from sightword.io.mapping import mapping
+from sightword.io.files import Pathish, mapping, read_text
 from sightword.io.opening import files_in, read_bytes
 from sightword.io.tables import Table
 from sightword.messages import and_more, short

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
-from sightword.compute.devices import move
-from sightword.compute.optimisers import Adam
+from sightword.compute.devices import Adam, move
 from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
