@@ -107,13 +107,6 @@ def test_each_space_is_its_map_of_the_combined_vector():
     assert made().encode_spaces(TEXTS) == {}
 
 
-def test_joined_parts_with_shares_have_the_weighted_mean_of_their_cosines() -> None:
-    bag, counted = summed(BAG), weighted()
-    both = joined(bag, counted, shares=(0.7, 0.3))
-    own = [one.similarity(vectors, vectors) for one in (bag, counted, both) for vectors in [one.encode(TEXTS[:3])]]
-    np.testing.assert_allclose(own[2], 0.7 * own[0] + 0.3 * own[1], atol=1e-6)
-
-
 def test_a_lexical_part_that_is_left_out_has_zeros_and_the_same_retrieval() -> None:
     bag = summed(BAG)
     both = joined(bag, weighted(), shares=(0.7, 0.3))

@@ -14,12 +14,6 @@ from sightword.model.similarity import unit
 SMALL = ModelSettings(embedding=5, hidden=6, attention=4)
 
 
-def test_pad_fills_with_the_padding_id_and_gives_an_empty_row_one_step():
-    ids, lengths = pad([np.array([4, 5, 6]), np.array([], np.int64), np.array([7])])
-    assert ids.tolist() == [[4, 5, 6], [0, 0, 0], [7, 0, 0]]
-    assert lengths.tolist() == [3, 1, 1]
-
-
 @pytest.mark.parametrize("pooling", ["attention", "max", "mean", "last"])
 def test_one_direction_gives_vectors_of_the_hidden_size_and_reads_no_padding(pooling):
     settings = SMALL.model_copy(update={"bidirectional": False, "pooling": pooling})

@@ -58,11 +58,7 @@ def test_damaged_checkpoint_is_set_aside(tmp_path, caplog) -> None:
 
     damages = (
         *(flipped, cut, lambda state: write_summed(folder, "state", b"{")),
-        *(partial(other, **entries) for entries in ({"schema": 99}, {"curves": 7}, {"steps": 1.5}, {"best": math.nan})),
-        *(
-            partial(other, **entries)
-            for entries in ({"curves": {"loss": {"loss": [[1, math.inf]]}}}, {"notes": {"a": "b"}})
-        ),
+        *(partial(other, **entries) for entries in ({"schema": 99}, {"curves": 7}, {"best": math.nan})),
     )
     for damage in damages:
         run("entail", checkpoint)
@@ -120,16 +116,6 @@ def test_other_inputs_versions_or_threads_start_afresh(tmp_path, monkeypatch, ch
     with open_checkpoint(tmp_path, "train", **KEY | (change if isinstance(change, dict) else {})) as two:
         pass
     assert (one.folder == two.folder) == (change == {})
-
-
-def test_two_at_once_do_not_share(tmp_path, caplog) -> None:
-    with open_checkpoint(tmp_path, "train", **KEY) as one, open_checkpoint(tmp_path, "train", **KEY) as two:
-        assert one.folder != two.folder
-        assert "another process trains with the same inputs" in caplog.text
-    assert not two.folder.exists()
-    assert one.folder.exists()
-    one.done()
-    assert not one.folder.exists()
 
 
 # Folders

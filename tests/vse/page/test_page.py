@@ -190,15 +190,6 @@ def test_drawings_are_files_too(run_folder: RunFiles, tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {f"{name}.svg" for name in names}
 
 
-def test_a_damaged_table_of_pairs_is_named(run_folder: RunFiles, tmp_path: Path) -> None:
-    for name, what in (("worst.tsv", r"worst\.tsv"), ("pairs.parquet", r"pairs\.parquet")):
-        before = (run_folder.pairs / name).read_bytes()
-        (run_folder.pairs / name).write_text("subtask\tgold\nx\t1\n")
-        with pytest.raises(FileFormatError, match=what):
-            make(run_folder, tmp_path)
-        (run_folder.pairs / name).write_bytes(before)
-
-
 NO_GALLERY = Gallery("test", 0, [], [], 0, 0)
 
 

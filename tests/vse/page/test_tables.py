@@ -159,14 +159,6 @@ def test_rows_of_vendrov_et_al_are_those_of_their_table() -> None:
     assert found == expected
 
 
-def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
-    scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
-    (found,) = every({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
-    (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
-    assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016; the number of test pictures is not reported"
-    assert spelt(row)[:4] == [("31.0",), ("–",), ("79.9",), ("3",)]
-
-
 def scored(count: int, seed: int = 0, *, known: bool = True) -> ScoredPairs:
     draw = np.random.default_rng(seed)
     gold = draw.uniform(0, 5, count)
@@ -214,18 +206,6 @@ def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> N
         assert drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2])).svg() == svg
     assert "fill: #ffffff" in svg[: svg.index("axes_1")]  # a file needs no page: white paper below the axes
     assert not any(wrong in svg for wrong in ("date", "currentColor", "var(", drawing.INK))
-
-
-def test_snapshots_are_ticks_and_the_chosen_ones_dashed_lines() -> None:
-    def dashes(marks: Marks) -> int:
-        return (
-            drawings.epoch_curves("r", [1, 2, 3], {"R": [1, 2, 3]}, ylabel="y", title="t", marks=marks)
-            .svg()
-            .count("stroke-dasharray")
-        )
-
-    assert dashes(Marks(chosen=[2, 3])) == 2 + dashes(Marks())
-    assert dashes(Marks(kept=[1, 2, 3])) == dashes(Marks())
 
 
 def test_a_long_curve_stays_small_and_true() -> None:

@@ -40,15 +40,6 @@ def test_its_head_is_yaml_with_the_scores_on_dev():
             assert values[f"recall_at_{k}", words] == pytest.approx(choice.ensemble[direction][f"r{k}"], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [({"pictures": "none"}, "never saw a picture"), ({"clusters": "shuffled"}, "dealt to pictures at random")],
-)
-def test_a_control_is_told(change, said):
-    assert said in card(training=change)
-    assert "A control" not in card(training=dict.fromkeys(change, "real"))
-
-
 def test_card_tells_scores_data_start_vocabulary_and_languages():
     choice, amount = made()
     text = model_card(choice, SelectSettings(), amount)

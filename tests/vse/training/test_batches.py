@@ -98,13 +98,6 @@ def test_second_caption_is_another_of_the_picture_if_any(counts, step) -> None:
         assert (other == row) == (counts[pairs.image_of_caption[row]] == 1)
 
 
-@given(st.permutations(range(12)), st.integers(0, 3))
-def test_order_of_a_batch_does_not_change_the_draws(order, step) -> None:
-    texts = Texts(split([4, 4, 4], mixed=True), TrainSettings(), second=True)
-    plain, mixed = (dict(zip(rows, texts.of(np.array(rows), step)[1], strict=True)) for rows in (range(12), order))
-    assert {row: ids.tolist() for row, ids in plain.items()} == {row: ids.tolist() for row, ids in mixed.items()}
-
-
 @pytest.mark.parametrize("kind", ["batches", "second", "auxiliary"])
 def test_draws_depend_on_seed_and_number_alone(kind) -> None:
     pairs = split([5] * 20)

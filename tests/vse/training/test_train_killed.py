@@ -85,23 +85,6 @@ def test_checkpoint_stays_until_the_facts_are_written(project, repository, tmp_p
         assert half_done() == left
 
 
-def test_run_with_parameter_edited_meanwhile_and_put_back_is_taken_over(project, repository, tmp_path):
-    shutil.copy(repository / "dvc.yaml", project)
-    scratch, params = tmp_path / "scratch", (project / "params.yaml").read_text()
-    under_dvc = {"DVC_STAGE": "train", "SIGHTWORD_STORE": str(tmp_path / "store")}
-    process = start(project, repository, scratch, **under_dvc)
-    wait_for(1, process, project)
-    (project / "params.yaml").write_text(params.replace("margin: 0.2", "margin: 0.3"))
-    _, said = process.communicate()
-    assert process.returncode == 1
-    assert "train: train.margin changed while the stage ran" in said
-    assert "With the old one back, the next run takes over the finished training." in said
-    finished = outputs(project)
-    (project / "params.yaml").write_text(params)
-    assert "goes on after batch" in finish(start(project, repository, scratch, **under_dvc))
-    assert outputs(project) == finished
-
-
 def test_half_done_run_with_a_file_added_to_the_data_starts_afresh(project, repository, tmp_path, monkeypatch):
     honest = CaptionTask.step
 
