@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from pipeline.cli import main
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.evaluation.semantics import evaluation
 from sightword.evaluation.semantics.evaluation import evaluate
 from sightword.evaluation.semantics.relatedness import TfIdf
 from sightword.evaluation.semantics.results import read_pairs
@@ -175,19 +173,3 @@ def test_training_captions_are_those_of_the_split_train(work, capsys):
     assert "20.0%" in shown[0]
     assert run("my_encoder:lengths", "--training-captions", "empty.txt") == 1
     assert "empty.txt: has no training caption" in capsys.readouterr().err
-
-
-def test_the_table_has_accuracies_and_marks_undefined_scores(work, monkeypatch, capsys):
-    nothing = {"pearson": None, "spearman": None, "pearson_ci95": None, "pairs": 3, "undefined": "constant"}
-    metrics = {
-        "SICKRelatedness": {"cosine": nothing},
-        "MR": {"accuracy": 77.123, "accuracy_ci95": 1.5, "dev_accuracy": 70.0, "test": 10662},
-        "skipped": {"CR": "gone"},
-    }
-    monkeypatch.setattr(evaluation, "evaluate", lambda *_, **__: SimpleNamespace(metrics=metrics, judged=[]))
-    assert run("my_encoder:lengths") == 0
-    lines = [re.split(r"\s{2,}", line) for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:] == [
-        ["SICKRelatedness", "cosine", "3", "undefined", "undefined"],
-        ["MR", "accuracy 77.12 ± 1.50", "10662"],
-    ]

@@ -86,16 +86,6 @@ def test_container_files_name_existing_targets_and_versions(repository):
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     assert SpecifierSet(project["requires-python"]).contains(f"{python}.99")
 
-    here = repository / ".devcontainer"
-    assert (here / editor["build"]["dockerfile"]).resolve() == repository / "Dockerfile"
-    assert (here / editor["build"]["context"]).resolve() == repository
-    assert f" AS {editor['build']['target']}\n" in docker
-    copied = re.findall(r"^COPY (\S+) ", docker, re.MULTILINE)
-    assert copied == [".git"]
-    for text in (docker, json.dumps(editor)):
-        assert "://" not in text
-        assert not re.search(r"[a-z-]+\.(?:io|com|org|dev)\b", text)
-
 
 @pytest.fixture
 def core(tmp_path, repository) -> Path:
@@ -135,18 +125,6 @@ def test_command_without_its_extra_names_the_extra_in_one_line(core, encoder, tm
     assert (done.returncode, done.stdout) == (1, "")
     line = rf"sightword: the package \w+ is not installed\. {re.escape(install_extra(extra))}\n"
     assert re.fullmatch(line, done.stderr), done.stderr
-
-
-def test_missing_package_of_the_users_module_is_raised_as_it_is(tmp_path, monkeypatch):
-    from pipeline.cli import encoder, main
-
-    def raise_it(_: object) -> int:
-        exec(compile("import no_such_package", "theirs.py", "exec"), {"__name__": "theirs"})
-        return 0
-
-    monkeypatch.setattr(encoder, "_evaluate", raise_it)
-    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-        main(["evaluate", "theirs:f", "--data", str(tmp_path)])
 
 
 def test_import_of_library_or_command_loads_no_heavy_package(repository):

@@ -97,13 +97,3 @@ def test_a_matrix_without_items_is_one_message(axis):
     stages = {"each": {"matrix": {"kind": axis}, "cmd": "x"}}
     with pytest.raises(FileFormatError, match=r"many/dvc.yaml: each.matrix.kind: has no items"):
         pipelines.expanded(stages, {"each": {"common": {}}}, "many/dvc.yaml")
-
-
-def test_items_are_spelt_as_dvc_spells_them():
-    stages = {"each": {"matrix": {"kind": ["a", 1.5, True], "seed": [0]}, "cmd": "run ${item.kind} ${other.key}"}}
-    found = pipelines.expanded(stages, {}, "dvc.yaml")
-    assert {name: one["cmd"] for name, one in found.items()} == {
-        "each@a-0": "run a ${other.key}",
-        "each@1.5-0": "run 1.5 ${other.key}",
-        "each@true-0": "run true ${other.key}",
-    }

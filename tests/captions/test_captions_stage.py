@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import (
     CaptionTable,
-    build_vocabulary,
     check_vocabulary,
     read_captions,
     read_texts,
@@ -143,12 +142,6 @@ def test_a_table_with_a_wrong_column_is_refused(tmp_path: Path, column: str, val
         read_captions(tmp_path / "captions.parquet")
     if column == "ids":
         assert len(read_texts(tmp_path / "captions.parquet")) == 1
-
-
-def test_missing_training_captions_are_reported(tmp_path: Path) -> None:
-    table = CaptionTable(["a"], [0], ["test"], ["x"], [])
-    with pytest.raises(CaptionsError, match="training captions"):
-        build_vocabulary(table, CaptionsSettings())
 
 
 @given(pictures=st.integers(0, 9), captions=st.integers(0, 4), more=st.integers(0, 9))

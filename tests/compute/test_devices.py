@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import os
 import platform
-import re
 import resource
 import subprocess
 import sys
@@ -14,14 +13,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import first_party
 import pytest
 import torch
 from torch import nn
 
 from sightword import machine
 from sightword.compute import devices
-from sightword.compute.devices import WORTH_A_THREAD, keep_memory, side_by_side, spread
+from sightword.compute.devices import keep_memory, side_by_side, spread
 from sightword.compute.processes import ordered_map
 from sightword.errors import SetupError
 from sightword.model.packing import Packing
@@ -52,24 +50,6 @@ def test_mkl_vector_functions_any_entry_point_first_call_in_one_thread():
     """
     done = subprocess.run([sys.executable, "-c", code, *ENTRANCES], check=True, capture_output=True, text=True)
     assert done.stdout == "", "these compute, and import no sightword.compute.devices"
-
-
-def test_threads_that_compute_are_started_behind_that_call_only(repository):
-    """Each module of the library that starts threads and imports torch imports the one with the call."""
-    starting = []
-    for path in sorted((repository / "sightword").rglob("*.py")):
-        text, name = path.read_text(), str(path.relative_to(repository))
-        if "import torch\n" in text and re.search(r"ThreadPoolExecutor\(|threading\.Thread\(|\bpool\(", text):
-            starting.append(name)
-            assert "sightword.compute.devices" in [
-                *first_party.imports(repository, name),
-                name[:-3].replace("/", "."),
-            ], name
-    assert {
-        "sightword/features/extractor.py",
-        "sightword/compute/devices.py",
-        "sightword/evaluation/retrieval/index.py",
-    } <= {*starting}
 
 
 @pytest.mark.slow
@@ -148,26 +128,6 @@ def test_own_random_other_threads_drawing_gives_numbers_of_the_seed():
             drawing.result()
     for found in several:
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
-
-
-def test_shared_settings_last_from_the_first_thread_to_the_last():
-    value = ["before"]
-
-    @devices.shared
-    def within():
-        value[0] = "within"
-        yield
-        value[0] = "before"
-
-    with within():
-        with within():
-            assert value == ["within"]
-        assert value == ["within"]
-    assert value == ["before"]
-    with pytest.raises(ZeroDivisionError), within():
-        assert value == ["within"]
-        1 / 0  # noqa: B018
-    assert value == ["before"]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
@@ -262,28 +222,6 @@ def test_side_by_side_and_one_after_the_other_give_the_same_bits(monkeypatch, ce
         found.append(step(96, cell, precision))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
-
-
-def where(_: int = 0) -> tuple[int, int, bool]:
-    time.sleep(0.005)
-    return threading.get_ident(), torch.get_num_threads(), torch.is_grad_enabled()
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_side_by_side_large_works_only_take_the_same_second_thread():
-    own = threading.get_ident()
-    (first, later), (_, again) = (side_by_side([where, where], size=WORTH_A_THREAD) for _ in range(2))
-    assert first == (own, 1, False)
-    assert later[0] != own
-    assert later[1:] == (1, False)
-    assert again == later
-    assert side_by_side([where, where], size=WORTH_A_THREAD - 1) == [(own, 1, False)] * 2
-    assert side_by_side([where], size=1 << 40) == [(own, 2, False)]
-    torch.set_num_threads(5)
-    assert [count for _, count, _ in side_by_side([where, where], size=WORTH_A_THREAD)] == [2, 3]
-    assert [count for _, count, _ in side_by_side([where, where], size=0)] == [2, 3]
-    assert torch.get_num_threads() == 5
-    assert torch.is_grad_enabled()
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -80,23 +80,6 @@ def test_shards_with_tables_have_captions_in_json(folder: Path) -> None:
     assert (values["format"], values["pictures"], values["caption"]) == ("shards", "own", "json:text")
 
 
-def test_draw_that_leaves_a_split_empty_says_why(folder: Path) -> None:
-    Path("few").mkdir()
-    (folder / "Images/0.txt").write_text("Caption 0")
-    shutil.make_archive("few/0", "tar", folder / "Images")
-    whole = Path("few/0.tar").read_bytes()
-    Path("few/0.tar").write_bytes(whole[: whole.index(b"0.txt") + 1100])
-    message = r"few: no picture of 1 is drawn for dev and test \(1 record left out, such as '0\.tar': damaged\)"
-    with pytest.raises(CorpusError, match=message):
-        look(Path("few"))
-
-
-def test_other_formats_are_known_by_their_files(folder: Path) -> None:
-    image = {"filename": "1.jpg", "split": "train", "sentences": [{"raw": "A dog ."}]}
-    (folder / "dataset_own.json").write_text(json.dumps({"images": [image]}))
-    assert look(folder).values["format"] == "karpathy"
-
-
 def test_named_columns_are_read(folder: Path) -> None:
     bytes_of = [{"bytes": bytes([number]), "path": f"{number}.jpg"} for number in range(60)]
     captions = [f"Caption {number}" for number in range(60)]
@@ -131,8 +114,3 @@ def test_recipe_of_a_corpus_has_its_section_and_words(folder: Path, tmp_path: Pa
     assert {key: corpus[key] for key in look(folder).values} == look(folder).values
     with pytest.raises(ParamsError, match=r"is not in the project .*; expected a folder or a file below it"):
         of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")
-    with pytest.raises(ParamsError, match="caption=b: names no column; expected ROLE=NAME"):
-        of_corpus(base, folder, tmp_path, tmp_path / "own.yaml", ["caption=a", "caption=b"])
-    (tmp_path / "mine.yaml").write_text("base: own\n")
-    with pytest.raises(ParamsError, match=r"mine\.yaml: has no name for --from\. Move it to recipes/"):
-        of_corpus(recipes.find(str(tmp_path / "mine.yaml"), repository), folder, tmp_path, tmp_path / "own.yaml")

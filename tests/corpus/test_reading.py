@@ -1,27 +1,33 @@
-"""What is kept, what is dropped, and in which order; captions of other pictures."""
+"""What is kept, what is dropped, and in which order; captions of other pictures; a format is one class."""
 
 from __future__ import annotations
 
 import gzip
 import os
+import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from ruamel.yaml import YAML
 
+from pipeline import pipelines
+from pipeline.params import params_file, reference
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions, read_texts
 from sightword.corpus.listing import Listing, list_pictures
 from sightword.corpus.reading import clean, read_corpus
 from sightword.corpus.records import Caption, Corpus, Image, check_path
-from sightword.corpus.settings import CorpusSettings, read_list
-from sightword.errors import CaptionsError, CorpusError
+from sightword.corpus.settings import FORMATS, CorpusSettings, read_list
+from sightword.errors import CaptionsError, CorpusError, ParamsError
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
 from sightword.evaluation.semantics.results import bare
-from sightword.settings import BESIDE
+from sightword.io.opening import lines
+from sightword.settings import BESIDE, SPLITS, Settings
 from stages import captions as stage_captions
 from stages import corpus as stage_corpus
 from stages.system import conflicts
@@ -102,14 +108,6 @@ def test_odd_names_and_circular_links_are_listed_apart(tmp_path: Path) -> None:
     assert listing.circular == {"one", "two"}
 
 
-def test_pictures_must_lie_in_the_folder_of_the_corpus() -> None:
-    CorpusSettings(path="data/raw/mine", pictures="data/raw/mine/pictures")
-    CorpusSettings(format="sample", path="data/raw/sample/scenes.yaml", pictures="data/corpus/pictures")
-    for pictures in ("data/raw/minen", "elsewhere", "data/raw/mine/../other"):
-        with pytest.raises(ValidationError, match="must lie in path"):
-            CorpusSettings(path="data/raw/mine", pictures=pictures)
-
-
 NAMED = [Image("caf\u00e9.png", "caf\u00e9.png", "train"), Image("a.png", "a.png", "train")]
 SPOKEN = [Caption("caf\u00e9.png", "0", "A cup."), Caption("a.png", "0", "A box.")]
 
@@ -126,12 +124,6 @@ def test_file_in_another_unicode_form_is_the_picture(caplog: pytest.LogCaptureFi
     assert "1 picture found by the name in another Unicode form" in caplog.text
 
 
-def test_picture_in_two_unicode_forms_is_an_error() -> None:
-    images = [Image("caf\u00e9.png", "caf\u00e9.png", "train"), Image("cafe\u0301.png", "cafe\u0301.png", "test")]
-    with pytest.raises(CorpusError, match="stands twice, with the spelling "):
-        clean(images, SPOKEN, None, require_pictures=False)
-
-
 @pytest.mark.parametrize(
     ("file", "forms"),
     [("A.png", "capitals"), ("images/a.png", "folder"), ("a.jpg", "ending")],
@@ -143,35 +135,6 @@ def test_file_that_differs_in_form_stops_the_stage(file: str, forms: str) -> Non
         clean(NAMED, SPOKEN, listing, require_pictures=True)
 
 
-def numbered(count: int) -> tuple[list[Image], list[Caption]]:
-    names = [f"{number}.png" for number in range(1, count + 1)]
-    return [Image(name, name, "train") for name in names], [Caption(name, "0", "A box.") for name in names]
-
-
-@pytest.mark.parametrize(
-    ("files", "dropped"), [({"1.png", "thumbs/1.png", "thumbs/2.png"}, 1), ({"1.png", "old/2.png"}, 3)]
-)
-def test_copy_in_a_folder_is_no_other_spelling(files: set[str], dropped: int, caplog: pytest.LogCaptureFixture) -> None:
-    images, captions = numbered(dropped + 1)
-    corpus = clean(images, captions, Listing(Path("pictures"), frozenset(files)), require_pictures=True)
-    missing = [row.item for row in corpus.dropped if row.reason == "no picture file"]
-    assert missing == [image.image_id for image in images[1:]]
-    assert f"corpus: of 1 of {dropped} missing names a similar one is there, the first: '2.png' is there" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("files", "remark"),
-    [
-        ({"thumbs/1.png", "small/2.png"}, "2 names .*differs in: folder"),
-        ({"1.png", "thumbs/1.png", "thumbs/2.png", "3 .png"}, "1 name .*'3 .png', which differs in: blanks"),
-    ],
-)
-def test_other_spellings_of_most_names_stop_the_stage(files: set[str], remark: str) -> None:
-    images, captions = numbered(4)
-    with pytest.raises(CorpusError, match=remark):
-        clean(images, captions, Listing(Path("pictures"), frozenset(files)), require_pictures=True)
-
-
 OWN = {"train": "12_a.jpg", "dev": "34_b.jpg", "test": "56_c.jpg"}
 
 
@@ -180,8 +143,8 @@ def settings_of(folder: Path, **values: object) -> CorpusSettings:
     place = folder / "flickr8k"
     place.mkdir(exist_ok=True)
     (folder / "beside").mkdir(exist_ok=True)
-    lines = [f"{name}#0\tA dog in the {split} split\n" for split, name in OWN.items()]
-    (place / "Flickr8k.token.txt").write_text("".join([*lines, "78_d.jpg#0\tIn no split\n"]))
+    spoken = [f"{name}#0\tA dog in the {split} split\n" for split, name in OWN.items()]
+    (place / "Flickr8k.token.txt").write_text("".join([*spoken, "78_d.jpg#0\tIn no split\n"]))
     for split, name in OWN.items():
         (place / f"Flickr_8k.{split}Images.txt").write_text(f"{name}\n")
     known = {"path": str(place), "pictures": str(place), "require_pictures": False, "beside": str(folder / "beside")}
@@ -190,8 +153,8 @@ def settings_of(folder: Path, **values: object) -> CorpusSettings:
 
 def write(folder: Path, **texts: list[str]) -> None:
     """Files of lines, whose names have ``__`` for a dot; those in gz are packed."""
-    for name, lines in texts.items():
-        path, data = folder / "beside" / name.replace("__", "."), "".join(f"{line}\n" for line in lines).encode()
+    for name, rows in texts.items():
+        path, data = folder / "beside" / name.replace("__", "."), "".join(f"{line}\n" for line in rows).encode()
         path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
 
 
@@ -232,7 +195,6 @@ def test_caption_with_words_of_dev_or_test_is_left_out(tmp_path: Path) -> None:
         ({}, "*.en", r"beside: no file fits corpus\.beside_files, \*\.en"),
         ({"a__en": ["x"]}, "*.en", r"a\.en: has no number before its ending; expected such as train\.1\.txt"),
         ({"a__1__en": ["x"], "a__2__en": ["x", "y"]}, "*.en", r"a\.2\.en: has 2 lines, and a\.1\.en has 1"),
-        ({"a__1__en": ["x"], "a_images__txt": ["1", "2"]}, "*.en", r"a_images\.txt: has 2 lines, and a\.1\.en has 1"),
         ({"a__1__en": ["x"], "a_images__txt": ["12.jpg"]}, "*.en", r"no caption is left \(1 record dropped\)"),
     ],
 )
@@ -286,3 +248,70 @@ def test_list_of_multi30k_names_pictures_of_benchmarks(real_data) -> None:
             lines = gzip.decompress(file.read_bytes()).decode().split("\n")
             found |= {one for one, text in zip(pictures, lines, strict=False) if bare(text) in known}
     assert found == read_list("multi30k-benchmarks")
+
+
+NO_CAPTIONS = {"beside": "data/raw/captions", "beside_files": "", "beside_without": None}
+WITHOUT = {
+    "path": "data/raw/toy",
+    "pictures": "data/raw/toy/pictures",
+    "require_pictures": False,
+    **NO_CAPTIONS,
+    "seal": 0,
+}
+
+
+class Toy(CorpusSettings):
+    """One caption a line: picture, blank, caption; the splits in turn."""
+
+    format: Literal["toy"] = "toy"
+    first: Literal["train", "dev", "test"] = "train"
+    """The split of the first line."""
+
+    def files(self) -> list[str]:
+        return ["toy.txt"]
+
+    def read(self, _listing: Listing | None, /) -> tuple[list[Image], list[Caption]]:
+        images, captions = [], []
+        for number, line in lines(self.folder / "toy.txt", CorpusError):
+            name, _, text = line.partition(" ")
+            images.append(Image(name, name, SPLITS[(SPLITS.index(self.first) + number - 1) % 3]))
+            captions.append(Caption(name, str(number), text))
+        return images, captions
+
+
+def check(repository: Path, values: dict[str, object]) -> Settings:
+    whole = YAML(typ="safe", pure=True).load((repository / "params.yaml").read_text())
+    return params_file.check(whole | {"corpus": values}, pipeline=pipelines.pipelines(repository)[0])["corpus"]
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "toy_format", SimpleNamespace(Toy=Toy))
+    monkeypatch.setitem(FORMATS, "toy", "toy_format:Toy")
+
+
+@pytest.mark.usefixtures("toy")
+def test_registered_format_is_read_checked_and_explained(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "toy.txt").write_text("a.jpg A dog .\nb.jpg A cat .\n")
+    values = WITHOUT | {"format": "toy", "first": "dev", "path": str(tmp_path), "pictures": str(tmp_path / "pictures")}
+    settings = check(repository, values)
+    assert settings == Toy(**values) == CorpusSettings(**values)
+    corpus = read_corpus(Toy(**values))
+    assert [(image.image_id, image.split) for image in corpus.images] == [("a.jpg", "dev"), ("b.jpg", "test")]
+    assert [one.text for one in reference.explain("corpus.first")] == ["Format `toy`: The split of the first line."]
+
+
+@pytest.mark.usefixtures("toy")
+def test_key_of_another_format_is_refused(repository: Path) -> None:
+    values = WITHOUT | {"format": "toy", "first": "dev", "restval": "none"}
+    with pytest.raises(ParamsError, match=r"corpus\.restval: no such key; accepted: format, path, .*, first"):
+        check(repository, values)
+    with pytest.raises(ParamsError, match=r"corpus\.first: the key is missing; its published value is 'train'"):
+        check(repository, WITHOUT | {"format": "toy"})
+    with pytest.raises(ParamsError, match=r"corpus\.draw_dev: the key is missing; its published value is 0\.0"):
+        check(repository, WITHOUT | {"format": "table"})
+
+
+def test_unknown_format_is_refused_with_those_that_exist(repository: Path) -> None:
+    with pytest.raises(ParamsError, match="corpus: format is 'toy'; expected one of sample, flickr8k, karpathy, coco"):
+        check(repository, WITHOUT | {"format": "toy"})

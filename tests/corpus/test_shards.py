@@ -177,19 +177,6 @@ def test_shards_with_and_without_splits_are_refused(tmp_path) -> None:
         corpus_of(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"0.png": picture(0), "0.json": b"{}"}, r"hold no captions in txt \(s/\*\.json 1 file\); expected corpus.c"),
-        ({"0.in.png": picture(0), "0.txt": b"A"}, r"hold no pictures \(s/\*\.in\.png 1 file\); expected files such"),
-    ],
-)
-def test_shards_without_a_pair_name_what_is_there(tmp_path, files, message) -> None:
-    write(tmp_path / "s.tar", files)
-    with pytest.raises(CorpusError, match=message):
-        corpus_of(tmp_path)
-
-
 def test_pictures_in_one_tar_give_the_bytes_of_loose_files(tmp_path) -> None:
     """With any format: here a table, whose names are those of the members."""
     shards: dict[str, dict[str, bytes]] = {}

@@ -1,4 +1,4 @@
-"""A file ends in its place, checked, or nothing has changed and it is told why."""
+"""A file ends in its place, checked and prepared, or nothing has changed and it is told why."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fetched import BODY, MD5, SHA256, content, leftovers
 from servers import free_port
 
 from pipeline.downloads import fetching
-from pipeline.downloads.fetching import fetch
+from pipeline.downloads.fetching import fetch, penn_treebank, split_snli, without_quotes
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
 from sightword.io.transfer import NoConnectionError, UnreachableError
@@ -183,14 +183,6 @@ def test_files_of_a_person_in_the_folder_stay(archive, order, raw):
     assert found["images/3.jpg"] == b"\x03" * 999
 
 
-def test_archive_that_lacks_files_changes_nothing(site, archive, order, raw, make_zip):
-    site.files["own.zip"] = make_zip({f"pictures/{number}.jpg": b"1" for number in range(19)})
-    with pytest.raises(DownloadError, match="does not hold 1 of 20 files in images"):
-        fetch(archive, order())
-    assert not (raw / "own").exists()
-    assert leftovers(raw) == {"own.zip", "own.zip.json"}
-
-
 def test_folder_that_is_a_link_to_another_disk_is_filled(archive, order, raw, tmp_path, monkeypatch):
     """The link stays; where files cannot be moved there in one step, they are copied."""
     elsewhere = tmp_path / "elsewhere"
@@ -211,16 +203,6 @@ def test_folder_that_is_a_link_to_another_disk_is_filled(archive, order, raw, tm
     (raw / "own/images").unlink()
     fetch(archive, order())
     assert len(content(raw / "own")) == 20
-
-
-def test_working_folder_lies_on_the_disk_of_the_data(archive, order, raw, tmp_path):
-    big = tmp_path / "big" / "pictures"
-    big.mkdir(parents=True)
-    (raw / "own").symlink_to(big)
-    fetch(archive, order())
-    assert len(content(big)) == 20
-    assert {path.name for path in big.parent.iterdir()} == {"pictures", "downloads"}
-    assert {path.name for path in raw.iterdir()} == {"own"}
 
 
 SCRIPT = """
@@ -332,3 +314,57 @@ def test_disk_that_fills_while_unpacking_changes_nothing(site, archive, raw, mak
     site.requests.clear()
     fetch(archive, order())
     assert site.requests == [], "the archive had come"
+
+
+# What GNU sed gives with the rules of SentEval's tokenizer.sed.
+BY_SED = {
+    "A woman's dog isn't here.": "A woman 's dog is n't here . ",
+    'He said "go (now)", didn\'t he?': "He said `` go ( now ) '' , did n't he ? ",
+    '"I cannot," they\'ll say...': "`` I can not , '' they 'll say ... ",
+    "'tis 5% of $10; gonna: wanna": "'t is 5 % of $ 10 ; gon na : wan na ",
+    "Two men -- one [old] {tall} <x>.": "Two men -- one [ old ] { tall } < x > . ",
+    'The end."  ': "The end . '' ",
+    "A café’s déjà-vu.": "A café’s déjà-vu . ",
+    "dogs' bones WON'T": "dogs ' bones WO N'T ",
+}
+
+HEADER = "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tcaptionID\tpairID\tlabel1\n"  # noqa: E501 - as published
+
+
+@pytest.mark.parametrize(("line", "tokens"), BY_SED.items())
+def test_the_rules_of_the_penn_treebank(line, tokens):
+    assert penn_treebank(line.encode()) == tokens.encode()
+
+
+def pair(label: str, first: str, second: str) -> str:
+    return f"{label}\t( A )\t( B )\t(S A)\t(S B)\t{first}\t{second}\t1.jpg#0\t1.jpg#0r1e\t{label}\n"
+
+
+def test_snli_is_split_and_pairs_without_a_label_are_left_out(tmp_path):
+    for part in ("train", "dev", "test"):
+        text = HEADER + pair("neutral", "A man's hat.", part) + pair("-", "x", "y") + pair("entailment", "a", "b?")
+        (tmp_path / f"snli_1.0_{part}.txt").write_text(text)
+    split_snli(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{kind}.{part}" for kind in ("labels", "s1", "s2") for part in ("train", "dev", "test")
+    }
+    assert (tmp_path / "labels.train").read_text() == "neutral\nentailment\n"
+    assert (tmp_path / "s1.dev").read_text() == "A man 's hat . \na \n"
+    assert (tmp_path / "s2.test").read_text() == "test \nb ? \n"
+
+
+@pytest.mark.parametrize("text", ["", "<html>", HEADER + "neutral\tonly\n"])
+def test_file_that_is_not_snli_is_refused(tmp_path, text):
+    for part in ("train", "dev", "test"):
+        (tmp_path / f"snli_1.0_{part}.txt").write_text(text)
+    with pytest.raises(DownloadError, match=r"header of SNLI|2 columns"):
+        split_snli(tmp_path)
+    with pytest.raises(DownloadError, match=r"no snli_1.0_train.txt"):
+        split_snli(tmp_path / "nowhere")
+
+
+def test_quotes_of_trec_are_taken_out(tmp_path):
+    (tmp_path / "TREC").mkdir()
+    (tmp_path / "TREC/a.label").write_bytes(b"DESC:def What is `` a '' sister\xf0city 's name ?\n")
+    without_quotes(tmp_path)
+    assert (tmp_path / "TREC/a.label").read_bytes() == b"DESC:def What is  a  sister\xf0city s name ?\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 from fractions import Fraction
 from unittest import mock
 
@@ -119,18 +118,6 @@ def test_values_that_are_not_finite_are_refused():
         index(bad)
     with pytest.raises(SearchError, match="not finite"):
         index(np.eye(2, dtype=np.float32)).best(bad[0], 1)
-
-
-def test_query_with_equal_rows_takes_little_memory():
-    queries = np.ones((256, 2), np.float32)
-    queries[7] = 0
-    ours = index(np.random.default_rng(0).standard_normal((100_000, 2), np.float32), "cosine", "pictures", threads=1)
-    tracemalloc.start()
-    found = ours.search(queries, 3)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found.rows[7].tolist() == [0, 1, 2]
-    assert peak < 100e6
 
 
 @pytest.mark.filterwarnings("error")

@@ -25,7 +25,6 @@ WORDS = Vocabulary.build(["a dog runs ."], unit="word")
         ("a \udcff", r"UTF-8 \(character 3\)"),
         ("дом", "“д”, “о”, “м”"),
         ("\x1b[31m", "x1b"),
-        (" ".join("ÄÖÜÉÈÂÊÎÔÛ"), "“ü”, .* and 2 more"),
     ],
 )
 def test_query_that_cannot_be_asked_says_why(text, what):
@@ -77,7 +76,6 @@ def test_accepted_query_has_a_known_token(text, vocabulary):
         ("a dog , a cat ; and : more !", "a dog, a cat; and: more!"),
         ("A dog 's ball does n't roll", "A dog's ball doesn't roll"),
         ("a .5 mile road ... and 3 .", "a .5 mile road ... and 3."),
-        ("an 'apple' on a table", "an 'apple' on a table"),
         ("Un chien !\nIl court\N{NO-BREAK SPACE}!", "Un chien!\nIl court\N{NO-BREAK SPACE}!"),
     ],
 )

@@ -1,8 +1,9 @@
-"""What a searcher says about its features, and the scale of its scores."""
+"""What a searcher says, the scale of its scores, and the ids, splits and captions that it searches."""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +16,17 @@ from small_encoder import made
 from small_ground import TEXTS, encoder
 
 import sightword
+from sightword.captions.table import CaptionTable
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_with_pictures
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import EncoderError
+from sightword.errors import EncoderError, SearchError
 from sightword.features.tables.table import FeatureTable
 from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
-from sightword.search.catalogue import Caption
+from sightword.search.catalogue import Caption, build
 from sightword.search.opening import Table, open_search
 from sightword.search.searcher import QUANTILE, KeptCaptions, PictureHit, Searcher, unrelated
 from sightword.storage.store import Store
@@ -140,10 +142,6 @@ def test_encoders_with_and_without_pictures_are_told_apart(tmp_path):
     for space in ("visual", ""):
         with pytest.raises(EncoderError, match=f"plain: has one space only, without a name; not '{space}'"):
             open_with_pictures(f"{tmp_path}/plain:{space}")
-    one = encoder()
-    SentenceEncoder(one.parts, heads={"sentence": one.heads["sentence"]}, default="sentence").save(tmp_path / "one")
-    with pytest.raises(EncoderError, match="one: has no embeddings of pictures; expected an encoder trained on"):
-        open_with_pictures(tmp_path / "one")
 
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "docs/images/photographs"
@@ -225,26 +223,6 @@ def test_second_start_embeds_no_caption_and_answers_the_same(world, searcher, tm
     assert encoded == []
 
 
-def test_captions_embedded_before_an_error_are_kept(world, tmp_path, encoded, monkeypatch):
-    monkeypatch.setattr("sightword.search.searcher._AT_ONCE", 10)
-    searcher = Searcher(world.encoder(), world.table(), world.captions(), kept=kept_in(tmp_path, world))
-    encode = SentenceEncoder.encode
-
-    def failing(self, sentences, **options):
-        if len(encoded) == 2:
-            raise RuntimeError("no luck")
-        return encode(self, sentences, **options)
-
-    monkeypatch.setattr(SentenceEncoder, "encode", failing)
-    with pytest.raises(RuntimeError):
-        searcher.read_captions()
-    assert encoded == [10, 10]
-    monkeypatch.setattr(SentenceEncoder, "encode", encode)
-    encoded.clear()
-    begun(world, tmp_path)
-    assert encoded == [5]
-
-
 def test_another_encoder_or_device_has_other_embeddings(world, tmp_path):
     texts = [one.text for one in begun(world, tmp_path / "store").catalogue.captions]
     shutil.copytree(world.folder / "models/encoder", tmp_path / "encoder")
@@ -260,3 +238,46 @@ def test_unwritable_store_costs_time_only(world, searcher, tmp_path, caplog):
     (tmp_path / "store").write_text("a file where the folder should be")
     assert answers(begun(world, tmp_path / "store")) == answers(searcher)
     assert caplog.text.count("Embeddings are not kept") == 1
+
+
+TABLE = CaptionTable(
+    ["a.jpg", "a.jpg", "b.jpg", "c.jpg", "gone.jpg"],
+    [0, 1, 0, 0, 0],
+    ["train", "train", "test", "dev", "test"],
+    ["a dog", "a cat", "a dog", "a cow", "lost"],
+    [],
+)
+PICTURES = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
+
+
+def test_text_shared_by_pictures_is_listed_once_test_first():
+    assert build(PICTURES, None).pictures == PICTURES
+    found = build(PICTURES, TABLE)
+    assert [(caption.text, caption.pictures) for caption in found.captions] == [
+        ("a dog", ("b.jpg", "a.jpg")),
+        ("a cow", ("c.jpg",)),
+        ("a cat", ("a.jpg",)),
+    ]
+    assert found.captions_of["a.jpg"] == ["a dog", "a cat"]
+    assert (found.rows.get("c.jpg"), found.rows.get("gone.jpg")) == (2, None)
+
+
+def test_unicode_forms_of_a_text_are_one_caption():
+    found = build(PICTURES, replace(TABLE, texts=["caf\u00e9", "a cat", "cafe\u0301", "a cow", "lost"]))
+    assert [caption.pictures for caption in found.captions] == [("b.jpg", "a.jpg"), ("c.jpg",), ("a.jpg",)]
+
+
+def test_split_has_its_own_pictures_and_captions():
+    found = build(PICTURES, TABLE, "dev")
+    assert (found.pictures, [caption.text for caption in found.captions]) == (["c.jpg"], ["a cow"])
+    with pytest.raises(SearchError, match=r"no picture of the split 'dev' has features; expected train or test"):
+        build(["a.jpg"], TABLE.rows([0, 1, 2]), "dev")
+
+
+def test_unknown_id_names_near_ids_quickly():
+    names = [f"{number:012d}_abcdef.jpg" for number in range(30_000)]
+    found = build(names, None)
+    with pytest.raises(SearchError, match=r"'000000012345_abcdef'. Did you mean 000000012345_abcdef.jpg or"):
+        found.find("000000012345_abcdef")
+    with pytest.raises(SearchError, match=r"no picture has the id '–'$"):
+        found.find("–")

@@ -1,21 +1,26 @@
-"""The page's application, asked directly: what it answers, and all that it refuses."""
+"""The page's application and its thumbnails, asked directly: what they answer, and all that they refuse."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
+from sightword.errors import SearchError
 from sightword.search.collection import PictureFolder, Reading
 from sightword.search.networks import NamedNetwork
-from sightword.search.picture_files import Thumbnails, list_pictures
+from sightword.search.picture_files import SIDE, Thumbnails, list_pictures
 from sightword.search.query import shown
 from sightword.search.searcher import WEAK, Searcher
 from sightword.search.serving import MAX_BYTES, keep_reading
@@ -156,18 +161,6 @@ def test_captions_notes_and_ids_are_text_in_the_page(client, searcher):
         assert (image.format, min(image.size)) == ("WEBP", 64)
 
 
-def test_page_searches_without_captions_or_pictures(world):
-    bare = Searcher(world.encoder(), world.table())
-    client = create_app(Parts(bare, None)).test_client()
-    found = get(client, "/api/pictures?q=a").get_json()
-    assert len(found["pictures"]) == 24
-    assert not any(picture["captions"] or picture["shown"] for picture in found["pictures"])
-    assert get(client, "/pictures/1").status_code == 404
-    found = get(client, "/api/picture?picture=scene-001.png").get_json()
-    assert (found["captions"], len(found["pictures"])) == ([], 8)
-    assert get(client, "/").status_code == 200
-
-
 def test_first_upload_changes_no_query_of_other_threads(world, searcher):
     """The network of a first upload is built and traced while other threads run theirs."""
     expected = [[hit.score for hit in searcher.pictures(text, 5).hits] for text in ("a red circle", "a dog")]
@@ -234,3 +227,59 @@ def test_folder_of_damaged_pictures_is_told_once(world, tmp_path, caplog):
     assert (progress["pictures"], progress["unusable"]) == ({"read": 0, "left": 0}, 1)
     assert "none of its pictures can be used" in progress["problem"]
     assert caplog.text.count("none of its pictures") == 1
+
+
+SECRET = Image.new("RGB", (9, 9), "red")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of pictures, with one next to it that nobody may see."""
+    pictures = tmp_path / "pictures"
+    (pictures / "deeper").mkdir(parents=True)
+    SECRET.save(tmp_path / "secret.png")
+    Image.linear_gradient("L").resize((900, 300)).save(pictures / "wide.png")
+    (pictures / "broken.png").write_bytes(b"\x89PNG and no more")
+    (pictures / "large.png").write_bytes(bomb(30_000))
+    os.mkfifo(pictures / "pipe.png")
+    return pictures
+
+
+def opened(data: bytes | None) -> Image.Image:
+    assert data is not None
+    return Image.open(io.BytesIO(data))
+
+
+def test_shards_and_files_show_the_same_picture(world, tmp_path):
+    shards, files = Thumbnails(world.folder / "data/resized"), Thumbnails(world.files)
+    for picture in (EVIL, "scene-005.png"):
+        one, other = (opened(kind.get(picture)).convert("L").resize((16, 16)) for kind in (shards, files))
+        assert np.abs(np.asarray(one, float) - np.asarray(other, float)).mean() < 6
+        assert picture in shards
+        assert picture in files
+    assert "scene-999.png" not in shards
+    assert shards.get("scene-999.png") is None
+    shutil.copytree(world.folder / "data/resized", tmp_path / "resized")
+    replaced = Thumbnails(tmp_path / "resized")
+    for path in (tmp_path / "resized").glob("shard-*"):
+        path.write_bytes(b"another")
+    assert replaced.get("scene-005.png") is None
+
+
+def test_thumbnail_is_small_and_of_pictures_alone(folder, tmp_path):
+    files = Thumbnails(folder)
+    assert opened(files.get("wide.png")).size == (SIDE, round(SIDE / 3))
+    for picture in ("broken.png", "large.png", "pipe.png", "absent", "deeper", "", "n" * 5000):
+        assert files.get(picture) is None
+    with pytest.raises(SearchError, match="there is no such folder; expected the shards"):
+        Thumbnails(tmp_path / "none")
+
+
+@given(st.lists(st.sampled_from(["..", "/", "\\", ".", "deeper", "secret", ".png", "%2e", "\0", "//"]), max_size=7))
+def test_no_id_leads_out_of_the_folder(tmp_path_factory, parts):
+    folder = tmp_path_factory.getbasetemp() / "outside" / "pictures"
+    (folder / "deeper").mkdir(parents=True, exist_ok=True)
+    SECRET.save(folder.parent / "secret.png")
+    files = Thumbnails(folder)
+    assert files.get("".join(parts)) is None
+    assert files.get(str(folder.parent / "secret.png")) is None

@@ -17,7 +17,6 @@ from sightword.captions.units import split
 from sightword.corpus.sample.scene import load_world, random_scene, stream
 from sightword.corpus.sample.sentences import captions
 from sightword.errors import CorpusError
-from sightword.text import reading
 from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences, stories, wrapped
 from sightword.text.settings import TextSettings
 
@@ -130,13 +129,6 @@ def test_one_sentence_a_line_is_not_broken_at_a_width(real_data):
         text = (gzip.decompress(raw) if file.endswith(".gz") else raw).decode()
         lengths = Counter(len(line) for line in text.split("\n"))
         assert wrapped(lengths) == 0
-
-
-def test_markup_is_found_early(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_CHECKED", 10)
-    (tmp_path / "text.txt").write_text("<br>\n" * 10 + "\0\n")
-    with pytest.raises(CorpusError, match="10 of the first 10 lines"):
-        read(tmp_path)
 
 
 def test_missing_files_are_named(tmp_path):

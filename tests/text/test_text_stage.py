@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import textwrap
 
 import numpy as np
 import pytest
@@ -134,19 +133,6 @@ def test_a_text_without_enough_is_refused(workspace, text, more, message):
     assert not list((workspace / "data").glob(".*"))
 
 
-@pytest.mark.parametrize(("by", "share"), [("book", 50), ("block", 0)])
-def test_a_held_out_part_larger_than_its_share_is_reported(workspace, caplog, by, share):
-    (workspace / "own").mkdir()
-    for name in ("a", "b"):
-        (workspace / f"own/{name}.txt").write_text("A cat sat.\n" * 40)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "BLOCK", 4)
-        work(TextSettings(format="bookcorpus", path="own", held_out_by=by, held_out=0.06))
-    found = f"text: {share}.0 % of the sentences are held out, more than text.held_out: the smallest {by} has so many"
-    assert (found in caplog.text) == (share > 0)
-    assert ("are held out" in caplog.text) == (share > 0)
-
-
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.floats(0.01, 0.5), st.integers(0, 99))
 def test_the_held_out_part_is_near_its_share(sizes, share, seed):
     starts, total = np.cumsum([0, *sizes[:-1]]), sum(sizes)
@@ -169,12 +155,3 @@ def test_blocks_are_cut_from_the_first_sentence_of_each_passage(sizes, length):
     assert found == [
         start + step for start, size in zip(starts.tolist(), sizes, strict=True) for step in range(0, size, length)
     ]
-
-
-def test_hard_wrapped_text_is_told_with_the_number_of_lines(workspace, caplog):
-    words = " ".join(f"{'abcdefghij'[: 1 + place * 7 % 10]}" for place in range(3000))
-    work(own(workspace, "\n\n".join([textwrap.fill(words, 72)] * 2), held_out=0.5, max_tokens=60))
-    counts = json.loads((workspace / "metrics/grounded/text.json").read_text())
-    lines = counts["sentences"]
-    assert 0.9 * lines < counts["lines_wrapped"] < lines
-    assert f"own.txt looks hard-wrapped: {counts['lines_wrapped']} of {lines} lines" in caplog.text
