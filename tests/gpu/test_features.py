@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from extracting import lively
-from torch import nn
 
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Extractor
@@ -124,25 +123,6 @@ def test_a_network_without_triton_gives_features_under_another_key(monkeypatch) 
     assert "-plain" in kernel_of(GPU)
     assert "-plain" not in kernel
     assert torch.cuda.get_device_name(0) in kernel
-
-
-class Waiting(nn.Module):
-    """A layer that asks the GPU for a number, which no recording can hold."""
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        return images / max(images.max().item(), 1e-3)
-
-
-def test_a_network_that_waits_for_the_gpu_gives_features() -> None:
-    torch.manual_seed(0)
-    first = nn.Conv2d(3, 8, 5, stride=4), nn.BatchNorm2d(8), nn.ReLU()
-    made = FeatureNetwork(nn.Sequential(*first, Waiting(), nn.AdaptiveAvgPool2d(1), nn.Flatten()), 8).eval()
-    extractors = [
-        Extractor(copy.deepcopy(made), transform("ten"), precision=precision, device=device)
-        for precision, device in (("fp32", CPU), ("bf16", GPU))
-    ]
-    expected, found = (np.stack(list(extractor.run(pictures()))) for extractor in extractors)
-    assert cosines(found, expected).min() > 0.9999
 
 
 def smallest(family: str) -> str:

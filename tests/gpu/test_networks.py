@@ -85,22 +85,6 @@ def test_recorded_layers_give_the_bytes_of_the_first_calls(gpu, case, cell):
         assert all(map(torch.equal, later, found[0]))
 
 
-def test_a_second_call_before_the_backward_pass_leaves_the_first_its_gradients(gpu, case):
-    packing, lines = case
-    layer = Recurrent(20, 64, "gru").to(gpu)
-    inputs = [each.to(gpu).requires_grad_() for each in (lines, 2 * lines)]
-
-    def losses():
-        with torch.autocast("cuda", torch.bfloat16):
-            return [layer(each, packing).float().square().mean() for each in inputs]
-
-    wanted = [torch.autograd.grad(losses()[place], inputs[place])[0] for place in (0, 1)]
-    for _ in range(4):
-        both = losses()
-        found = [torch.autograd.grad(loss, each)[0] for loss, each in zip(both, inputs, strict=True)]
-        assert all(map(torch.equal, found, wanted))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_output_loss_equals_that_of_a_cpu(gpu, dtype):
     torch.manual_seed(0)

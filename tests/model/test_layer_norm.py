@@ -104,14 +104,3 @@ def test_each_direction_of_packed_rows_is_the_layer_on_each_row_alone(case, bidi
     weights = list(layer.parameters())
     pairs = zip(*(torch.autograd.grad((one * outer).sum(), weights) for one in (states, wanted)), strict=True)
     assert all(torch.allclose(one, other, rtol=1e-11, atol=1e-13) for one, other in pairs)
-
-
-def test_float32_and_bfloat16_are_near_float64(case):
-    layer, inputs, start = case
-    packing = Packing.of(torch.tensor(LENGTHS))
-    lines = packing.pack(inputs)
-    wanted = layer.packed(lines, packing.sizes, start=start[packing.order])
-    for dtype, close in ((torch.float32, 1e-5), (torch.bfloat16, 0.1)):
-        found = layer.packed(lines.to(dtype), packing.sizes, start=start[packing.order].to(dtype))
-        assert found.dtype == dtype
-        assert (found.double() - wanted).abs().max() < close

@@ -1,24 +1,23 @@
 """Both ways of the recurrent layer against PyTorch's own over packed sequences."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
-import weakref
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from sightword.model import recurrent
-from sightword.model.encoders import CaptionEncoder
-from sightword.model.packing import STEPS, Packing, Places
+from sightword.model import products, recurrent
+from sightword.model.packing import Packing
+from sightword.model.products import STEP, linear, varying_product
 from sightword.model.recurrent import Recurrent, states_by_torch
-from sightword.model.settings import ModelSettings
 
 WIDTH, HIDDEN = 5, 6
 lengths_of_rows = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -70,18 +69,6 @@ def test_states_and_gradients_equal_those_of_pytorch(way, cell, lengths, bidirec
         assert torch.allclose(value.grad, getattr(twin, name).grad, atol=1e-12), name
     for name, value in layer.backward_.named_parameters() if bidirectional else []:
         assert torch.allclose(value.grad, getattr(twin, f"{name}_reverse").grad, atol=1e-12), name
-
-
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_going_back_twice_gives_the_same(cell):
-    torch.manual_seed(0)
-    layer, packing = Recurrent(WIDTH, HIDDEN, cell), Packing.of(torch.tensor([4, 2]))
-    states = layer(torch.randn(6, WIDTH), packing)
-    weights = list(layer.parameters())
-    first = torch.autograd.grad(states.sum(), weights, retain_graph=True)
-    second = torch.autograd.grad(states.sum(), weights)
-    for one, other in zip(first, second, strict=True):
-        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
@@ -148,26 +135,6 @@ def test_bfloat16_works_where_onednn_does_not_know_it():
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_a_torch_without_those_operators_trains_and_encodes_the_same(cell, monkeypatch):
-    """They are torch's own, and another release may rename them."""
-    torch.manual_seed(0)
-    encoder = CaptionEncoder(9, ModelSettings(embedding=5, hidden=16, attention=4, cell=cell).shape)
-    rows = [np.random.default_rng(length).integers(1, 9, length) for length in (3, 11, 1, 7)]
-    found = []
-    for one_dnn in (torch.ops.mkldnn, SimpleNamespace(_is_mkldnn_bf16_supported=lambda: True)):
-        monkeypatch.setattr(torch.ops, "mkldnn", one_dnn)
-        encoder.zero_grad()
-        with torch.no_grad():
-            encoded = encoder.embed(rows)
-        encoder.embed(rows)[:, :5].sum().backward()
-        found.append([encoded, *(weight.grad.clone() for weight in encoder.parameters())])
-        with torch.autocast("cpu", torch.bfloat16):
-            encoder.embed(rows).sum().backward()
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
 def test_one_and_two_threads_give_the_same_bits():
     torch.manual_seed(0)
     layer, packing = Recurrent(20, 96, "gru"), Packing.of(torch.tensor([9, 30, 4, 4, 17]))
@@ -203,38 +170,46 @@ def test_packing_is_that_of_pytorch_and_its_own_inverse(lengths):
     assert packing.padding.tolist() == sorted(max(lengths) - length for length in lengths)
 
 
-@given(lengths_of_rows, st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_lines_spread_over_padded_rows_come_back_with_their_gradients(lengths, backwards):
-    packing = Packing.of(torch.tensor(lengths))
-    lines = torch.rand(sum(lengths), 2).add(1).requires_grad_()
-    places, steps, rows = Places.of(packing.sizes, lines.device, backwards=backwards)
-    assert (steps, rows) == (STEPS, len(lengths))
-    padded = places.spread(lines)
-    by_row = padded.view(steps, rows, 2).transpose(0, 1)
-    for found, row in zip(by_row, packing.order.tolist(), strict=True):
-        own = packing.unpack(lines)[row, : lengths[row]]
-        assert torch.equal(found[: lengths[row]], own.flip(0) if backwards else own)
-        assert not found[lengths[row] :].any()
-    back = places.gather(padded)
-    assert torch.equal(back, lines)
-    outer = torch.rand(steps * rows, 2)
-    place = places.gather(torch.arange(steps * rows)[:, None])[:, 0]
-    copied = torch.zeros(steps * rows, 2).index_copy(0, place, lines)
-    assert torch.equal(padded, copied)
-    assert torch.equal(*(torch.autograd.grad(each, lines, outer)[0] for each in (padded, copied)))
-    values = torch.rand(steps * rows, 2, requires_grad=True)
-    both = places.gather(values), values.index_select(0, place)
-    assert torch.equal(*both)
-    assert torch.equal(*(torch.autograd.grad(each, values, outer[: len(place)])[0] for each in both))
+# Products by oneDNN against float64
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_what_the_way_back_needs_is_freed_with_the_states(cell):
-    layer, packing = Recurrent(WIDTH, HIDDEN, cell), Packing.of(torch.tensor([4, 2]))
-    states = layer(torch.randn(6, WIDTH), packing)
-    passes = states.grad_fn.next_functions[0][0].passes
-    freed = weakref.ref(passes[0].kept[1])
-    states.sum().backward()
-    del states, passes
-    assert freed() is None
+@pytest.mark.parametrize("rows", [3, 70])
+def test_a_large_linear_layer_has_the_values_and_gradients_of_float64(rows, monkeypatch):
+    monkeypatch.setattr(products, "LARGE", 0)
+    torch.manual_seed(0)
+    lines, weight, bias, outer = (torch.randn(*size) for size in ((rows, 90), (80, 90), (80,), (rows, 80)))
+    found, expected = [], []
+    for dtype, function, results in ((torch.float32, linear, found), (torch.float64, F.linear, expected)):
+        inputs = [one.to(dtype).requires_grad_() for one in (lines, weight, bias)]
+        values = function(*inputs)
+        results += [values, *torch.autograd.grad(values, inputs, outer.to(dtype))]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-4)
+
+
+def test_a_small_product_has_the_bits_of_torch():
+    left, right = torch.randn(30, 20), torch.randn(20, 70)
+    assert torch.equal(linear(left, right.t()), F.linear(left, right.t()))
+
+
+def test_a_linear_layer_under_autocast_is_in_bfloat16(monkeypatch):
+    monkeypatch.setattr(products, "LARGE", 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(torch.randn(70, 90), torch.randn(80, 90)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("size", [3, STEP, STEP + 1, 2 * STEP + 100])
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_product_of_any_size_has_the_values_of_float64_and_gives_few_shapes_to_one_dnn(size, inner, monkeypatch):
+    seen, single = set(), products.single_product
+    monkeypatch.setattr(products, "single_product", lambda a, b: (seen.add((*a.shape, *b.shape)), single(a, b))[1])
+    torch.manual_seed(0)
+    lines, weight = (
+        (torch.randn(size, 40).t(), torch.randn(size, 30).t())
+        if inner
+        else (torch.randn(size, 40), torch.randn(30, 40))
+    )
+    found = varying_product(lines, weight, inner=inner)
+    torch.testing.assert_close(found.double(), lines.double() @ weight.double().t(), rtol=0, atol=1e-4)
+    whole = size // STEP * STEP
+    assert seen == ({(40, whole, 30, whole) if inner else (whole, 40, 30, 40)} if whole else set())

@@ -183,21 +183,6 @@ def test_point_of_a_curve_is_the_mean_since_the_point_before():
     ]
 
 
-def test_curves_are_shown_after_each_validation_and_when_a_run_resumes(tmp_path):
-    """A toy has curves only after its first batches."""
-    shown = []
-
-    def show(progress):
-        shown.append(progress.steps)
-        if len(shown) == 2:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        engine.run(Toy([None] * 5, points=2, saves=True), Checkpoint(tmp_path), show=show)
-    engine.run(Toy([None] * 2, points=2, saves=True), Checkpoint(tmp_path), show=show)
-    assert shown == [3, 6, 6, 9, 12]
-
-
 def test_writing_checkpoints_takes_a_twentieth_of_the_time_at_most(monkeypatch, tmp_path):
     """A batch takes a second, and a checkpoint 10."""
     now, saved = [0.0], []
@@ -216,9 +201,3 @@ def test_writing_checkpoints_takes_a_twentieth_of_the_time_at_most(monkeypatch, 
     monkeypatch.setattr(Checkpoint, "save", save)
     engine.run(Toy([None] * 201, steps=600), Checkpoint(tmp_path))
     assert saved == [60, 260, 460, 600]
-
-
-def test_loss_that_is_worst_is_named(monkeypatch):
-    monkeypatch.setattr(Toy, "step", lambda self, number: {"loss": 1.0, "other": math.inf if number > 1 else 0.0})
-    with pytest.raises(TrainingError, match="the other loss is not a finite number between batch 0 and 3"):
-        engine.run(Toy([None] * 5))

@@ -1,20 +1,23 @@
-"""Chance and published rows, against counting and against the papers; which pairs are drawn."""
+"""Chance and published rows, against counting and against the papers; which pairs are drawn; drawings."""
 
 from __future__ import annotations
 
-import io
 import itertools
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pytest
-from PIL import Image
+from finished_run import change
 
 from sightword.evaluation.published import PublishedRow, published
 from sightword.evaluation.semantics.results import PairTable, ScoredPairs
+from sightword.report import drawing
+from sightword.report.inputs import RunFiles, read_run
 from sightword.report.tables import Row, Table
 from sightword.statistics.inference import interval_text, proportion_interval
 from sightword.vse.page import drawings
+from sightword.vse.page.drawings import Marks, snapshots
 from sightword.vse.page.tables import (
     DIRECTIONS,
     FOLDS,
@@ -23,7 +26,6 @@ from sightword.vse.page.tables import (
     QUERIES,
     chance,
     panels,
-    read_sentence_pairs,
     retrieval,
 )  # fmt: skip
 
@@ -157,23 +159,6 @@ def test_rows_of_vendrov_et_al_are_those_of_their_table() -> None:
     assert found == expected
 
 
-def test_row_of_another_split_has_the_recalls_of_that_many_queries() -> None:
-    (row,) = (row for row in published("retrieval") if row.setting == OTHER_SPLIT)
-    for direction, queries in QUERIES[OTHER_SPLIT].items():
-        for recall in side_of(row, direction)[:3]:
-            assert recall is not None
-            assert any(round(hits / queries, 4) == pytest.approx(recall / 100) for hits in range(queries))
-    assert row.cited == f"{row.source}; measured elsewhere and not repeated here"
-
-
-def test_rows_without_a_known_number_of_queries_have_no_interval() -> None:
-    scores = {"r1": 1.0, "r5": 2.0, "r10": 3.0, "median_rank": 4.0, "queries": 10}
-    (found,) = every({"test": {"five_fold_1k": {"caption_to_image": scores}}}, {}, with_published=True)
-    (row,) = (row for name, rows in found.groups for row in rows if OLDER in name and row.name == "MNLM")
-    assert row.detail == "Kiros et al. 2014, in Vendrov et al. 2016; the number of test pictures is not reported"
-    assert spelt(row)[:4] == [("31.0",), ("–",), ("79.9",), ("3",)]
-
-
 def scored(count: int, seed: int = 0, *, known: bool = True) -> ScoredPairs:
     draw = np.random.default_rng(seed)
     gold = draw.uniform(0, 5, count)
@@ -205,30 +190,39 @@ def test_small_sets_leave_their_points_to_the_large_ones_and_the_choice_stays() 
     assert {panel.task: panel.pearson for panel in found} == {panel.task: panel.pearson for panel in more}
 
 
-def test_every_dot_is_visible_in_the_picture() -> None:
-    """Few dots in a line along an axis: a drawing library may take such lines for nothing."""
-    pairs = ScoredPairs([""] * 3, [""] * 3, np.array([0.0, 2.0, 4.0]), np.array([0.5, 0.1, 0.9]), None, None)
-    found, _ = panels(PairTable({("A", "x"): pairs}), 10)
-    drawing = drawings.scatter(found)
-    assert drawing.in_page().count("h.1") == 3
-    picture = io.BytesIO()
-    drawing.figure.savefig(picture, format="png", dpi=150)
-    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
-    blue = pixels[:, :, 2] - pixels[:, :, 0] > 60
-    columns = np.flatnonzero(blue.any(axis=0))
-    assert 1 + np.count_nonzero(np.diff(columns) > 5) == 3
+# Drawings: fixed bytes, marks at snapshots
 
 
-def test_missing_files_give_empty_lists(tmp_path) -> None:
-    found = read_sentence_pairs(tmp_path, tmp_path, with_published=True)
-    assert (found.panels, found.worst, found.bins, found.systems) == ([], [], [], [])
+def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:
+    x = np.arange(1, points + 1, dtype=float)
+    return drawings.curve(name, x.tolist(), (1 / x).tolist(), "loss", title, Marks()).in_page()
 
 
-def test_only_subtasks_with_a_published_score_and_the_systems_of_the_figure(tmp_path) -> None:
-    rows = ["a\tthis encoder\t0.5\t0.4\t0.6", "b\tthis encoder\t0.5\t0.4\t0.6", "b\tInferSent\t0.7\t0.6\t0.8"]
-    rows.append("b\tchar-GRU (COCO)\t0.7\t0.6\t0.8")
-    (tmp_path / "systems.tsv").write_text("\n".join(["name\tsystem\tpearson\tlo\thi", *rows]) + "\n")
-    ((name, scores),) = read_sentence_pairs(tmp_path, tmp_path, with_published=True).systems
-    assert name == "b"
-    assert list(scores) == ["this encoder", "InferSent"]
-    assert read_sentence_pairs(tmp_path, tmp_path, with_published=False).systems == []
+def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> None:
+    before = drawn()
+    svg = drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2])).svg()
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "else"}):
+        assert drawn() == before
+        assert drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2])).svg() == svg
+    assert "fill: #ffffff" in svg[: svg.index("axes_1")]  # a file needs no page: white paper below the axes
+    assert not any(wrong in svg for wrong in ("date", "currentColor", "var(", drawing.INK))
+
+
+def test_a_long_curve_stays_small_and_true() -> None:
+    assert len(drawn(points=100_000)) < 40_000
+    x = np.arange(10_000, dtype=float)
+    y = np.random.default_rng(0).normal(size=10_000)
+    middle_x, middle, low, high = drawing.segments(x, y)
+    assert len(middle) == drawing.POINTS
+    assert middle.mean() == pytest.approx(y.mean(), abs=1e-3)
+    assert low.min() == y.min()
+    assert high.max() == y.max()
+    assert np.all(np.diff(middle_x) > 0)
+
+
+def test_snapshots_are_marked_in_steps_and_epochs(run_folder: RunFiles) -> None:
+    marks = snapshots(read_run(run_folder))
+    assert marks == Marks([4.0, 8.0], [8.0, 4.0])
+    assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
+    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
+    assert snapshots(read_run(run_folder)).kept == ()

@@ -17,11 +17,10 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import SemanticsError
 from sightword.features.tables.pairs import pair
 from sightword.features.tables.table import read_features
-from sightword.model.saved import write_tensors
 from sightword.report.inputs import read_tsv
 from sightword.vse.selection.choice import measure_epochs, rows
 from sightword.vse.selection.settings import EpochsSettings
-from sightword.vse.training.snapshots import file_name, read_snapshots
+from sightword.vse.training.snapshots import read_snapshots
 from stages import epochs
 
 CPU = torch.device("cpu")
@@ -118,17 +117,3 @@ def test_stage_writes_a_row_an_epoch_and_the_same_bytes_again(tmp_path, monkeypa
     assert "epochs: evaluated 2 snapshots on STSOwn" in caplog.text
     assert texts[0] == texts[1]
     assert [path.name for path in table.parent.iterdir()] == [table.name]
-
-
-def test_an_encoder_that_gives_one_vector_for_everything_has_no_correlation(inputs):
-    snapshots, _, data = inputs
-    constant = snapshots.load(2)
-    with torch.no_grad():
-        for weights in constant.captions.parameters():
-            weights.fill_(0.1)
-        constant.captions.embedding.weight.fill_(0.0)
-    write_tensors(snapshots.folder / file_name(2), constant.state_dict())
-    measured = measure_epochs(snapshots, settings(data), device=CPU)
-    _, lines = rows(measured, ["STSOwn"])
-    assert lines[0][3:] == [None, None]
-    assert None not in lines[1]

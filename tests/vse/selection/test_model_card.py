@@ -40,15 +40,6 @@ def test_its_head_is_yaml_with_the_scores_on_dev():
             assert values[f"recall_at_{k}", words] == pytest.approx(choice.ensemble[direction][f"r{k}"], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [({"pictures": "none"}, "never saw a picture"), ({"clusters": "shuffled"}, "dealt to pictures at random")],
-)
-def test_a_control_is_told(change, said):
-    assert said in card(training=change)
-    assert "A control" not in card(training=dict.fromkeys(change, "real"))
-
-
 def test_card_tells_scores_data_start_vocabulary_and_languages():
     choice, amount = made()
     text = model_card(choice, SelectSettings(), amount)
@@ -68,23 +59,6 @@ def test_card_tells_scores_data_start_vocabulary_and_languages():
     assert head(words)["tags"][5] == "word-level"
     text = model_card(choice, SelectSettings(), replace(amount, languages=("de", "en")))
     assert "It has learned the languages of its captions (de, en) and no other." in text
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"cell": "lstm", "pooling": "last", "bidirectional": False}, {"similarity": "order"}, {"cell": "ngrams"}],
-)
-def test_other_networks_are_described(change):
-    text = card(**change)
-    if change.get("cell") == "ngrams":
-        assert (
-            "- Captions: the mean of the embeddings of their n-grams of 2 to 5 characters, hashed to 65,536 embeddings."
-            in text
-        )
-    elif "cell" in change:
-        assert "by a LSTM with 6 states a direction, of which the last one is taken" in text
-    else:
-        assert "Compared by the order penalty" in text
 
 
 @pytest.fixture

@@ -87,15 +87,6 @@ def test_epoch_of_one_caption_has_every_picture_once(counts, size, epoch):
     assert len(found) == len(drawn(pairs, batch=size, captions_per_epoch="one"))
 
 
-def test_with_one_caption_an_epoch_all_captions_have_their_turn():
-    pairs = split([1, 2, 5] * 4)
-    epochs = [drawn(pairs, epoch, batch=8, captions_per_epoch="one") for epoch in range(400)]
-    counts = np.bincount(np.concatenate([rows for found in epochs for rows in found]), minlength=len(pairs.ids))
-    share = counts * np.bincount(pairs.image_of_caption)[pairs.image_of_caption] / 400
-    assert share.min() > 0.6
-    assert share.max() < 1.4
-
-
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.integers(0, 3))
 def test_second_caption_is_another_of_the_picture_if_any(counts, step) -> None:
     pairs = split(counts, mixed=True)
@@ -105,13 +96,6 @@ def test_second_caption_is_another_of_the_picture_if_any(counts, step) -> None:
     for row, [other] in zip(rows, second, strict=True):
         assert pairs.image_of_caption[other] == pairs.image_of_caption[row]
         assert (other == row) == (counts[pairs.image_of_caption[row]] == 1)
-
-
-@given(st.permutations(range(12)), st.integers(0, 3))
-def test_order_of_a_batch_does_not_change_the_draws(order, step) -> None:
-    texts = Texts(split([4, 4, 4], mixed=True), TrainSettings(), second=True)
-    plain, mixed = (dict(zip(rows, texts.of(np.array(rows), step)[1], strict=True)) for rows in (range(12), order))
-    assert {row: ids.tolist() for row, ids in plain.items()} == {row: ids.tolist() for row, ids in mixed.items()}
 
 
 @pytest.mark.parametrize("kind", ["batches", "second", "auxiliary"])
@@ -145,13 +129,6 @@ def test_auxiliary_captions_pass_through_all_groups(counts, size, seed) -> None:
             assert ((first == second) == (np.array(counts)[pairs.image_of_caption[first]] == 1)).all()
 
 
-def test_auxiliary_captions_come_from_whole_groups() -> None:
-    auxiliary = Auxiliary(split([5] * 20, mixed=True), TrainSettings(beside_batch=8))
-    found = Counter(row for step in range(400) for row in auxiliary.rows(step).tolist())
-    assert len(found) == 100
-    assert min(found.values()) > 10
-
-
 @given(st.lists(st.integers(0, 9), max_size=30), st.floats(0, 0.99), st.integers(0, 99))
 def test_mistyped_caption_has_only_its_tokens_and_keeps_both_ends(ids, share, seed) -> None:
     row = np.array(ids, np.int64)
@@ -162,11 +139,9 @@ def test_mistyped_caption_has_only_its_tokens_and_keeps_both_ends(ids, share, se
 
 
 def test_mistyped_caption_has_as_many_errors_as_its_share() -> None:
-    ids, random = np.arange(1002), np.random.default_rng(0)
-    found = [mistyped(ids, 0.02, random) for _ in range(100)]
-    assert 9 < np.mean([len(ids) - len(one) for one in found]) < 11  # left out
+    found = [mistyped(np.arange(1002), 0.02, np.random.default_rng(seed)) for seed in range(100)]
+    assert 9 < np.mean([1002 - len(one) for one in found]) < 11  # left out
     assert 9 < np.mean([np.sum(np.diff(one) < 0) for one in found]) < 11  # exchanged
-    assert mistyped(ids, 0.0, random).tolist() == ids.tolist()
 
 
 def test_typing_errors_depend_on_the_batch_and_not_on_its_order() -> None:
@@ -198,18 +173,6 @@ def test_shuffled_pictures_and_clusters_keep_all_else() -> None:
     np.testing.assert_array_equal(np.bincount(clusters.image_of_caption), np.full(40, 5))
     assert (clusters.image_of_caption != WHOLE.image_of_caption).mean() > 0.8
     np.testing.assert_array_equal(clusters.features, WHOLE.features)
-
-
-def test_shuffled_orders_depend_on_the_seed_and_differ() -> None:
-    orders = [
-        (made.features[:, 0].tolist(), made.image_of_caption.tolist())
-        for seed in (0, 0, 1)
-        for made in [controlled(split([1] * 40), chosen(seed=seed, pictures="shuffled", clusters="shuffled"))]
-    ]
-    assert orders[0] == orders[1]
-    assert orders[0][0] != orders[2][0]
-    assert orders[0][1] != orders[2][1]
-    assert orders[0][0] != orders[0][1]
 
 
 def trained(pairs: Pairs = WHOLE, **changes: object) -> Encoders:

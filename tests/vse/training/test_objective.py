@@ -31,7 +31,6 @@ HARDEST = TrainSettings(
     embedding=6, hidden=12, attention=8, batch=8, initialisation="vsepp", loss="hardest", reduction="sum",
     clip_images=None, clip_captions=None, schedule="step", cycle=1, epochs=20, rate_max=0.02,
 )  # fmt: skip
-PAIRS = np.array([32, 32, 31])
 BATCHES = 4 * LOOK
 """In an epoch, where losses are made up."""
 ALIKE = 2 * 0.2 * 7 / 8
@@ -77,15 +76,6 @@ def test_second_captions_are_paired_with_pictures_and_first_ones(loss):
     assert alone.alike(5) == objective(loss=loss).alike(5)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_losses_near_twice_the_margin_in_all_batches_are_flat(reduction):
-    losses = 0.4 * np.array([1.002, 0.999, 1.0]) * (PAIRS if reduction == "sum" else 1)
-    asked = objective(reduction=reduction)
-    assert (asked.flat(losses, PAIRS), asked.flat(0.9 * losses, PAIRS)) == (True, False)
-    assert not objective(reduction="mean").flat(np.linspace(0.46, 0.34, 3), PAIRS)  # 0.4 is the mean alone
-    assert not objective(loss="hinge").flat(np.full(3, 0.4), PAIRS)
-
-
 def test_captions_are_not_compared_by_an_order():
     for change, told in (
         ({"second_caption": True, "similarity": "order"}, "second_caption compares captions"),
@@ -117,20 +107,6 @@ def test_scale_is_limited_has_a_gradient_and_comes_down(beyond):
     assert scales == sorted(scales, reverse=True)
 
 
-def test_scale_too_large_for_the_data_comes_down():
-    """Captions that are all the same tell no picture from another, so every scale above zero costs more than none."""
-    features, rows = np.random.default_rng(0).normal(size=(16, 5)).astype(np.float32), np.arange(16)
-    pairs = Pairs([f"{place:02d}" for place in range(16)], features, [""] * 16, [np.array([2, 3])] * 16, rows * 0, rows)
-    change = {"embedding": 4, "hidden": 4, "attention": 3, "loss": "infonce", "rate_max": 0.05, "schedule": "step"}
-    asked = SETTINGS.model_copy(update=change)
-    run = CaptionTask(asked, Data(pairs, None, 5), torch.device("cpu"))
-    with torch.no_grad():
-        run.objective.log_scale.fill_(math.log(LARGEST_SCALE))
-    for number in range(3 * run.every):
-        run.step(number)
-    assert run.objective.log_scale.exp().item() < 90
-
-
 # Whole trainings
 
 
@@ -153,9 +129,7 @@ def run(pairs: Pairs, kept: list[int], checkpoint: Checkpoint | None = None, **c
     [
         {"reduction": "sum", "dropout_states": 0.5, "dropout_features": 0.5},
         {"loss": "hardest"},
-        {"loss": "infonce"},
         {"similarity": "order", "margin": 0.05},
-        {"margin": 0.0},
         {"rate_max": 1e-8, "rate_min": 1e-9},
     ],
 )
@@ -266,12 +240,6 @@ def feed(seen: Watch, shares: np.ndarray, looks: frozenset[int] = frozenset()) -
             seen.look(plan())
 
 
-def grow(seen: Watch, factor: float) -> None:
-    with torch.no_grad():
-        for weight in seen._sides[0]:
-            weight *= factor
-
-
 def test_loss_that_comes_back_to_that_of_knowing_nothing_explodes():
     with pytest.raises(TrainingError) as caught:
         feed(watching(), np.r_[np.full(LOOK, 0.4), np.full(LOOK, 0.95)])
@@ -279,17 +247,6 @@ def test_loss_that_comes_back_to_that_of_knowing_nothing_explodes():
     assert "over 50 batches it is 0.95 times what it costs to give all pairs one score, and it was 0.40 times" in text
     assert "batch 100 (epoch 1), learning rate 0.1, gradient norms 0.25 (pictures) and 4 (captions)" in text
     assert "Lower train.rate_max" in text
-
-
-def test_weights_that_grew_count_only_where_nothing_is_learned():
-    seen = watching()
-    feed(seen, np.full(LOOK, 1.0))
-    grow(seen, 900.0)
-    feed(seen, np.full(LOOK, 1.0))
-    grow(seen, 2.0)
-    feed(seen, np.full(LOOK, 0.8))
-    with pytest.raises(TrainingError, match=r"1\.00 times .* the weights have grown 1\.8e\+03-fold; batch 200"):
-        feed(seen, np.full(LOOK, 1.0))
 
 
 @settings(deadline=None, max_examples=50)
@@ -315,16 +272,6 @@ def test_verdict_is_the_rule_whatever_the_looks_and_kills(levels, looks, killed)
     assert found == wanted
 
 
-def test_gradient_of_nan_is_reported_before_a_snapshot():
-    seen = watching()
-    seen.add(torch.tensor(0.3), torch.tensor([0.1, 0.2]))
-    seen.add(torch.tensor(0.3), torch.tensor([float("inf"), 0.2]))
-    with pytest.raises(TrainingError) as caught:
-        seen.look(plan(1))
-    assert "the gradient is not finite at batch 202 (epoch 2), learning rate 0.002, " in str(caught.value)
-    assert "of the batch before: 0.1 (pictures) and 0.2 (captions)" in str(caught.value)
-
-
 @pytest.mark.parametrize("pictures", [2, 24, 1000])
 def test_chance_is_one_standard_error_of_independent_ranks(pictures):
     random = np.random.default_rng(0)
@@ -332,8 +279,3 @@ def test_chance_is_one_standard_error_of_independent_ranks(pictures):
     found = np.mean([at_chance(mean, pictures) for mean in means])
     assert found == pytest.approx(0.841, abs=0.1 if pictures == 2 else 0.02)  # of a normal distribution
     assert at_chance(pictures, pictures)  # equal scores: all ties count against
-
-
-def test_mean_ranks_of_a_run_that_learns_are_better_than_chance():
-    """Flickr8k, the hardest mismatch, standardised features, epochs 1 to 8 (study/pages/objectives.md)."""
-    assert not any(at_chance(rank, 1000) for rank in (375.5, 345.3, 304.0, 250.2, 204.8, 159.4, 105.0, 78.1))
