@@ -128,7 +128,7 @@ def corpus(who: str, _count: int) -> Iterator[None]:
 
 
 def captions(_who: str, _count: int) -> Iterator[None]:
-    from sightword.captions import encoding, table  # noqa: F401 - imported before the measurement
+    from sightword.captions import table  # noqa: F401 - imported before the measurement
     from sightword.captions.settings import CaptionsSettings
     from stages.captions import work
 
