@@ -54,7 +54,7 @@ class Baseline:
         same = set()
         for run in there:
             # an experiment of an earlier version may have other parameters
-            with contextlib.suppress(LineageError, ParamsError, AttributeError, TypeError):
+            with contextlib.suppress(LineageError, FileFormatError, ParamsError, AttributeError, TypeError):
                 if sections(self._read(have[run.name], self.pipeline.params)) == run.params:
                     same.add(run.name)
         return same, [run.name for run in there if run.name not in same]
@@ -83,7 +83,7 @@ class Baseline:
         stages = list(dict.fromkeys(stage for run in runs for stage in self._stages(self.pipeline, run.params)))
         others: Stages = []
         for pipeline in pipelines(self.project):
-            with contextlib.suppress(LineageError, SweepError):  # not in the commit
+            with contextlib.suppress(LineageError, FileFormatError, SweepError):  # not in the commit
                 if pipeline.folder != self.pipeline.folder:
                     settings = self._read(self.commit, pipeline.params)
                     others += [((*deps, pipeline.params), outs) for deps, outs in self._stages(pipeline, settings)]
@@ -141,7 +141,8 @@ class Baseline:
         paths = git(self.project, "ls-tree", "-r", "-z", "--name-only", self.commit).split("\0")
         tracked = set(filter(None, paths))
         for path in [path for path in tracked if path.endswith(".dvc")]:
-            with contextlib.suppress(LineageError, KeyError, TypeError):  # DVC itself reports a damaged file
+            # DVC itself reports a damaged file.
+            with contextlib.suppress(LineageError, FileFormatError, KeyError, TypeError):
                 outs = self._read(self.commit, path)["outs"]
                 tracked |= {os.path.normpath(Path(path).parent / out["path"]) for out in outs}
         return tracked

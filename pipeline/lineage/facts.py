@@ -190,7 +190,9 @@ def _described(stage: str, project: Path) -> tuple[Mapping[str, Any], dict[str, 
         used = ((file, names) for file, names in read.items() if names)
         sections = {file: {name: parameter(params[file], name) for name in names} for file, names in used}
         return described, sections, *stage_paths(described, params[pipeline.params])
-    except (KeyError, TypeError, AttributeError, FileFormatError) as error:
+    except FileFormatError as error:
+        raise LineageError(error.what, where=error.where) from None
+    except (KeyError, TypeError, AttributeError) as error:
         raise LineageError(f"does not describe the stage {stage} plainly ({error})", where="dvc.yaml") from None
 
 

@@ -182,7 +182,8 @@ def _configured(project: Path) -> Path:
         parser = configparser.RawConfigParser(strict=False)
         # DVC itself reports a file that cannot be read.
         with contextlib.suppress(configparser.Error, UnicodeDecodeError, RuntimeError):
-            parser.read(file.expanduser(), encoding="utf-8")
+            file = file.expanduser()
+            parser.read(file, encoding="utf-8")
             if named := parser.get("cache", "dir", fallback=""):
                 found = file.parent / Path(named).expanduser()
     return found

@@ -11,10 +11,11 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sightword.corpus.listing import Listing
+from sightword.corpus.listing import Listing, refuse_other_forms
 from sightword.corpus.records import Caption, Image, check_path
 from sightword.corpus.settings import CorpusSettings, check_list, read_list
 from sightword.errors import CorpusError
+from sightword.io.names import Names
 from sightword.io.opening import lines
 from sightword.io.tables import whole
 from sightword.messages import plural, quote
@@ -65,8 +66,12 @@ class Flickr8k(CorpusSettings):
         captions, images = numbered_captions(self.folder / CAPTIONS), names_of(self.folder)
         if only is not None:
             images = [image if image.image_id in only else replace(image, split=None) for image in images]
-        listed = {image.image_id for image in images}
-        others = dict.fromkeys(caption.image_id for caption in captions if caption.image_id not in listed)
+        listed = Names(image.image_id for image in images)
+        names = {name: listed.match(name) for name in dict.fromkeys(caption.image_id for caption in captions)}
+        others = [name for name, known in names.items() if known is None]
+        matched = {known for known in names.values() if known is not None}
+        refuse_other_forms(others, {image.image_id for image in images} - matched, matched, self.folder / CAPTIONS)
+        captions = [replace(caption, image_id=names[caption.image_id] or caption.image_id) for caption in captions]
         return images + [Image(name, name, None) for name in others], captions
 
 

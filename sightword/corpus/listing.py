@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,12 @@ from pathlib import Path
 from sightword.corpus.records import Caption, Image
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish
-from sightword.io.names import Names
+from sightword.io.names import COARSE, Names
+from sightword.messages import plural, warn_share
 from sightword.places.place import Part, Place, read_listing
 from sightword.places.tar import members
+
+log = logging.getLogger(__name__)
 
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 """Endings of the names of picture files."""
@@ -117,3 +121,23 @@ def _is_folder(entry: os.DirEntry[str]) -> bool | None:
         return entry.is_dir()
     except OSError as error:
         return None if error.errno == errno.ELOOP else False
+
+
+def refuse_other_forms(missing: Sequence[str], others: Iterable[str], matched: Collection[str], where: object) -> None:
+    """Raise CorpusError if missing names differ from other names, which nothing uses, in form only.
+
+    A difference in folder or ending is a warning instead if it explains not even most of the missing names, or if most
+    of the ``matched`` names have such another name too: the others are then copies.
+    """
+    names = Names(others)
+    count, remark = names.remark(missing) if missing else (0, "")
+    total, first = count, remark
+    if count and matched and (2 * count <= len(missing) or 2 * names.remark(matched)[0] > len(matched)):
+        count, remark = names.remark(missing, without=COARSE)
+    if count:
+        what = f"{plural(count, 'name')} of the corpus cannot be found, since another spelling is there: {remark}"
+        todo = "Correct the names in the corpus, rename what is there, or take the pictures out of the corpus."
+        raise CorpusError(what, where=where, todo=todo)
+    warn_share(
+        log, "corpus: of %d of %d missing names a similar one is there, the first: %s", total, len(missing), first
+    )

@@ -26,15 +26,15 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from sightword.corpus.listing import PICTURE_SUFFIXES, Listing
+from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, refuse_other_forms
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.corpus.settings import CorpusSettings, Drawn, read_list
 from sightword.errors import CorpusError
 from sightword.io.files import mapping
-from sightword.io.names import COARSE, Names, composed
+from sightword.io.names import composed
 from sightword.io.opening import lines
 from sightword.machine import is_address
-from sightword.messages import plural, quote, short, warn_share
+from sightword.messages import plural, quote, short
 from sightword.places import place as places
 from sightword.places.place import Place
 from sightword.settings import SEALED
@@ -339,9 +339,9 @@ def _is_picture(file: str) -> bool:
 
 
 def _unnamed(listing: Listing, used: Collection[str], lost: Sequence[str]) -> list[Dropped]:
-    """Return the files that are no pictures of the corpus; CorpusError as of :func:`_refuse_other_forms`."""
+    """Return the files that are no pictures of the corpus; CorpusError as of :func:`refuse_other_forms`."""
     unnamed = {file for file in listing.files.difference(used) if _is_picture(file)}
-    _refuse_other_forms(lost, unnamed, used, listing.folder)
+    refuse_other_forms(lost, unnamed, used, listing.folder)
     dropped = [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
     dropped += [Dropped("picture", name, "damaged", why) for name, why in listing.damaged.items()]
     dropped += [Dropped("picture", name, "not used", what) for name, what in listing.unused.items()]
@@ -364,23 +364,3 @@ def _nothing(dropped: list[Dropped], missing: list[str], listing: Listing | None
         )
         todo += ", or set corpus.require_pictures to false when the features come precomputed."
     return CorpusError(what, todo=todo)
-
-
-def _refuse_other_forms(missing: Sequence[str], others: Iterable[str], matched: Collection[str], where: object) -> None:
-    """Raise CorpusError if missing names differ from other names, which nothing uses, in form only.
-
-    A difference in folder or ending is a warning instead if it explains not even most of the missing names, or if most
-    of the ``matched`` names have such another name too: the others are then copies.
-    """
-    names = Names(others)
-    count, remark = names.remark(missing) if missing else (0, "")
-    total, first = count, remark
-    if count and matched and (2 * count <= len(missing) or 2 * names.remark(matched)[0] > len(matched)):
-        count, remark = names.remark(missing, without=COARSE)
-    if count:
-        what = f"{plural(count, 'name')} of the corpus cannot be found, since another spelling is there: {remark}"
-        todo = "Correct the names in the corpus, rename what is there, or take the pictures out of the corpus."
-        raise CorpusError(what, where=where, todo=todo)
-    warn_share(
-        log, "corpus: of %d of %d missing names a similar one is there, the first: %s", total, len(missing), first
-    )

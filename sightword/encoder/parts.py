@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from sightword.captions.vocabulary import Vocabulary
-from sightword.compute.devices import spread
+from sightword.compute.threads import spread
 from sightword.model.embedding import Floats
 from sightword.model.encoders import CaptionEncoder, Encoders, ImageEncoder
 from sightword.model.shape import Shape

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightword.compute.devices import has_bfloat16_units, shared, spread, thread_count
+from sightword.compute.devices import has_bfloat16_units, shared, thread_count
+from sightword.compute.threads import spread
 from sightword.model.encoders import CaptionEncoder, ImageEncoder
 from sightword.model.ngrams import NGrams
 

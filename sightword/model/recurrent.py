@@ -27,7 +27,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from sightword.compute.devices import side_by_side
+from sightword.compute.threads import side_by_side
 from sightword.model.cells import PASSES, Pass, Weights
 from sightword.model.packing import Packing, Places
 from sightword.model.shape import SavedCellName

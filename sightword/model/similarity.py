@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 
-from sightword.compute.devices import spread
+from sightword.compute.threads import spread
 from sightword.errors import EncoderError
 from sightword.model.products import linear
 from sightword.model.shape import ComparisonName, SimilarityName

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -136,6 +137,11 @@ class UploadedPictures:
         """The reason why features like the collection's cannot be computed; empty where they can."""
         return next((one.obstacle for one in self._networks if one.obstacle), "")
 
+    @property
+    def copies_only(self) -> bool:
+        """Whether only copies of pictures of the collection can be used, since there is an :attr:`obstacle`."""
+        return bool(self.obstacle and self._known)
+
     def read(self, path: Path) -> bytes:
         """Read a picture file; SearchError if it does not exist, or is too large."""
         try:
@@ -163,7 +169,7 @@ class UploadedPictures:
         made = extractor.transform
         kind: Any = made.interpolation  # a name of Pillow's
         try:
-            picture = decode(data, exif=True, max_pixels=MAX_PIXELS)  # upright, as viewers show it
+            picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
             small = resize(picture, size=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
         except RejectError as error:
             raise SearchError(f"the picture cannot be used: {error.detail}") from None
@@ -203,7 +209,11 @@ def _network(attributes: Mapping[str, Any]) -> str:
 
 def difference(trained: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """Describe the features of the training where they may be of another kind than these; empty otherwise."""
-    other = other_kind(here, 0, trained, 0)
+    # The turning by EXIF changes few photographs.
+    sides = [
+        {**one, "transform": re.sub(r'"exif": ?\w+', "", str(one.get("transform") or ""))} for one in (here, trained)
+    ]
+    other = other_kind(sides[0], 0, sides[1], 0)
     if other is None:
         return ""
     return (

@@ -176,19 +176,22 @@ class Thumbnails:
     def _open(self, picture: str) -> Image.Image | None:
         """Open a picture in its stored size."""
         if self._groups is None:
-            data = read_file(self._folder / picture, max_pixels=_MAX_PIXELS)
-            return decode(data, exif=True, max_pixels=_MAX_PIXELS)
+            path = self._path(picture) or self._folder / picture
+            return decode(read_file(path, max_pixels=_MAX_PIXELS), exif=True, max_pixels=_MAX_PIXELS)
         found = shards.read_arrays(shards.Selection(self._groups[picture], frozenset([picture])))
         return Image.fromarray(found[0][1]) if found else None
 
     def __contains__(self, picture: str) -> bool:
         """Return whether there is a file of the picture."""
-        if self._groups is not None:
-            return picture in self._groups
+        return picture in self._groups if self._groups is not None else self._path(picture) is not None
+
+    def _path(self, picture: str) -> Path | None:
+        """Return the file that a picture's id names, with or without an ending; None without such a file."""
         inside = PurePosixPath(picture)
         if inside.is_absolute() or ".." in inside.parts or not inside.name or "\0" in picture:
-            return False
+            return None
+        places = (self._folder / f"{picture}{suffix}" for suffix in ("", *PICTURE_SUFFIXES))
         try:
-            return (self._folder / picture).is_file()
+            return next((path for path in places if path.is_file()), None)
         except OSError:  # a name that is too long for the file system
-            return False
+            return None

@@ -84,6 +84,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
             notes=parts.notes,
             examples=[(text, _typed(searcher, text)) for text in _examples(searcher)],
             obstacle=searcher.uploads.obstacle,
+            copies_only=searcher.uploads.copies_only,
             version=version,
             largest=MAX_BYTES,
             most=MOST,

@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 from sightword import machine
-from sightword.compute import devices
-from sightword.compute.devices import keep_memory, side_by_side, spread
+from sightword.compute import devices, threads
+from sightword.compute.devices import keep_memory
 from sightword.compute.processes import ordered_map
+from sightword.compute.threads import side_by_side, spread
 from sightword.errors import SetupError
 from sightword.model.packing import Packing
 from sightword.model.pooling import Attention
@@ -218,7 +219,7 @@ def test_side_by_side_and_one_after_the_other_give_the_same_bits(monkeypatch, ce
     torch.set_num_threads(count)
     found = []
     for least in (0, 1 << 60):
-        monkeypatch.setattr(devices, "WORTH_A_THREAD", least)
+        monkeypatch.setattr(threads, "WORTH_A_THREAD", least)
         found.append(step(96, cell, precision))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
@@ -245,7 +246,7 @@ def test_what_either_work_raises_is_raised_once_both_have_ended():
 def test_a_forked_process_has_a_second_thread_of_its_own():
     code = """if True:
         import os, threading, torch
-        from sightword.compute.devices import side_by_side
+        from sightword.compute.threads import side_by_side
         torch.set_num_threads(2)
         def both():
             return side_by_side([threading.get_ident, threading.get_ident], size=1 << 40)

@@ -37,10 +37,9 @@ class Nodes:
 
     def __init__(self, repository: Path, nodes: int = 0) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # a short name: sockets lie below
-        with socket.socket() as one, socket.socket() as other:
-            for found in (one, other):
-                found.bind(("127.0.0.1", 0))
-            port, other_port = one.getsockname()[1], other.getsockname()[1]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
         self.variables = {
             "RAY_ADDRESS": self.address,
@@ -54,7 +53,7 @@ class Nodes:
         self.started: list[subprocess.Popen[bytes]] = []
         head = self._start(
             *("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false", "--no-monitor"),
-            *(f"--temp-dir={self._folder}", f"--ray-client-server-port={other_port}"),
+            f"--temp-dir={self._folder}",
         )
         wait_for(self._answers, 200, head)
         for node in [self.add() for _ in range(nodes)]:

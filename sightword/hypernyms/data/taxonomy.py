@@ -54,10 +54,6 @@ class Taxonomy:
             found[low].append(high)
         return found
 
-    def id_of(self) -> dict[str, int]:
-        """The id of each name."""
-        return {name: place for place, name in enumerate(self.names)}
-
 
 def build(
     names: Sequence[str], edges: Iterable[tuple[str, str, str]], where: object, *,
