@@ -130,7 +130,7 @@ def base_params(grid: Grid, project: Path) -> tuple[Pipeline, dict[str, Any], st
     """Return the pipeline of a grid, the parameters that all its experiments start from, and their source.
 
     Raises:
-        ParamsError: there is no such base or pipeline, or the project does not have the pipeline.
+        ParamsError: there is no such base, or the project does not have the pipeline.
         FileFormatError: the base or a ``dvc.yaml`` cannot be read.
     """
     if grid.base is not None:

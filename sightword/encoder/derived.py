@@ -1,4 +1,4 @@
-"""Encoders made of encoders: the start of another training, a network without training, fewer axes."""
+"""Encoders made of encoders: the start of another training, and a network without training."""
 
 from __future__ import annotations
 

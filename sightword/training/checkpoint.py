@@ -191,7 +191,7 @@ def open_checkpoint(
     Args:
         scratch: the folder of all half-done work.
         stage: the stage or system, a folder in there.
-        inputs: the hash of code and data that the stage reads (:func:`pipeline.lineage.inputs.inputs_hash`).
+        inputs: the hash of code and data that the stage reads (:func:`pipeline.lineage.facts.inputs_hash`).
         device: the type of the device.
         parameters: the stage's parameters.
     """
