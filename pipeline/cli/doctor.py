@@ -21,7 +21,7 @@ _MARKS = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 def add(commands: Commands) -> None:
     """Add ``doctor``."""
     doctor = add_command(commands, "doctor", DOCTOR, _doctor)
-    doctor.add_argument("--quick", action="store_true", help="leave out what takes long: torch, the device, the store, the remote and hashes")
+    doctor.add_argument("--quick", action="store_true", help="leave out torch, device, store, remote and hashes")
     doctor.add_argument("--json", action="store_true", help="a list of objects with check, state, what and todo")
     doctor.add_argument("--lock", action="store_true", help="only check dvc.lock against code and parameters")
 
