@@ -20,7 +20,7 @@ from pipeline.doctor.findings import Context, Finding, failure, good, problem, w
 from pipeline.lineage import code_lists
 from sightword import machine
 from sightword.errors import SetupError, StoreError
-from sightword.messages import and_more, did_you_mean, size
+from sightword.messages import and_more, did_you_mean, last_line, size
 
 OLDEST = (3, 11, 4)
 DRIVERS = (Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
@@ -84,7 +84,9 @@ def check_packages(context: Context) -> Iterator[Finding]:
     wrong = done.stdout.strip().splitlines()
     if done.returncode and wrong:
         yield problem(and_more(wrong, 5, between="; "), _INSTALL)
-    elif not done.returncode:
+    elif done.returncode:  # such as an environment without pip
+        yield warning(f"`pip check` does not run: {last_line(done.stderr)}", "`python -m ensurepip`")
+    else:
         yield good("packages fit each other (pip check)")
     path = context.project / "constraints.txt" if context.project else None
     lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []

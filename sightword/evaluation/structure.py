@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.ranks import Best
-from sightword.evaluation.retrieval.similarity import PRODUCTS, embeddings
+from sightword.evaluation.retrieval.similarity import PRODUCTS, embeddings, picture_rows
 from sightword.statistics.bootstrap import draws, ends
 
 Doubles = NDArray[np.float64]
@@ -70,15 +70,7 @@ def space(sentences: ArrayLike, pictures: ArrayLike, picture_of_sentence: ArrayL
     value that is not finite, a sentence has no picture, or fewer than two pictures have a sentence.
     """
     text, seen = embeddings(sentences, "sentences"), embeddings(pictures, "pictures")
-    owner = np.asarray(picture_of_sentence)
-    if owner.shape != (len(text),) or owner.dtype.kind not in "iu":
-        what = f"has shape {owner.shape} and holds {owner.dtype}"
-        expected = f"one whole number for each sentence, shape ({len(text)},)"
-        raise ScoringError(what, where="picture_of_sentence", expected=expected)
-    outside = np.flatnonzero((owner < 0) | (owner >= len(seen)))
-    if len(outside):
-        what = f"sentence {outside[0]} belongs to picture row {owner[outside[0]]}"
-        raise ScoringError(what, where="picture_of_sentence", expected=f"rows 0 to {len(seen) - 1}")
+    owner = picture_rows(picture_of_sentence, len(text), len(seen), "sentence", where="picture_of_sentence")
     used, counts = np.unique(owner, return_counts=True)
     if len(used) < 2:
         raise ScoringError("all sentences belong to one picture", where="picture_of_sentence", expected="two or more")

@@ -122,7 +122,7 @@ class Backbone(ABC):
         return state
 
     def published(self) -> nn.Module:
-        """Return the whole network with the weights that the library has in its cache, or downloads."""
+        """Return the whole network with the library's weights; only networks that name them in ``whole`` have it."""
         raise NotImplementedError
 
     @abstractmethod

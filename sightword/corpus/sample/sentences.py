@@ -39,7 +39,7 @@ def write_senteval(folder: Path, world: World) -> None:
         write_text(gold, "".join(f"{5 * pair.likeness:.2f}\n" for pair in pairs))
     numbers = itertools.count(1)
     for split, file in SICK_FILES.items():
-        pairs = [sick_pair(world, split, index) for index in range(world.pairs.sick[split])]  # type: ignore[index]
+        pairs = [sick_pair(world, split, index) for index in range(world.pairs.sick[split])]  # type: ignore[index]  # one of SPLITS
         rows = [(next(numbers), one.first, one.second, f"{1 + 4 * one.likeness:.1f}", one.judgment) for one in pairs]
         write_tsv(folder / SICK_FOLDER / file, SICK_COLUMNS, rows)
 

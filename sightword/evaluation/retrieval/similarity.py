@@ -125,22 +125,26 @@ def _array(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ScoringError(f"is no array of numbers ({error})", where=name) from None
 
 
+def picture_rows(values: ArrayLike, count: int, pictures: int, item: str, *, where: str) -> NDArray[np.int64]:
+    """Return the (count,) rows of the items' pictures, from 0 to below ``pictures``; ScoringError for other values."""
+    owner = _array(values, where)
+    if owner.shape != (count,) or owner.dtype.kind not in "iu":
+        what = f"has shape {owner.shape} and holds {owner.dtype}"
+        raise ScoringError(what, where=where, expected=f"one whole number for each {item}, shape ({count},)")
+    outside = np.flatnonzero((owner < 0) | (owner >= pictures))
+    if len(outside):
+        more = f", and {len(outside) - 1} more are out of range" if len(outside) > 1 else ""
+        what = f"{item} {outside[0]} belongs to picture row {owner[outside[0]]}{more}"
+        raise ScoringError(what, where=where, expected=f"rows 0 to {pictures - 1}")
+    return owner.astype(np.int64)
+
+
 def owners(values: ArrayLike, captions: Embeddings, images: Embeddings) -> NDArray[np.int64]:
     """Return the (M,) rows of the captions' pictures; ScoringError where both sides and the rows do not fit."""
     if images.dimensions != captions.dimensions:
         what = f"captions have {captions.dimensions} dimensions, pictures {images.dimensions}"
         raise ScoringError(what, expected="the same number of dimensions")
-    owner = _array(values, "image_of_caption")
-    if owner.shape != (len(captions),) or owner.dtype.kind not in "iu":
-        what = f"has shape {owner.shape} and holds {owner.dtype}"
-        expected = f"one whole number for each caption, shape ({len(captions)},)"
-        raise ScoringError(what, where="image_of_caption", expected=expected)
-    outside = np.flatnonzero((owner < 0) | (owner >= len(images)))
-    if len(outside):
-        more = f", and {len(outside) - 1} more are out of range" if len(outside) > 1 else ""
-        what = f"caption {outside[0]} belongs to picture row {owner[outside[0]]}{more}"
-        raise ScoringError(what, where="image_of_caption", expected=f"rows 0 to {len(images) - 1}")
-    owner = owner.astype(np.int64)
+    owner = picture_rows(values, len(captions), len(images), "caption", where="image_of_caption")
     without = np.flatnonzero(np.bincount(owner, minlength=len(images)) == 0)
     if len(without):
         raise ScoringError(

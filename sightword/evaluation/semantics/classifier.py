@@ -204,26 +204,16 @@ def classify(
     kfold: int = 5,
     seed: int = 1111,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], NDArray[np.bool_]]:
     """Evaluate vectors by a logistic regression on them that predicts the classes of a task.
 
     ``seed`` draws the first weights, the batches, and the folds of a task with a test set (nested folds have a fixed
-    seed). The result has ``accuracy`` with ``accuracy_ci95`` and ``dev_accuracy`` in percent, for MRPC also ``f1`` of
-    the paraphrases, and ``test``, the number of tested examples. SemanticsError if a class has too few examples for the
-    folds, or the vectors are too large for a classifier.
+    seed). SemanticsError if a class has too few examples for the folds, or the vectors are too large for a classifier.
+
+    Returns:
+        ``accuracy`` with ``accuracy_ci95`` and ``dev_accuracy`` in percent, for MRPC also ``f1`` of the paraphrases,
+        and ``test``, the number of tested examples; and for each of these, in the task's order, whether it is right.
     """
-    return classified(task, vectors, kfold=kfold, seed=seed, progress=progress)[0]
-
-
-def classified(
-    task: ClassificationTask,
-    vectors: Embeddings,
-    *,
-    kfold: int = 5,
-    seed: int = 1111,
-    progress: bool = False,
-) -> tuple[dict[str, Any], NDArray[np.bool_]]:
-    """Return the result of :func:`classify`, and for each tested example, in the task's order, whether it is right."""
     check_folds(task, kfold)
 
     def inputs(part: Labelled) -> Inputs:

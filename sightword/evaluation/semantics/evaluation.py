@@ -184,7 +184,7 @@ def _cosines(vectors: Embeddings, first: Sequence[str], second: Sequence[str]) -
 
 
 def _accuracy(task: ClassificationTask, vectors: Embeddings, seen: Seen | None, how: _How) -> Entry:
-    entry = classify(task, vectors, kfold=how.kfold, seed=how.seed, progress=how.progress)
+    entry, _ = classify(task, vectors, kfold=how.kfold, seed=how.seed, progress=how.progress)
     if seen is not None:
         entry["seen_in_training"] = float(seen.mask(task.test_sentences()).mean())
     return entry | {"kfold": how.kfold} | _zeros(vectors, task.test_sentences())

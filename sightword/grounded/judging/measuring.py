@@ -23,7 +23,7 @@ from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import ReportError, ScoringError, SemanticsError
 from sightword.evaluation.semantics.classification_data import BENCHMARK as TABLE
 from sightword.evaluation.semantics.classification_data import ClassificationTask
-from sightword.evaluation.semantics.classifier import check_folds, classified
+from sightword.evaluation.semantics.classifier import check_folds, classify
 from sightword.evaluation.semantics.datasets import (
     RatedPairs,
     RelatednessTask,
@@ -403,7 +403,7 @@ def _transfer(
         tested = task.train if task.test is None else task.test
         first = np.unique(tested.first, return_inverse=True)[1]
         vectors = embed_spaces(encoder, task.sentences(), ["sentence"])["sentence"]
-        entry, right = classified(task, vectors, kfold=settings.kfold, seed=settings.seed)
+        entry, right = classify(task, vectors, kfold=settings.kfold, seed=settings.seed)
         if material.seen is not None:
             entry["seen_in_training"] = float(material.seen.mask(task.test_sentences()).mean())
         count = len(right)

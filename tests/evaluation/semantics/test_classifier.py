@@ -91,7 +91,7 @@ def test_nested_folds_agree_with_a_plain_loop(tmp_path):
         dev.append(best)
         right = np.mean(plain.predict(x[rest], y[rest], x[fold], strength) == y[fold])
         test.append(round(100 * right, 2))
-    found = classify(task, vectors, kfold=folds, seed=seed)
+    found, _ = classify(task, vectors, kfold=folds, seed=seed)
     expected = round(np.mean(test), 2)
     assert found == {
         "accuracy": expected,
@@ -110,7 +110,7 @@ def test_folds_and_a_test_set_agree_with_a_plain_loop(tmp_path):
     plain = Adam(2, seed)
     strength, best = chosen(plain, plain.grid, x, y, 4, seed)
     predicted = plain.predict(x, y, test_x, strength)
-    found = classify(task, vectors, kfold=4, seed=seed)
+    found, _ = classify(task, vectors, kfold=4, seed=seed)
     accuracy = round(100 * np.mean(predicted == test_y), 2)
     assert found == {
         "accuracy": accuracy,
@@ -129,7 +129,7 @@ def test_a_split_agrees_with_a_plain_loop(tmp_path, name, features):
     grid = plain.grid if name != "SNLI" else [1e-9]
     scores = [round(100 * plain.score(x, y, *dev, strength), 2) for strength in grid]
     predicted = plain.predict(x, y, test_x, grid[int(np.argmax(scores))], dev)
-    found = classify(task, vectors)
+    found, _ = classify(task, vectors)
     assert found["dev_accuracy"] == max(scores)
     assert found["accuracy"] == round(100 * np.mean(predicted == test_y), 2)
     assert (found["test"], "f1" in found) == (40, False)
@@ -150,7 +150,7 @@ def silent(protocol, tmp_path, value, test_labels=None):
 @pytest.mark.parametrize("value", [0.0, 0.3])
 @pytest.mark.parametrize("protocol", ["nested", "folds", "split"])
 def test_a_constant_encoder_predicts_the_largest_class(tmp_path, value, protocol):
-    found = classify(*silent(protocol, tmp_path, value), kfold=2)
+    found, _ = classify(*silent(protocol, tmp_path, value), kfold=2)
     assert (found["accuracy"], found["dev_accuracy"]) == (80.0, 80.0)
     assert found.get("f1", 0.0) == 0.0
 
