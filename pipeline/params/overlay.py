@@ -98,7 +98,6 @@ def _chain(recipe: Recipe, project: Path) -> tuple[dict[Path, dict[str, Any]], p
     """Return the values of a recipe's file, of that of its base, and so on, and the pipeline of the recipe."""
     chain: dict[Path, dict[str, Any]] = {}
     stated: pipelines.Pipeline | None = None
-    known = {one.name: one for one in list_recipes(project)}
     names, one = [recipe.name], recipe
     while True:
         values = yaml_reader.parse(read_text(one.path), one.path)
@@ -112,6 +111,7 @@ def _chain(recipe: Recipe, project: Path) -> tuple[dict[Path, dict[str, Any]], p
             sections = [name for one in reversed(chain.values()) for name in one]
             return chain, stated or pipelines.of_sections(sections, project)
         where = f"{one.path}: {BASE}"
+        known = {other.name: other for other in list_recipes(project)}
         if not isinstance(name, str) or name not in known:
             others = [other for other in known if other != one.name]
             what = f"no such recipe: {quote(name)}{guess(name, others)}"
