@@ -19,11 +19,14 @@ def run(repository, real_data, monkeypatch, capsys):
         words = [f"{name}.py", "--tiny", *(["--data", real_data] if name != "growth" else []), *options]
         monkeypatch.setattr("sys.argv", [*map(str, words)])
         monkeypatch.syspath_prepend(repository / "benchmarks")
+        code: object = 0
         try:
             runpy.run_path(str(repository / f"benchmarks/{name}.py"), run_name="__main__")
         except SystemExit as ended:
-            assert not ended.code, capsys.readouterr().out
-        return capsys.readouterr().out.splitlines()
+            code = ended.code
+        printed = capsys.readouterr().out
+        assert not code, printed
+        return printed.splitlines()
 
     return call
 

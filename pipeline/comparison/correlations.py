@@ -99,9 +99,9 @@ def pairs_file(place: Pathish) -> Path:
     path = Path(place)
     if not path.is_dir():
         return path
-    for found in (path / PAIRS, path / PAIRS.name):
-        if found.exists():
-            return found
+    for file in (path / PAIRS, path / PAIRS.name):
+        if file.exists():
+            return file
     raise FileFormatError(
         f"holds no {PAIRS}", where=path, todo="The stage semantics makes it: dvc repro semantics in that project."
     )

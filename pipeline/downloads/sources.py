@@ -64,8 +64,8 @@ class Source(Settings):
     @property
     def begins(self) -> str:
         """The first digits of the sha256, if the name contains them (torch.hub's rule)."""
-        found = _BEGINNING.search(self.file)
-        return found.group(1) if found else ""
+        beginning = _BEGINNING.search(self.file)
+        return beginning.group(1) if beginning else ""
 
     @property
     def checked(self) -> bool:

@@ -98,15 +98,15 @@ def changed(
     path: str, before: str | None, after: str | None, project: Path, repository: Repository | None
 ) -> list[str]:
     """Return the files in which two lists at a path differ, given by MD5; the path where one of both is not known."""
-    found = [find(path, md5, project, repository) if md5 else None for md5 in (before, after)]
-    return sorted(changes(*(one for one in found if one is not None))) if None not in found else [path]
+    lists = [find(path, md5, project, repository) if md5 else None for md5 in (before, after)]
+    return sorted(changes(*(one for one in lists if one is not None))) if None not in lists else [path]
 
 
 def outdated(project: Path) -> dict[str, list[str]]:
     """Return by list of a project the files in which the running program differs from the list."""
     paths = sorted(file.relative_to(project).as_posix() for file in (project / LISTS).rglob(f"*{SUFFIX}"))
-    found = {path: sorted(changes(read(project, path), installed(path))) for path in paths}
-    return {path: names for path, names in found.items() if names}
+    changed_files = {path: sorted(changes(read(project, path), installed(path))) for path in paths}
+    return {path: names for path, names in changed_files.items() if names}
 
 
 def check(described: Mapping[str, Any], project: Path) -> None:

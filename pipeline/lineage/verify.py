@@ -166,8 +166,8 @@ class Copy:
 
     def _in_cache(self, dep: Artefact) -> Mapping[str, Path] | None:
         files = self._here.cache.files(dep)
-        found = {name: place for name, md5 in files.items() if (place := self._here.cache.sound(md5))}
-        return found if files and len(found) == len(files) else None
+        places = {name: place for name, md5 in files.items() if (place := self._here.cache.sound(md5))}
+        return places if files and len(places) == len(files) else None
 
     def _in_git(self, dep: Artefact) -> Mapping[str, bytes] | None:
         if self._revision is None:
@@ -206,9 +206,9 @@ def _present(out: Artefact, maker: Entry, here: Workspace, then: Snapshot) -> St
 
 
 def _compared(out: Artefact, here: Workspace, made: Workspace, present: State) -> Compared:
-    found = made.hashed(out.path)
-    differing = here.cache.differing(out, found.files or {}) if found and found.md5 != out.md5 else None
-    return Compared(out.path, out.md5, found.md5 if found else None, differing, present)
+    hashed = made.hashed(out.path)
+    differing = here.cache.differing(out, hashed.files or {}) if hashed and hashed.md5 != out.md5 else None
+    return Compared(out.path, out.md5, hashed.md5 if hashed else None, differing, present)
 
 
 def _remarks(run: dict[str, Any] | None) -> list[str]:
@@ -218,9 +218,9 @@ def _remarks(run: dict[str, Any] | None) -> list[str]:
     packages = packages_here()
     others = [f"{name} {then} then, {packages.get(name)} now"
               for name, then in run["packages"].items() if packages.get(name) != then]  # fmt: skip
-    found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
+    remarks = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
     settings = [(name, str(run.get(name, default))) for name, default in _SETTINGS.items()]
     now = [(name, then, os.environ.get(f"SIGHTWORD_{name.upper()}", then)) for name, then in settings]
     for name, then, here in (("processor", run["processor"], processor()), *now):
-        found += [f"{name}: {then} then, {here} now"] if then != here else []
-    return found + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])
+        remarks += [f"{name}: {then} then, {here} now"] if then != here else []
+    return remarks + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])

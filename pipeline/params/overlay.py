@@ -67,24 +67,24 @@ def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of both, those ``above`` where both have a key; mappings are merged by key."""
-    found = dict(below)
+    values = dict(below)
     for key, value in above.items():
-        under = found.get(key)
-        found[key] = merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
-    return found
+        under = values.get(key)
+        values[key] = merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
+    return values
 
 
 def published(settings: type[Settings]) -> dict[str, Any]:
     """Return the published values of a section; a value that the settings require is absent."""
-    found = {}
+    values = {}
     for name, field in settings.model_fields.items():
         nested = field.annotation
         if isinstance(nested, type) and issubclass(nested, Settings):
-            found[name] = published(nested)
+            values[name] = published(nested)
         if not field.is_required():
             value = plain(field.get_default(call_default_factory=True))
-            found[name] = merged(found.get(name, {}), value) if isinstance(value, Mapping) else value
-    return found
+            values[name] = merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
+    return values
 
 
 def plain(value: Any) -> Any:
