@@ -207,7 +207,7 @@ def read_beside(
         EncoderError: there is no such encoder, it is damaged, or it was trained on other captions, on features of
             another kind, or for another similarity than the cosine.
     """
-    found = []
+    encoders = []
     for name in names:
         place = folder / name
         if not (place / "encoder.json").is_file():
@@ -236,8 +236,8 @@ def read_beside(
             )
         similarity = snapshots.model.similarity
         check_joined(encoder, snapshots.vocabulary, similarity, snapshots.features_width, where=place)
-        found.append(encoder)
-    return found
+        encoders.append(encoder)
+    return encoders
 
 
 class Measured(NamedTuple):
@@ -275,9 +275,11 @@ def measure_epochs(
         encode = partial(encoder.encode, max_length=LONGEST)
         scores = evaluate(encode, tasks, settings.data, trained_head=False).metrics if tasks else {}
         # An STS task has the mean of its subtasks, the others their cosine.
-        found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
+        scores_of_tasks = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
         r10 = {direction: snapshots.recall[epoch].get(direction, {}).get("r10") for direction in DIRECTIONS}
-        measured.append(Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in found.items()}))
+        measured.append(
+            Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in scores_of_tasks.items()})
+        )
     return measured
 
 
