@@ -89,9 +89,9 @@ class Queue:
     def start(self, slots: Slots, count: int) -> None:
         """Start workers until there are ``count`` of them; SetupError where DVC cannot."""
         inherited = repository.environment().items()
-        own = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
+        kept = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        environment = {**own, **slots.environment, "PATH": path, "DVC_EXP_AUTO_PUSH": "0", "DVC_NO_ANALYTICS": "1"}
+        environment = {**kept, **slots.environment, "PATH": path, "DVC_EXP_AUTO_PUSH": "0", "DVC_NO_ANALYTICS": "1"}
         command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(count)]
         with tempfile.TemporaryFile("w+") as said:  # the workers would hold a pipe open
             where = self.baseline.project

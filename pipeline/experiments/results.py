@@ -202,8 +202,8 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = ()) -> li
     """
     folders = _varied_folders(experiments)
     varied = [Pipeline(project_of(Path.cwd()), folder) for folder in folders]
-    own = [(one, systems.declared(one, "SEED", None)) for one in varied]
-    seeds = [one.full_name(seed) for one, seed in own if seed]
+    declared = [(one, systems.declared(one, "SEED", None)) for one in varied]
+    seeds = [one.full_name(seed) for one, seed in declared if seed]
     wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
     files = {file for file, _ in wanted.values()}
     experiments = [one for one in experiments if not one.foreign.keys() & files]

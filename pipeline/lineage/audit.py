@@ -127,9 +127,9 @@ class Link:
     @property
     def state(self) -> State:
         """The worst state of its parts, parameters and command, beside the workspace."""
-        own: list[State] = ["changed since"] if self.changed_params or self.reasons else []
-        own += ["missing"] if self.unread else []
-        return _worst([*own, *(part.state for part in (*self.deps, *self.outs))])
+        states: list[State] = ["changed since"] if self.changed_params or self.reasons else []
+        states += ["missing"] if self.unread else []
+        return _worst([*states, *(part.state for part in (*self.deps, *self.outs))])
 
 
 @dataclass

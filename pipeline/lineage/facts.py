@@ -336,10 +336,10 @@ class Entering:
         if not scorings:
             return ledger.read(place)
         recipe, stage = recipe_hash(self._entry, self._params), stage_of(self._entry).rpartition(":")[2]
-        own = [replace(one, recipe=recipe, stage=stage) for one in scorings]
-        self.scorings += own
+        entered = [replace(one, recipe=recipe, stage=stage) for one in scorings]
+        self.scorings += entered
         runs = Path(os.environ.get("DVC_ROOT") or Path.cwd()) / RUNS
-        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *own])
+        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *entered])
 
 
 def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
@@ -355,10 +355,11 @@ def recipe_hash(entry: str, params: Pathish) -> str:
     project = project_of(Path.cwd())
     stages: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {}
     for pipeline in pipelines(project):
-        own = pipeline.folder == folder_of(entry)
-        if not own and not (project / pipeline.params).is_file():
+        has_entry = pipeline.folder == folder_of(entry)
+        if not has_entry and not (project / pipeline.params).is_file():
             continue  # a copy in which one stage runs again has what this stage reads
-        values = {pipeline.params: yaml_reader.parse(read_text(params if own else project / pipeline.params), params)}
+        source = params if has_entry else project / pipeline.params
+        values = {pipeline.params: yaml_reader.parse(read_text(source), params)}
         for address, described in pipeline.runs().items():
             params_read: dict[str, Any] = {}
             for file, names in params_files(described, pipeline).items():

@@ -293,8 +293,8 @@ def _because(stages: Sequence[StageDifference], doubted: Set[str]) -> list[str]:
         elif reasons and stage.name not in doubted:
             idle.append(f"{stage.name} by {reasons}")
         elif stage.outs and not stage.inputs:
-            known = [f"{word} ({', '.join(own)})"
-                     for word, own in (("packages", stage.packages), ("machine", stage.run)) if own]  # fmt: skip
+            known = [f"{word} ({', '.join(names)})"
+                     for word, names in (("packages", stage.packages), ("machine", stage.run)) if names]  # fmt: skip
             known += [] if stage.facts_known else ["the facts of the runs are not known"]
             why = " and ".join(known) or "on the same machine with the same packages"
             lines.append(f"{stage.name} gave other bytes for the same command, parameters, code and data: {why}")

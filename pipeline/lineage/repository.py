@@ -44,8 +44,8 @@ class Commit:
 
 def environment() -> dict[str, str]:
     """Return the variables of a git command that works in its folder's repository and takes no optional lock."""
-    own = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-    return {**own, "GIT_OPTIONAL_LOCKS": "0"}  # reading must not block somebody's commit
+    inherited = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    return {**inherited, "GIT_OPTIONAL_LOCKS": "0"}  # reading must not block somebody's commit
 
 
 def git(

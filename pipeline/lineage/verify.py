@@ -150,8 +150,8 @@ class Copy:
     def _committed(self, name: str) -> bytes | None:
         """Return a file of the commit, else of the workspace."""
         text = self._repository.read(self._revision, name) if self._revision else None
-        own = self._here.project / name
-        return own.read_bytes() if text is None and own.is_file() else text
+        file = self._here.project / name
+        return file.read_bytes() if text is None and file.is_file() else text
 
     def _texts(self, path: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the texts of files below a path in the commit; an empty name is the path's own file."""
@@ -187,14 +187,15 @@ def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
 
 def environment(folder: Path, run: dict[str, Any] | None) -> dict[str, str]:
     """Return the variables of a rerun in a folder: the user's own, and the machine's settings of the first run."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("DVC_") and name != "PYTHONPATH"}
+    inherited = ((name, value) for name, value in os.environ.items() if name != "PYTHONPATH")
+    variables = {name: value for name, value in inherited if not name.startswith("DVC_")}
     # DVC does not put its own environment on PATH: the rerun uses the environment of this process.
-    own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
-    own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
+    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
+    variables |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
     if run is not None:
         for name, default in _SETTINGS.items():
-            own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
-    return own
+            variables.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
+    return variables
 
 
 def _present(out: Artefact, maker: Entry, here: Workspace, then: Snapshot) -> State:
