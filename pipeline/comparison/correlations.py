@@ -84,7 +84,7 @@ class Comparison(NamedTuple):
     rows: list[Row]
     """The subtasks that both have, in the order of A."""
     mean: Mean | None
-    """None with fewer than two such subtasks, or if one of them has no difference."""
+    """None with fewer than two of these subtasks, or if one of them has no difference."""
     left_out: list[str]
     """The subtasks that only one table has, each with the name of that table."""
     samples: int

@@ -224,7 +224,7 @@ def _shown(values: Mapping[str, Any]) -> str:
 
 
 def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
-    """Return names such as ``grid-gru-hidden512-seed0``, made of own values and of letters that git and a shell accept.
+    """Return names such as ``grid-gru-hidden512-seed0``, made of the values and of letters that git and a shell accept.
 
     A name that would be changed, cut or repeated ends with a hash of the values.
     """

@@ -1,6 +1,6 @@
 """DVC's queue of experiments: what of a sweep is in it, and the workers that run it.
 
-The workers are processes of their own: they go on when the sweep that started them ends, however it ends. DVC reports
+The workers are separate processes: they go on when the sweep that started them ends, however it ends. DVC reports
 the experiment of a killed worker as running for ever, so an experiment runs where a live worker has it.
 """
 

@@ -178,7 +178,7 @@ def only(listing: Listing, pattern: str) -> Listing:
 
 
 def compiled(pattern: str, option: str) -> re.Pattern[str]:
-    """Return a regular expression of the user's, that of an option; ParamsError for a text that is not one."""
+    """Return the user's regular expression of an option; ParamsError for another text."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -285,7 +285,7 @@ def table(shown: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
     """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
 
     A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do. Parameters
-    of :data:`ASIDE` are left out. If ``exact``, nothing is left out, and mean and deviation are columns of their own,
+    of :data:`ASIDE` are left out. If ``exact``, nothing is left out, and mean and deviation are separate columns,
     with all digits.
     """
     varied = [name for name in shown[0].varied if exact or name.partition(".")[0] not in ASIDE]

@@ -41,8 +41,8 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     """Return the slots of this machine; the environment's settings of threads and workers stay.
 
     ``wanted`` is by default one for each visible GPU, else for every two cores and 4 GiB of memory, and at most the
-    number of all ``experiments``: that of unfinished ones would change between two runs, and a training run resumes
-    only with its first number of threads. SetupError for a wrong setting, or a GPU that does not exist.
+    number of all ``experiments``: the number of unfinished ones would change between two runs, and a training run
+    resumes only with its first number of threads. SetupError for a wrong setting, or a GPU that does not exist.
     """
     machine = current()
     gpus = [] if machine.device == "cpu" else _gpus(machine.device, environment)

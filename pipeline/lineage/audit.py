@@ -126,7 +126,7 @@ class Link:
 
     @property
     def state(self) -> State:
-        """The worst state of its parts, parameters and command, beside the workspace."""
+        """The worst state of its parts, parameters and command, compared with the workspace."""
         states: list[State] = ["changed since"] if self.changed_params or self.reasons else []
         states += ["missing"] if self.unread else []
         return _worst([*states, *(part.state for part in (*self.deps, *self.outs))])
@@ -142,7 +142,7 @@ class Audit:
     revision: Commit | None = None
     """The commit of the lock; None for the workspace's own."""
     checked_out: bool = True
-    """Whether the lock is that of the workspace or of the commit that is checked out."""
+    """Whether the lock belongs to the workspace or to the commit that is checked out."""
     unknown: list[str] = field(default_factory=list)
     """Gaps, with their reasons."""
     scorings: list[Tally] = field(default_factory=list)

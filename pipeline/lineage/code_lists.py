@@ -34,12 +34,12 @@ Hashes = dict[str, str]
 
 
 def is_list(path: str) -> bool:
-    """Return whether a path of a project is that of a list."""
+    """Return whether a path of a project names a list."""
     return within(path, LISTS) and path.endswith(SUFFIX)
 
 
 def path_of(folder: str, stage: str) -> str:
-    """Return the path of the list of a stage of the pipeline in a folder; that of the first one is empty."""
+    """Return the path of a stage's list in the pipeline of a folder; the first pipeline's folder is empty."""
     return "/".join(filter(None, (LISTS, folder, f"{stage}{SUFFIX}")))
 
 
@@ -61,7 +61,7 @@ def _rooms(folder: str) -> dict[str, list[str]]:
 
 
 def _is_source(path: Path) -> bool:
-    """Return whether a path is a file that neither Python nor an editor left beside the code."""
+    """Return whether a path is a file of source code, and not left by Python or an editor."""
     odd = path.name.startswith(".") or path.suffix in (".pyc", ".tmp", ".old", ".swp") or path.name.endswith("~")
     return path.is_file() and "__pycache__" not in path.parts and not odd
 

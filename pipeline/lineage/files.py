@@ -303,9 +303,9 @@ def take_out(
 
 
 def put(files: Mapping[str, Path | bytes], folder: Path) -> None:
-    """Write texts and link files at their paths in a folder; an empty path is the folder's own.
+    """Write texts and link files at their paths in a folder; an empty path is the folder itself.
 
-    Code is copied, since Python may write beside it.
+    Code is copied, since Python may write into its folder.
     """
     for name, source in files.items():
         target = folder / name

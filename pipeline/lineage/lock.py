@@ -199,7 +199,7 @@ def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
         if _CONFLICT.match(line):
             raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
     entries: dict[str, Entry] = {}
-    try:  # in pieces, most of which an earlier commit had too
+    try:  # in pieces: an earlier commit had most of them
         for entry in (entry for part in _STAGE.split(text) for entry in _entries(part, pipeline)):
             if entry.name in entries:
                 raise LineageError(f"has the stage {entry.name} twice")

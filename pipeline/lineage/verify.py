@@ -34,7 +34,7 @@ _SETTINGS = {"threads": 1, "engine": "torch"}
 
 @dataclass(frozen=True)
 class Compared:
-    """An output of the rerun: its hash (None: not written) and that of the lock."""
+    """An output of the rerun: its hash (None: not written) and the lock's hash."""
 
     path: str
     wanted: str
@@ -154,7 +154,7 @@ class Copy:
         return file.read_bytes() if text is None and file.is_file() else text
 
     def _texts(self, path: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the texts of files below a path in the commit; an empty name is the path's own file."""
+        """Return the texts of files below a path in the commit; an empty name is the path itself."""
         texts = {name: self._repository.read(self._revision or "", f"{path}/{name}".rstrip("/")) for name in names}
         return {name: text for name, text in texts.items() if text is not None}
 

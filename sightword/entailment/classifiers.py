@@ -1,7 +1,7 @@
-"""Judges of sentence pairs beside an encoder's energy: baselines, and a classifier on vectors.
+"""Baselines of entailment, and a classifier on an encoder's vectors.
 
 The baselines are the majority, the share of new words, and a logistic regression that sees the hypothesis only. The
-classifier is that of Vendrov et al. (2016), section 5.4, on skip-thoughts: both vectors and their absolute difference;
+classifier follows Vendrov et al. (2016), section 5.4, on skip-thoughts: both vectors and their absolute difference;
 two hidden layers, batch normalisation, PReLU, dropout. One output tells two classes apart, three tell three.
 """
 

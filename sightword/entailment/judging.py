@@ -196,7 +196,7 @@ def measure(
     splits: Mapping[str, SentencePairs], encoder: SentenceEncoder, chosen: Mapping[str, Any], others: Sequence[Other],
     settings: EntailmentSettings, *, device: torch.device,
 ) -> Measured:  # fmt: skip
-    """Judge all systems on a split; each threshold is that of dev.
+    """Judge all systems on a split, each by its threshold from dev.
 
     ``splits`` are ``train``, ``dev`` and the split that is judged; ``chosen`` has the trained encoder's ``energy``,
     ``threshold`` and ``criterion``. Each other encoder is judged with the same network with random weights.

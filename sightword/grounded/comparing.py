@@ -250,10 +250,10 @@ def compare(scenarios: Scenarios, baseline: str, *, resamples: int = 1000, seed:
     """Compare every scenario with the baseline in its judged space.
 
     Structure: bootstrap over pictures, by the stage evaluate; relatedness: bootstrap over pairs; transfer tasks:
-    McNemar's test of the first seed's examples, those with one first sentence together. A bootstrapped difference is
-    that of means over seeds, on the same draws; its p is that of the normal distribution with the bootstrap's standard
-    error, since corrected p-values are smaller than resamples can count. Seeds are no part of the error: the tests are
-    about these encoders, on other pictures and pairs. A measure that a scenario lacks has no test.
+    McNemar's test of the first seed's examples, those with one first sentence together. Bootstrapped
+    differences compare means over seeds on the same draws; their p comes from the normal distribution with the
+    bootstrap's standard error, since corrected p-values are smaller than resamples can count. The error leaves out
+    seeds: the tests are about these encoders, on other pictures and pairs. A measure that a scenario lacks has no test.
     """
     base, tests = scenarios[baseline], []
     for name, runs in scenarios.items():
@@ -299,7 +299,7 @@ def _mean(values: Sequence[float | None]) -> float:
 
 
 class Gain(NamedTuple):
-    """Concreteness of the pairs of STS Benchmark beside a scenario's gain over the baseline."""
+    """Concreteness of STS Benchmark's pairs against a scenario's gain over the baseline."""
 
     scenario: str
     correlation: float | None

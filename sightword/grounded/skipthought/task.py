@@ -119,7 +119,7 @@ class TextTask(Task[SkipthoughtSettings]):
 
     @property
     def held_out_loss(self) -> float | None:
-        """The last loss on held-out text, nats a predicted word or a choice of ``infonce``; None without such text."""
+        """The last loss on held-out text in nats a predicted word or choice of ``infonce``; None without such text."""
         return self.progress.last("held_out", "loss") if self.progress.curves["held_out"]["loss"] else None
 
     @property
@@ -171,7 +171,7 @@ class TextTask(Task[SkipthoughtSettings]):
         log.info("skipthought: batch %d, held-out loss %.4f", done, mean)
 
     def check_learning(self) -> None:
-        """Warn where the last loss on held-out text is not below that of a guess, to which all choices are equal."""
+        """Warn if the last held-out loss is not below the loss of uniform guessing."""
         choices = self.settings.batch if isinstance(self.network, Neighbours) else len(self.text.vocabulary)
         if self.held_out_loss is not None and self.held_out_loss >= math.log(choices):
             log.warning(

@@ -200,8 +200,8 @@ def read_beside(
 ) -> list[SentenceEncoder]:
     """Return saved encoders of a folder, each from another training run on what the snapshots were trained on.
 
-    Equal captions make sure that no picture of dev or test was in the other training. An encoder without a side of
-    pictures fits beside any features.
+    Equal captions make sure that no picture of dev or test was in the other training. An encoder without a
+    picture side fits any features.
 
     Raises:
         EncoderError: there is no such encoder, it is damaged, or it was trained on other captions, on features of
@@ -223,7 +223,7 @@ def read_beside(
                 todo="Train that encoder on the same data/captions/captions.parquet.",
             )
         trained = encoder.notes.get("features") or {}
-        both = encoder.features_width and snapshots.features_width  # one without a side of pictures fits beside any
+        both = encoder.features_width and snapshots.features_width  # without a picture side it fits any
         if both and (
             other := other_kind(trained, encoder.features_width, snapshots.features, snapshots.features_width)
         ):
@@ -256,7 +256,7 @@ def measure_epochs(
 ) -> list[Measured]:
     """Measure the encoder of every kept epoch, or of each N-th, in their order (Merkx & Frank 2019, Figure 4).
 
-    Recall on dev is that of training.
+    Recall on dev comes from training.
 
     Raises:
         EncoderError: a snapshot cannot be loaded.
