@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import itertools
 import math
 import os
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
+from sightword import machine
 from sightword.errors import CorpusError, PictureError
 from sightword.io.files import Pathish, mapping, write_text
 from sightword.io.tables import Table, whole
@@ -241,6 +243,12 @@ def objects(addresses: Iterable[str]) -> dict[str, Place]:
             before = len(found)
             for name, listed in _below(address):
                 joined = f"{address.rstrip('/')}/{name}" if name else address
+                if name != name.strip():  # cells of a table have no blanks around them
+                    what, todo = (
+                        "the key begins or ends with a blank",
+                        "Rename the object, or list a folder without it.",
+                    )
+                    raise CorpusError(what, where=quote(joined), todo=todo)
                 place = Place(joined, Part(length=listed.size, version=listed.version or None))
                 found.append((name or address.rpartition("/")[2], place, address))
                 bar.update()
@@ -274,7 +282,8 @@ def _below(address: str) -> Iterator[tuple[str, Listed]]:
         with contextlib.suppress(FileNotFoundError):
             yield "", requests_at(above).info(name)
         return
-    found = Requests(address.rstrip("/"), PICTURES).tree()
+    name = hashlib.sha256(f"{os.environ.get('AWS_ENDPOINT_URL')} {address.rstrip('/')}".encode()).hexdigest()
+    found = Requests(address.rstrip("/"), PICTURES).tree(pages=machine.current().cache / "listings" / name[:32])
     yield from ((name, listed) for name, listed in found.items() if listed.size)  # a console's folder has no bytes
 
 

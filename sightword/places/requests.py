@@ -8,26 +8,43 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import json
+import logging
 import os
 import re
+import shutil
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from sightword.errors import PictureError, SetupError, SightwordError, StoreError
+from sightword.io.files import write_text
 from sightword.machine import CREDENTIALS, split_address
-from sightword.messages import install_extra, short
+from sightword.messages import install_extra, plural, quote, short
+
+log = logging.getLogger(__name__)
 
 TRIES, PATIENCE = 10, 60.0
 """The most repetitions of a request, and the seconds for them."""
 CONNECT_SECONDS, READ_SECONDS = 5.0, 20.0
 """Seconds for a connection, and between two pieces of an answer."""
+PAGE, KEPT = 1000, 86_400
+"""Objects of a page of a listing, and the most seconds that a page is kept for the next try."""
 WEB = ("https", "http")
 """Protocols whose servers list nothing."""
 
+_CAUSES = (
+    ("RequestTimeTooSkewed", "the clock of this machine is wrong", "Set the clock."),
+    ("Expired|InvalidToken", "the credentials have expired", "Renew the credentials: {keys}, AWS_SESSION_TOKEN."),
+    ("^AuthorizationHeaderMalformed|^PermanentRedirect|^IllegalLocation|incorrectly configured region",
+     "the bucket is in another region", "Set AWS_DEFAULT_REGION to {region}."),
+)  # fmt: skip
+"""Codes of a service, with the cause and what to do."""
 _SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 
 
@@ -43,7 +60,9 @@ class Use(NamedTuple):
 
 
 STORE = Use("the store", "SIGHTWORD_STORE", StoreError, "Stored features stay, and the next run continues with them.")
-PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers.")
+PICTURES = Use(
+    "the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers: it goes on."
+)
 
 
 @dataclass(frozen=True)
@@ -74,36 +93,62 @@ class Requests:
         self._protocol, path = address.rstrip("/").split("://", 1) if self._web else split_address(address)
         self.address, self._use = f"{self._protocol}://{path}", use
 
-    def tree(self, below: str = "") -> dict[str, Listed]:
-        """Return all objects of a folder, by their names below the folder."""
-        objects: dict[str, Listed] = {}
-        last = None
+    def tree(self, below: str = "", pages: Path | None = None) -> dict[str, Listed]:
+        """Return all objects of a folder, by their names below the folder.
+
+        Each page is a file in the folder ``pages`` until the listing is whole; the next try goes on behind them.
+        """
+        objects = _read_pages(pages) if pages else {}
+        last: str | None = next(reversed(objects), "")
+        if objects:
+            log.info("list: goes on behind %s, which an earlier try listed", plural(len(objects), "object"))
 
         def ask() -> None:
             nonlocal last
-            for part in self._store.list(below or None, offset=last):
-                for facts in part:
-                    last = facts["path"]
-                    objects[last.removeprefix(below).lstrip("/")] = _listed(facts)
+            if last is None:  # without an order nothing tells what is behind the last page
+                objects.clear()
+            for part in self._store.list(below or None, offset=last or None, chunk_size=PAGE):
+                rows = [facts for facts in part if facts["size"] or not pages]  # a console's folder has no bytes
+                page = {facts["path"]: _listed(facts) for facts in rows}
+                if len(page) < len(rows) or page.keys() & objects.keys():
+                    if pages:
+                        shutil.rmtree(pages, ignore_errors=True)
+                    what = (
+                        f"the server lists {quote(min(page.keys() & objects.keys() or page))} twice: it repeats a page"
+                    )
+                    raise self._use.error(what, where=self.address, todo=f"Check {self._settings}.")
+                objects.update(page)
+                if last is None or [last, *page] != sorted({last, *page}):
+                    last = None
+                    continue
+                if pages:
+                    kept = [[name, *astuple(listed)] for name, listed in page.items()]
+                    write_text(pages / f"{len(objects):012d}.json", json.dumps([last, kept]))
+                last = next(reversed(page), last)
 
-        self._list(ask)
-        return objects
+        self._list(ask, lambda: len(objects))
+        if pages:
+            shutil.rmtree(pages, ignore_errors=True)
+        return {name.removeprefix(below).lstrip("/"): listed for name, listed in objects.items()}
 
     def folders(self, below: str) -> list[str]:
         """Return the names of the folders in a folder."""
         names = self._list(lambda: self._store.list_with_delimiter(below)["common_prefixes"])
         return sorted(name.rpartition("/")[2] for name in names)
 
-    def _list(self, ask: Callable[[], Any]) -> Any:
-        """Return a listing; an answer that breaks off, which obstore does not repeat, is asked for again."""
-        failures = 0
+    def _list(self, ask: Callable[[], Any], come: Callable[[], int] = lambda: 0) -> Any:
+        """Return a listing; an answer that breaks off, which obstore does not repeat, is asked for again.
+
+        ``come`` tells how many objects have come, since a try that brings some more is no failure.
+        """
+        failures, before = 0, 0
         while True:
             try:
                 with self._asked("read"):
                     return ask()
             except SightwordError as error:
-                failures += 1
-                if "response body" not in error.what or failures > TRIES:
+                failures, before = (0 if come() > before else failures + 1), come()
+                if not re.search("list response", error.what) or failures > TRIES:
                     raise
 
     def info(self, name: str) -> Listed:
@@ -180,6 +225,10 @@ class Requests:
         pauses = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
         retry = {"max_retries": TRIES, "retry_timeout": timedelta(seconds=PATIENCE), "backoff": pauses}
         more = {"disable_bulk_delete": True} | self._profile() if self._protocol == "s3" else {}
+        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+            if not re.match("https?://[^/]|$", value := os.environ.get(name, "")):  # obstore would panic
+                what = f"{name} is {quote(without_credentials(value))}"
+                raise self._use.error(what, where=self.address, expected="an address such as https://HOST:PORT")
         with self._asked("read"):
             return connect(self.address, client_options=client, retry_config=retry, **more)
 
@@ -225,9 +274,19 @@ class Requests:
 
     def _error(self, done: str, code: str, text: str) -> SightwordError:
         keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
-        if re.search("status code: 40[13]", text):
+        causes = ((cause, todo) for pattern, cause, todo in _CAUSES if re.search(pattern, code or text))
+        if known := next(causes, None):
+            region = "".join(re.findall("<Region>([a-z0-9-]*)</Region>", text)[:1])
+            what = f"{self._use.name} cannot be {done}: {known[0]} ({code or 'redirected'})"
+            todo = known[1].format(keys=keys, region=region or "the region of the bucket")
+        elif re.search("status code: 40[13]", text):
             what = f"{self._use.name} may not be {done} with these credentials ({code or 'access denied'})"
             todo = f"Ask for the permission, or give other credentials: {keys}."
+        elif key := re.search("with invalid path: (?:Error parsing )?(.*)", text):
+            what, todo = (
+                f"the key of an object cannot be used ({_said('', key[1])})",
+                "Rename the object, or list a folder without it.",
+            )
         else:
             what = f"{self._use.name} cannot be {done} ({_said(code, text)})"
             todo = f"Check {self._settings}. {self._use.remedy}"
@@ -258,6 +317,18 @@ class _ObjectFile(io.RawIOBase):
         buffer[: len(data)] = data
         self._at = end
         return len(data)
+
+
+def _read_pages(folder: Path) -> dict[str, Listed]:
+    """Return the objects of kept pages, up to a page that is damaged, old, or not behind the one before."""
+    objects: dict[str, Listed] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        for file in sorted(folder.glob("*.json")):
+            before, rows = json.loads(file.read_bytes())
+            if before != next(reversed(objects), "") or abs(time.time() - file.stat().st_mtime) > KEPT:
+                break
+            objects |= {name: Listed(*facts) for name, *facts in rows}
+    return objects
 
 
 def without_credentials(text: str) -> str:

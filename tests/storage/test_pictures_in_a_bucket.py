@@ -158,6 +158,27 @@ def test_a_wrong_address_lists_nothing(bucket, front, folder, capsys) -> None:
     assert not (folder / "no.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "cause"),
+    [
+        (403, "RequestTimeTooSkewed", "the clock of this machine is wrong"),
+        (400, "ExpiredToken", "the credentials have expired"),
+        (400, "AuthorizationHeaderMalformed", "Set AWS_DEFAULT_REGION to eu-west-1."),
+        (301, "PermanentRedirect", "the bucket is in another region"),
+        (200, "c/../d.jpg", "the key of an object cannot be used"),
+        (200, " a.jpg", "the key begins or ends with a blank"),
+    ],
+)
+def test_refusal_names_its_cause(front, folder, capsys, status, code, cause) -> None:
+    text = f"<Error><Code>{code}</Code><Region>eu-west-1</Region></Error>"
+    if status == 200:
+        facts = "<Size>1</Size><ETag>a</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+        text = f"<ListBucketResult><Contents><Key>in/{code}</Key>{facts}</Contents></ListBucketResult>"
+    front.fault = lambda _method, _path: (status, {}, text.encode())
+    assert main(["fetch", "s3://lab/in", "--to", str(folder / "no.csv")]) == 1
+    assert cause in capsys.readouterr().err
+
+
 def test_files_of_a_web_server_give_the_bytes_of_loose_files(bucket, s3_server, front, folder, loose, tmp_path) -> None:
     client = boto3.client("s3", endpoint_url=s3_server.endpoint)
     for number in range(COUNT):
