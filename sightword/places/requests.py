@@ -40,11 +40,12 @@ WEB = ("https", "http")
 
 _CAUSES = (
     ("RequestTimeTooSkewed", "the clock of this machine is wrong", "Set the clock."),
-    ("Expired|InvalidToken", "the credentials have expired", "Renew the credentials: {keys}, AWS_SESSION_TOKEN."),
-    ("^AuthorizationHeaderMalformed|^PermanentRedirect|^IllegalLocation|incorrectly configured region",
-     "the bucket is in another region", "Set AWS_DEFAULT_REGION to {region}."),
+    ("Expired|InvalidToken", "the credentials have expired", "Renew them: AWS_SESSION_TOKEN, or AWS_PROFILE."),
+    ("HeaderMalformed|Redirect$|IllegalLocation|configured region", "the bucket is in another region",
+     "Set AWS_DEFAULT_REGION to the region of the bucket."),
+    ("with invalid path", "the key of an object cannot be used", "Rename the object, or list a folder without it."),
 )  # fmt: skip
-"""Codes of a service, with the cause and what to do."""
+"""Codes and texts of refusals, with the cause and what to do."""
 _SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 
 
@@ -60,9 +61,7 @@ class Use(NamedTuple):
 
 
 STORE = Use("the store", "SIGHTWORD_STORE", StoreError, "Stored features stay, and the next run continues with them.")
-PICTURES = Use(
-    "the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers: it goes on."
-)
+PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again later: it goes on.")
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,6 @@ class Listed:
     """Time of the last change, in seconds since 1970."""
     version: str = ""
     """The server's name of these bytes: the ETag without its quotes, else the time of the last change."""
-
-
-class ChangedError(Exception):
-    """An object has other bytes than when it was listed."""
 
 
 class Requests:
@@ -94,10 +89,7 @@ class Requests:
         self.address, self._use = f"{self._protocol}://{path}", use
 
     def tree(self, below: str = "", pages: Path | None = None) -> dict[str, Listed]:
-        """Return all objects of a folder, by their names below the folder.
-
-        Each page is a file in the folder ``pages`` until the listing is whole; the next try goes on behind them.
-        """
+        """Return all objects of a folder, by their names below; ``pages`` keeps those of a listing that broke off."""
         objects = _read_pages(pages) if pages else {}
         last: str | None = next(reversed(objects), "")
         if objects:
@@ -108,27 +100,20 @@ class Requests:
             if last is None:  # without an order nothing tells what is behind the last page
                 objects.clear()
             for part in self._store.list(below or None, offset=last or None, chunk_size=PAGE):
-                rows = [facts for facts in part if facts["size"] or not pages]  # a console's folder has no bytes
-                page = {facts["path"]: _listed(facts) for facts in rows}
-                if len(page) < len(rows) or page.keys() & objects.keys():
-                    if pages:
-                        shutil.rmtree(pages, ignore_errors=True)
-                    what = (
-                        f"the server lists {quote(min(page.keys() & objects.keys() or page))} twice: it repeats a page"
-                    )
+                page = {facts["path"]: _listed(facts) for facts in part if facts["size"] or not pages}
+                if twice := page.keys() & objects.keys():
+                    shutil.rmtree(pages or "", ignore_errors=True)
+                    what = f"the server lists {quote(min(twice))} twice: it repeats a page"
                     raise self._use.error(what, where=self.address, todo=f"Check {self._settings}.")
                 objects.update(page)
-                if last is None or [last, *page] != sorted({last, *page}):
-                    last = None
-                    continue
-                if pages:
-                    kept = [[name, *astuple(listed)] for name, listed in page.items()]
-                    write_text(pages / f"{len(objects):012d}.json", json.dumps([last, kept]))
-                last = next(reversed(page), last)
+                ordered = last is not None and [last, *page] == sorted({last, *page})
+                if ordered and pages:
+                    rows = [[name, *astuple(listed)] for name, listed in page.items()]
+                    write_text(pages / f"{len(objects):012d}.json", json.dumps([last, rows]))
+                last = next(reversed(page), last) if ordered else None
 
-        self._list(ask, lambda: len(objects))
-        if pages:
-            shutil.rmtree(pages, ignore_errors=True)
+        self._list(ask)
+        shutil.rmtree(pages or "", ignore_errors=True)
         return {name.removeprefix(below).lstrip("/"): listed for name, listed in objects.items()}
 
     def folders(self, below: str) -> list[str]:
@@ -136,19 +121,16 @@ class Requests:
         names = self._list(lambda: self._store.list_with_delimiter(below)["common_prefixes"])
         return sorted(name.rpartition("/")[2] for name in names)
 
-    def _list(self, ask: Callable[[], Any], come: Callable[[], int] = lambda: 0) -> Any:
-        """Return a listing; an answer that breaks off, which obstore does not repeat, is asked for again.
-
-        ``come`` tells how many objects have come, since a try that brings some more is no failure.
-        """
-        failures, before = 0, 0
+    def _list(self, ask: Callable[[], Any]) -> Any:
+        """Return a listing; an answer that breaks off, which obstore does not repeat, is asked for again."""
+        failures = 0
         while True:
             try:
                 with self._asked("read"):
                     return ask()
             except SightwordError as error:
-                failures, before = (0 if come() > before else failures + 1), come()
-                if not re.search("list response", error.what) or failures > TRIES:
+                failures += 1
+                if "list response" not in error.what or failures > TRIES:
                     raise
 
     def info(self, name: str) -> Listed:
@@ -161,25 +143,25 @@ class Requests:
         with self._asked("read"):
             return bytes(self._get(name).bytes())
 
-    def get_range(self, name: str, start: int, end: int, version: str, *, most: int = 0) -> bytes:
-        """Return the bytes of an object from ``start`` to before ``end``, and up to ``most`` further bytes if present.
+    def get_range(self, name: str, start: int, end: int, version: str) -> bytes:
+        """Return the bytes of an object from ``start`` to before ``end``.
 
-        FileNotFoundError without the object; ChangedError if it has another version, or fewer bytes.
+        FileNotFoundError without the object; an error if it has another version, or fewer bytes.
         """
         if start == end:
             return b""
+        todo = "List it again by `sightword fetch`, and then `dvc repro`: its pictures are read anew."
+        changed = self._use.error("changed since it was listed", where=f"{self.address}/{name}", todo=todo)
         try:
             with self._asked("read"):
-                answer = self._get(name, range=(start, end + most))
+                answer = self._get(name, range=(start, end))
                 if version and (now := _listed(answer.meta).version) and now != version:
-                    raise ChangedError
+                    raise changed
                 data = bytes(answer.bytes())
         except SightwordError as error:
-            if "416" in error.what:
-                raise ChangedError from None
-            raise
+            raise changed if "416" in error.what else error from None
         if len(data) < end - start:
-            raise ChangedError
+            raise changed
         return data
 
     def open(self, name: str, listed: Listed) -> BinaryIO:
@@ -275,21 +257,11 @@ class Requests:
     def _error(self, done: str, code: str, text: str) -> SightwordError:
         keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
         causes = ((cause, todo) for pattern, cause, todo in _CAUSES if re.search(pattern, code or text))
-        if known := next(causes, None):
-            region = "".join(re.findall("<Region>([a-z0-9-]*)</Region>", text)[:1])
-            what = f"{self._use.name} cannot be {done}: {known[0]} ({code or 'redirected'})"
-            todo = known[1].format(keys=keys, region=region or "the region of the bucket")
-        elif re.search("status code: 40[13]", text):
+        cause, todo = next(causes, ("", f"Check {self._settings}. {self._use.remedy}"))
+        what = f"{self._use.name} cannot be {done}{cause and ': '}{cause} ({_said(code, text)})"
+        if not cause and re.search("status code: 40[13]", text):
             what = f"{self._use.name} may not be {done} with these credentials ({code or 'access denied'})"
             todo = f"Ask for the permission, or give other credentials: {keys}."
-        elif key := re.search("with invalid path: (?:Error parsing )?(.*)", text):
-            what, todo = (
-                f"the key of an object cannot be used ({_said('', key[1])})",
-                "Rename the object, or list a folder without it.",
-            )
-        else:
-            what = f"{self._use.name} cannot be {done} ({_said(code, text)})"
-            todo = f"Check {self._settings}. {self._use.remedy}"
         return self._use.error(what, where=self.address, todo=todo)
 
 
@@ -306,9 +278,6 @@ class _ObjectFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._listed.size}[whence]
-        return self._at
-
-    def tell(self) -> int:
         return self._at
 
     def readinto(self, buffer: Any, /) -> int:

@@ -175,7 +175,7 @@ def test_listing_that_breaks_off_goes_on_behind_its_pages(front, address, monkey
 
     front.fault = answer
     message = refused(requests.Requests(address, requests.PICTURES).tree, "", tmp_path / "pages")
-    assert message.endswith("Run the command again when the server answers: it goes on.")
+    assert message.endswith("Run the command again later: it goes on.")
     assert len([*(tmp_path / "pages").iterdir()]) == 2
     stays = False
     asked.clear()
