@@ -88,7 +88,7 @@ def test_a_cluster_by_hand_outlives_a_killed_driver_and_a_lost_node(repository, 
     shell.run(other)
     assert driver.wait(timeout=400) == 0, shell.said()
     assert project.taken() == expected
-    assert re.search(r"\d+ computed, \d+ from store$", total(shell.said()))
+    assert re.search(r"\d+ computed, \d+ from store$", shell.said(), re.MULTILINE)
 
 
 def test_the_job_of_slurm_ends_with_its_stage_or_its_head(repository, tmp_path) -> None:
