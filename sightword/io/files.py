@@ -295,7 +295,7 @@ def member(container: Any, key: str, kind: type[Value], where: str, error: type[
 def sha256_file(path: Pathish) -> str:
     """Return the sha256 of a file's bytes, in hex; FileFormatError if the file is missing or unreadable."""
     with reading(path):
-        require_regular(path)
+        require_regular(path, any_kind=True)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 

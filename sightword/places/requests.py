@@ -28,6 +28,8 @@ CONNECT_SECONDS, READ_SECONDS = 5.0, 20.0
 WEB = ("https", "http")
 """Protocols whose servers list nothing."""
 
+_NO_REFUSALS = ("RequestTimeTooSkewed", "QuotaExceeded", "ServiceQuotaExceededException")
+"""Codes of answers that say nothing about permissions."""
 _SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 
 
@@ -165,7 +167,7 @@ class Requests:
 
     @property
     def _settings(self) -> str:
-        return f"the address ({self._use.setting}, AWS_ENDPOINT_URL), AWS_DEFAULT_REGION and the network"
+        return f"the address ({self._use.setting}, AWS_ENDPOINT_URL), AWS_DEFAULT_REGION, the clock and the network"
 
     @cached_property
     def _store(self) -> Any:
@@ -225,7 +227,7 @@ class Requests:
 
     def _error(self, done: str, code: str, text: str) -> SightwordError:
         keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
-        if re.search("status code: 40[13]", text):
+        if re.search("status code: 40[13]", text) and code not in _NO_REFUSALS:
             what = f"{self._use.name} may not be {done} with these credentials ({code or 'access denied'})"
             todo = f"Ask for the permission, or give other credentials: {keys}."
         else:

@@ -131,7 +131,7 @@ def test_lines_end_in_lf_or_cr_lf_only(tmp_path: Path) -> None:
     [
         (b"one\ntwo \xff\n", r"a, line 2: byte 0xff is not UTF-8\. Save the file as UTF-8\."),
         (b"one\ntw\0o\n", r"a, line 2: has a NUL; expected plain text in UTF-8"),
-        ("one\ntwo\n".encode("utf-16"), r"a: is UTF-16\. Save the file as UTF-8\."),
+        ("one\ntwo\n".encode("utf-16"), r"a: is UTF-16 or UTF-32\. Save it as UTF-8\."),
         ("\ufeffone\n".encode("utf-16-be"), r"a: is UTF-16"),
         (b"one\rtwo\r", r"a, line 1: ends in CR, as on old Macs; expected lines that end in LF or CR LF"),
         (b"one\n" + 11 * b"x", r"a, line 2: has more than 10 bytes"),
@@ -156,9 +156,15 @@ def test_pipe_folder_and_missing_file_are_refused_at_once(tmp_path: Path) -> Non
 
 def test_damaged_gz_is_one_message_with_a_remedy(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(b"%d,%d\n" % (x, x * x) for x in range(999)), mtime=0)
-    for data in (whole[:-4], whole[:40], whole[:30] + bytes(8) + whole[38:], b"plain", whole[:4]):
+    damaged, other = r"cannot be read \(.+\)\. It may have been cut off", r"and its name ends in \.gz\. Fetch it again"
+    cut = (whole[:-4], whole[:40], whole[:30] + bytes(8) + whole[38:], whole[:4])
+    for data, message in (
+        *((one, damaged) for one in cut),
+        (b"plain", f"is not packed, {other}"),
+        (b"", f"is empty, {other}"),
+    ):
         (tmp_path / "a.gz").write_bytes(data)
-        with pytest.raises(FileFormatError, match=r"a\.gz: cannot be read \(.+\)\. It may have been cut off"):
+        with pytest.raises(FileFormatError, match=rf"a\.gz: {message}"):
             read_bytes(tmp_path / "a.gz")
 
 
