@@ -24,10 +24,6 @@ PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".
 """Endings of the names of picture files."""
 
 
-class NoFolderError(CorpusError):
-    """The folder of pictures does not exist."""
-
-
 @dataclass(frozen=True)
 class Listing:
     """The relative POSIX paths of all files below ``folder``, or in a tar or a bucket."""
@@ -88,7 +84,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
             return None
         todo = "Put the pictures there or correct corpus.pictures; set corpus.require_pictures to false when the "
         todo += "features come precomputed."
-        raise NoFolderError("the folder of pictures does not exist", where=root, todo=todo)
+        raise CorpusError("the folder of pictures does not exist", where=root, todo=todo)
     files: dict[str, bool] = {}  # whether the file is a circular link
     entered: set[str] = set()
     waiting = [""]

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, NoFolderError, refuse_other_forms
+from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, refuse_other_forms
 from sightword.corpus.records import Caption, Corpus, Dropped, Image
 from sightword.corpus.settings import CorpusSettings, Drawn, read_list
 from sightword.errors import CorpusError
@@ -63,12 +63,10 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     if not path.is_dir():
         todo = "Put the corpus there (data/raw/README.md lists the files), or correct corpus.path."
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
-    try:
-        listing = settings.listing()
-    except NoFolderError:
+    if settings.require_pictures and not Path(settings.pictures).exists():
         with contextlib.suppress(NotImplementedError):
-            settings.read(None)  # a fault of the captions is told first
-        raise
+            settings.read(None)  # a fault of the captions is told before the missing folder
+    listing = settings.listing()
     images, captions = (listing and listing.records) or settings.read(listing)
     check_bare((one.text for one in captions), path, CorpusError)
     corpus = clean(images, captions, listing, require_pictures=settings.require_pictures)

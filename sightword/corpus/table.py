@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -26,12 +26,12 @@ from sightword.corpus.flickr8k import numbered_captions
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import Drawn, within
-from sightword.errors import CorpusError, FileFormatError
-from sightword.io.files import check_text
-from sightword.io.opening import is_inside, lines, reading, require_regular
+from sightword.errors import CorpusError
+from sightword.io.files import check_text, parquet_file
+from sightword.io.opening import is_inside, lines
 from sightword.io.tables import Table, cells, semicolons
 from sightword.machine import is_address
-from sightword.messages import and_more, first_line, quote, short
+from sightword.messages import and_more, quote, short
 from sightword.places.place import Part, Place
 
 Role = Literal["image", "caption", "split", "language", "name"]
@@ -406,17 +406,8 @@ def _listing(folder: Path, found: Layout, files: Mapping[Path, str]) -> Listing:
     return Listing(folder, frozenset(), records=([*records.images.values()], records.captions))
 
 
-@contextmanager
-def _opened(file: Path) -> Iterator[pq.ParquetFile]:
-    try:
-        with reading(file, todo=_AGAIN):
-            require_regular(file)
-            with pq.ParquetFile(str(file), buffer_size=1 << 20, pre_buffer=False) as parquet:
-                yield parquet
-    except pa.ArrowInvalid as error:
-        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=file, todo=_AGAIN) from None
-    except UnicodeDecodeError:
-        raise FileFormatError("has a column whose name is not UTF-8 text", where=file, todo=_AGAIN) from None
+def _opened(file: Path) -> AbstractContextManager[pq.ParquetFile]:
+    return parquet_file(file, todo=_AGAIN, buffer_size=1 << 20, pre_buffer=False)
 
 
 def _batches(file: Path, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:

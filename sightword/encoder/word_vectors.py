@@ -31,6 +31,8 @@ Floats = NDArray[np.float32]
 
 _HEADER = re.compile(rb"[0-9]{1,18} [0-9]{1,18}")
 
+_OTHER_NUMBER = re.compile(rb"[+-]?(0x[0-9a-f.p]+|[0-9]+(_[0-9]+)+|nan|inf(inity)?)", re.IGNORECASE)
+
 UNKNOWN = "."
 """The word that replaces a sentence without known words, as in SentEval's ``examples/bow.py``."""
 
@@ -133,6 +135,10 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
                 todo="Word vectors are read from text files; a binary file must be converted first.",
             )
         word = line.partition(b" ")[0] if spaces == width else line.rsplit(b" ", width)[0]
+        if spaces > width and _OTHER_NUMBER.fullmatch(last := word.rpartition(b" ")[2]):
+            raise SemanticsError(
+                f"has {quote(last.decode())} before its numbers", where=where, expected="finite numbers"
+            )
         yield word, line[len(word) + 1 :], width, where
         read += 1
     if not read:

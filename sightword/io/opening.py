@@ -83,7 +83,7 @@ def check_kind(head: bytes, kinds: Sequence[tuple[bytes, str, str]] = _FOREIGN) 
 def is_inside(name: str) -> bool:
     """Return whether a name is relative, without ``..``, empty or too long parts, and control characters."""
     parts = name.split("/")
-    if re.match("[A-Za-z]:", name) or re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):
+    if re.match("[A-Za-z]:", name) or re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name):
         return False
     short = len(name) <= 1000 and all(len(part.encode()) <= LONGEST_NAME for part in parts)
     return short and not {"", ".", ".."} & {*parts}

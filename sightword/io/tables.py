@@ -65,16 +65,17 @@ class Table:
             number, header = next(found, (1, []))
             places, width = self._places(header, f"{path}, line {number}"), len(header)
         filled = [name not in self.empty and place >= 0 for name, place in zip(names, places, strict=True)]
-        read, again = False, sorted(map(_folded, header)) if self.header else []
+        again = sorted(_folded(header[place]) for place in places if place >= 0) if self.header else []
+        read = False
         for number, row in found:
             read, where = True, f"{path}, line {number}"
-            if len(again) > 1 and _folded(row[0]) in again and sorted(map(_folded, row)) == again:
-                todo = "Delete the line: the file may be several tables in a row."
-                raise self.error("repeats the header", where=where, todo=todo)
             if len(row) != width and not (self.more and len(row) > width):
                 expected = f"{width}, as in the header" if self.header else f"{width}: {', '.join(names)}"
                 raise self.error(f"has {plural(len(row), 'cell')}", where=where, expected=expected, todo=self.todo)
             values = ["" if place < 0 else row[place].strip() for place in places]
+            if len(again) > 1 and _folded(values[0]) in again and sorted(map(_folded, filter(None, values))) == again:
+                todo = "Delete the line: the file may be several tables in a row."
+                raise self.error("repeats the header", where=where, todo=todo)
             if "" in values:
                 for name, value, needed in zip(names, values, filled, strict=True):
                     if needed and not value:
