@@ -155,8 +155,9 @@ def test_row_without_a_usable_picture_is_dropped(tmp_path: Path, name: str) -> N
     assert [(row.item, row.reason) for row in corpus.dropped] == [(name or f"{tmp_path}/my.csv, line 3", "damaged")]
     (tmp_path / "my.csv").unlink()
     pictures = [picture("a"), {"bytes": None, "path": name}, {"bytes": b"c", "path": name}]
-    write(tmp_path / "train.parquet", {"image": pa.array(pictures, PICTURE), "text": ["A .", "B .", "C ."]})
-    found = read_own(tmp_path, draw_test=0.5)
+    columns = {"image": pa.array(pictures, PICTURE), "text": ["A .", "B .", "C ."], "split": ["train", "test", "test"]}
+    write(tmp_path / "my.parquet", columns)
+    found = read_own(tmp_path)
     assert len(found.images) == 2
     assert len(found.dropped) == (0 if name in ("../x.jpg", "/data/x.jpg", "a//b.jpg") else 1)
 
