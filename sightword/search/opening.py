@@ -110,11 +110,15 @@ def open_search(
 
     networks = [NamedNetwork(*pair) for pair in zip(parts, files, strict=True)]
     reading = Reading(device, store, settings.workers)
-    if len(networks) > 1:
-        pictures: PictureFolder = JoinedFolder(str(place), sources, networks, reading, trained)
-    else:
-        pictures = PictureFolder(str(place), sources, networks[0], reading)
-    searcher = Searcher(model, pictures, **options)
+
+    def of(*, quick: bool) -> PictureFolder:
+        if len(networks) > 1:
+            return JoinedFolder(str(place), sources, networks, reading, trained, quick=quick)
+        return PictureFolder(str(place), sources, networks[0], reading, quick=quick)
+
+    pictures = of(quick=False)
+    is_one_crop = all(network.transform.crops == "one" for network in networks)
+    searcher = Searcher(model, pictures, quick=None if is_one_crop else of(quick=True), **options)
     if read:
         searcher.read_pictures(progress=True)
     return searcher
