@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -28,11 +28,11 @@ from sightword.corpus.records import Caption, Image, check_path, split_name, spl
 from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError
 from sightword.io.files import check_text, parquet_file
-from sightword.io.opening import is_inside, lines
+from sightword.io.opening import is_inside, lines, reading
 from sightword.io.tables import Table, cells, semicolons
 from sightword.machine import is_address
 from sightword.messages import and_more, quote, short
-from sightword.places.place import Part, Place
+from sightword.places.place import Part, Place, open_object, read_listing
 
 Role = Literal["image", "caption", "split", "language", "name"]
 
@@ -89,14 +89,12 @@ class Layout(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table: the place for messages, the picture's name, its captions, its split (None: not named), and the
-    captions' language (empty: the table has no such column).
-    """
+    """A row of a table: a place for messages, and what it has; without a column of languages ``language`` is empty."""
 
     where: str
     name: str
     captions: list[str]
-    split: str | None
+    split: str | None  # None: not named
     language: str = ""
 
 
@@ -129,6 +127,8 @@ class Listed(Drawn):
         found = self._found()
         if any(name.endswith(".arrow") for name in found) or (not found and next(self.folder.rglob("*.arrow"), None)):
             raise CorpusError("holds Arrow files", where=self.folder, expected="Parquet files", todo=ARROW)
+        if not found and self.pictures.endswith(".csv") and Path(self.pictures).is_file():
+            return [Path(self.pictures).relative_to(self.folder).as_posix()]
         kinds = {BINARY.fullmatch(name) is None for name in found}
         if not found or len(kinds) > 1:
             what = f"must have tables of one kind (.csv, .tsv, .parquet) but has {and_more(found, 5) or 'none'}"
@@ -158,19 +158,28 @@ class Listed(Drawn):
                     found.append((inner / name).relative_to(self.folder).as_posix())
         return sorted(found)
 
+    def tables(self) -> dict[str, Path | Place]:
+        """Return the tables by name, of ``path`` or of a bucket; CorpusError as of :meth:`files`."""
+        names = self.files()
+        if self.folder / names[0] != Path(self.pictures):
+            return {name: self.folder / name for name in names}
+        found = {name: place for name, place in sorted(read_listing(self.pictures).items()) if BINARY.fullmatch(name)}
+        if not found:
+            raise CorpusError("lists no .parquet, and no table is in its folder", where=self.pictures, todo=_TODO)
+        return {**found}
+
     def listing(self) -> Listing | None:
         """List the pictures: those in the tables, if the tables hold pictures, else the files."""
-        names = self.files()
-        files = [self.folder / name for name in names]
-        if BINARY.fullmatch(files[0].name):
+        names, files = zip(*self.tables().items(), strict=True)
+        if BINARY.fullmatch(names[0]):
             layouts = [layout(file, self.columns) for file in files]
             for file, one in zip(files, layouts, strict=True):
                 if one != layouts[0]:
-                    what = f"has other columns than {files[0].name}"
+                    what = f"has other columns than {names[0]}"
                     raise CorpusError(what, where=file, todo="Name the files of one kind in corpus.file.")
             if layouts[0].data:
                 splits = self._splits(names, named=layouts[0].columns.split is not None)
-                return _listing(self.folder, layouts[0], dict(zip(files, splits, strict=True)))
+                return _listing(self.folder, layouts[0], [*zip(files, splits, strict=True)])
         return super().listing()
 
     def read(self, _listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
@@ -180,10 +189,9 @@ class Listed(Drawn):
             CorpusError: a column is missing, a row is incomplete, a split is unknown, or nothing names a split.
             FileFormatError: a file is missing or damaged.
         """
-        names = self.files()
-        records = _Records()
+        names, records = [*(tables := self.tables())], _Records()
         for number, name in enumerate(names):
-            rows = (_parquet_rows if BINARY.fullmatch(name) else _text_rows)(self.folder / name, self.columns)
+            rows = (_parquet_rows if BINARY.fullmatch(name) else _text_rows)(tables[name], self.columns)
             split = None
             for row in rows:
                 if row.split is None and split is None:
@@ -191,7 +199,7 @@ class Listed(Drawn):
                 records.add(row, split or "")
         return [*records.images.values()], records.captions
 
-    def _splits(self, names: list[str], *, named: bool) -> list[str]:
+    def _splits(self, names: Sequence[str], *, named: bool) -> list[str]:
         """Return the split of rows that name none, for each file: that of the file's name, or train before a draw."""
         found = [split_of(name) for name in names]
         if named:
@@ -312,10 +320,11 @@ def _texts(cell: str, where: str) -> list[str]:
     raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)
 
 
-def _text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+def _text_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
     """Yield the rows of a text file, whose first line has the names of the columns; a file of lines
     ``name.jpg#0<TAB>caption`` has none. Blanks around a cell do not count.
     """
+    file = Path(str(file))
     first = next((line for _, line in lines(file, CorpusError, todo=_TODO) if line.strip()), "")
     if _NUMBERED_LINE.match(first):
         yield from (Row(one.where, one.image_id, [one.text], None) for one in numbered_captions(file))
@@ -329,7 +338,7 @@ def _text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
         yield Row(where, name, others, split, language)
 
 
-def layout(file: Path, given: Mapping[Role, str]) -> Layout:
+def layout(file: Path | Place, given: Mapping[Role, str]) -> Layout:
     """Return what the columns of a Parquet file hold.
 
     Raises:
@@ -359,7 +368,7 @@ def layout(file: Path, given: Mapping[Role, str]) -> Layout:
     return Layout(columns, None if path and _all_null(file, f"{image}.bytes") else f"{image}.bytes", path)
 
 
-def _all_null(file: Path, name: str) -> bool:
+def _all_null(file: Path | Place, name: str) -> bool:
     """Return whether no row has a value in a column, by the file's statistics."""
     with _opened(file) as parquet:
         groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
@@ -371,24 +380,24 @@ def _all_null(file: Path, name: str) -> bool:
     )
 
 
-def _parquet_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+def _parquet_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
     """Yield the rows of a Parquet file whose pictures are names of files."""
     found = layout(file, given)
     for start, batch in _batches(file, found):
         yield from _rows(file, found, start, batch, _values(batch, found.path))
 
 
-def _listing(folder: Path, found: Layout, files: Mapping[Path, str]) -> Listing:
-    """Return the pictures and captions of files whose pictures are in them; ``files`` has the split of rows that name
-    none.
+def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, str]]) -> Listing:
+    """Return the content of files with pictures in them; ``files`` has the split of rows that name none.
 
     A picture is called by the column of names, else by the path beside its bytes, else by the first digits of their
     sha256. Rows of one name are captions of one picture.
     """
     records, data = _Records(), str(found.data)
     with tqdm(desc="corpus", unit="row", disable=None, mininterval=1) as bar:
-        for file, split in files.items():
+        for file, split in files:
             for start, batch in _batches(file, found):
+                version = file.part.version if isinstance(file, Place) and file.part else None
                 digests = [_digest(one) for one in _column(batch, data)]
                 given = zip(_values(batch, found.columns.name), _values(batch, found.path), digests, strict=True)
                 names = [
@@ -397,20 +406,24 @@ def _listing(folder: Path, found: Layout, files: Mapping[Path, str]) -> Listing:
                 ]
                 rows = _rows(file, found, start, batch, names)
                 for number, (row, digest) in enumerate(zip(rows, digests, strict=True), start):
-                    place = Place(str(file), Part(row=number, column=data)) if digest else None
+                    place = Place(str(file), Part(row=number, column=data, version=version)) if digest else None
                     records.add(row, split, place, digest)
                 bar.update(batch.num_rows)
     if not any(image.place for image in records.images.values()):
         what = "holds no picture: the bytes of all rows are missing"
-        raise CorpusError(what, where=next(iter(files)), todo=_NO_PICTURE)
+        raise CorpusError(what, where=files[0][0], todo=_NO_PICTURE)
     return Listing(folder, frozenset(), records=([*records.images.values()], records.captions))
 
 
-def _opened(file: Path) -> AbstractContextManager[pq.ParquetFile]:
-    return parquet_file(file, todo=_AGAIN, buffer_size=1 << 20, pre_buffer=False)
+@contextmanager
+def _opened(file: Path | Place) -> Iterator[pq.ParquetFile]:
+    with reading(str(file), todo=_AGAIN):
+        source = None if isinstance(file, Path) else open_object(file)
+    with parquet_file(str(file), todo=_AGAIN, source=source, buffer_size=1 << 20, pre_buffer=False) as parquet:
+        yield parquet
 
 
-def _batches(file: Path, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(file: Path | Place, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the columns of a file, some rows at a time, each with the number of its first row."""
     own, start = found.columns, 0
     names = [own.split, own.language, own.name if found.data else None, found.path, found.data, *own.captions]
@@ -418,7 +431,7 @@ def _batches(file: Path, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
         columns = list(dict.fromkeys(name for name in names if name))
         for batch in parquet.iter_batches(_AT_A_TIME[found.data is not None], columns=columns):
             texts = [one.name for one in batch.schema if not _is_bytes(one.type)]
-            check_text(file, pa.Table.from_batches([batch.select(texts)]), _AGAIN, first=start + 1)
+            check_text(str(file), pa.Table.from_batches([batch.select(texts)]), _AGAIN, first=start + 1)
             yield start, batch
             start += batch.num_rows
     if not start:
@@ -452,7 +465,9 @@ def _digest(value: pa.Scalar[Any]) -> bytes:
     return hashlib.sha256(buffer).digest() if buffer is not None and buffer.size else b""
 
 
-def _rows(file: Path, found: Layout, start: int, batch: pa.RecordBatch, names: Sequence[str | None]) -> Iterator[Row]:
+def _rows(
+    file: Path | Place, found: Layout, start: int, batch: pa.RecordBatch, names: Sequence[str | None]
+) -> Iterator[Row]:
     columns = found.columns
     captions = zip(*(_values(batch, name) for name in columns.captions), strict=True)
     others = (_values(batch, columns.split), _values(batch, columns.language))

@@ -375,15 +375,18 @@ def _seal(file: BinaryIO, size: int | None, footer: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def parquet_file(path: Pathish, *, todo: str | None, **options: Any) -> Iterator[pq.ParquetFile]:
-    """Yield a Parquet file for reading; FileFormatError if the file is missing or damaged, also while it is read."""
+def parquet_file(
+    path: Pathish, *, todo: str | None, source: BinaryIO | None = None, **options: Any
+) -> Iterator[pq.ParquetFile]:
+    """Yield a Parquet file, or an object ``source``; FileFormatError if it is missing or damaged, also while read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with reading(path, todo=todo):
-            require_regular(path)
-            with pq.ParquetFile(os.fspath(path), **options) as file:
+            if source is None:
+                require_regular(path)
+            with pq.ParquetFile(source or os.fspath(path), **options) as file:
                 yield file
     except pa.ArrowException as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None

@@ -15,7 +15,6 @@ from sightword.errors import CorpusError
 from sightword.io.opening import TEXT, check_kind, is_inside, opened, reading
 from sightword.machine import is_address
 from sightword.places.place import Place, open_object
-from sightword.places.requests import ChangedError
 
 LONGEST_TEXT = 1_000_000
 """The most bytes of a text."""
@@ -68,10 +67,6 @@ def members(place: Place, is_text: Callable[[str], bool]) -> Members:
             return _read(stream, place.path, is_text)
     except FileNotFoundError:
         raise CorpusError("does not exist", where=place.path, todo="List it again by `sightword fetch`.") from None
-    except ChangedError:
-        raise CorpusError(
-            "changed since it was listed", where=place.path, todo="List it again by `sightword fetch`."
-        ) from None
 
 
 def _read(file: BinaryIO, where: str, is_text: Callable[[str], bool]) -> Members:
