@@ -77,9 +77,14 @@ class Concepts:
     def energy(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the energy (N,) of pairs (hyponym, hypernym) of names, low for true pairs.
 
-        EncoderError if a name is unknown.
+        EncoderError if a name is unknown, or the pairs are no list of two names each.
         """
-        low, high = (np.array([self._id(pair[side]) for pair in pairs], np.int64) for side in (0, 1))
+        try:
+            sides = [(low, high) for low, high in pairs]
+        except (TypeError, ValueError):
+            expected = "a list of pairs (hyponym, hypernym)"
+            raise EncoderError(f"the pairs are {quote(pairs)}", expected=expected) from None
+        low, high = (np.array([self._id(pair[side]) for pair in sides], np.int64) for side in (0, 1))
         return self.scores(low, high).astype(np.float64)
 
     def is_a(self, hyponym: str, hypernym: str) -> bool:
@@ -93,7 +98,7 @@ class Concepts:
         Raises:
             EncoderError: the name is unknown, or ``top`` is no whole number above 0.
         """
-        if type(top) is not int or top < 1:
+        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
             raise EncoderError(f"top is {quote(top)}", expected="a whole number above 0")
         own = self._id(name)
         energies = self.scores(np.array([own]), slice(None))
