@@ -26,12 +26,12 @@ from sightword.corpus.flickr8k import numbered_captions
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import Drawn, within
-from sightword.errors import CorpusError, FileFormatError
-from sightword.io.files import check_text
-from sightword.io.opening import lines, reading, require_regular
+from sightword.errors import CorpusError
+from sightword.io.files import check_text, parquet_file
+from sightword.io.opening import is_inside, lines, reading
 from sightword.io.tables import Table, cells, semicolons
 from sightword.machine import is_address
-from sightword.messages import and_more, first_line, quote, short
+from sightword.messages import and_more, quote, short
 from sightword.places.place import Part, Place, open_object, read_listing
 
 Role = Literal["image", "caption", "split", "language", "name"]
@@ -63,7 +63,8 @@ _AT_A_TIME = {False: 1000, True: 64}
 """Rows that are read at a time: without and with the bytes of their pictures."""
 _NUMBERED_LINE = re.compile(r"[^\t]+#\d+\t")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
-_LIST = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
+_LIST = re.compile(r"""\[\s*\]|\[\s*["'[{].*\]|\(\s*(["']).*\1\s*,.*\)|\{\s*["'].*\}""", re.DOTALL)
+"""Lists, tuples and objects, in JSON or as Python prints them."""
 
 
 class Columns(NamedTuple):
@@ -281,11 +282,16 @@ class _Records:
         unknown, or the picture has other bytes than in an earlier row.
         """
         split_of_row = split if row.split is None else split_name(row.split, row.where)
-        key = row.name, split_of_row
+        name = row.name or row.where
+        key = name, split_of_row
         image = self.images.get(key)
         if image is None:
-            path = None if is_address(row.name) else check_path(row.name, row.where)
-            image = Image(row.name, path, split_of_row, row.where, place, digest)
+            path, fault = None, ""
+            try:
+                path = None if is_address(row.name) else check_path(row.name, row.where)
+            except CorpusError as error:
+                fault = error.what if row.name else "the row names no picture"
+            image = Image(name, path, split_of_row, row.where, place, digest, fault)
         elif digest and image.digest not in (b"", digest):
             what = f"the picture {quote(row.name)} has other bytes than in an earlier row"
             todo = "Name a column in which each picture has a name of its own, such as corpus.columns: {name: id}."
@@ -297,18 +303,18 @@ class _Records:
         for number, text in enumerate(texts):
             before = texts[:number].count(text)
             key_of_caption = f"{text}#{before}" if before else text
-            self.captions.append(Caption(row.name, key_of_caption, text, row.where, row.language.lower()))
+            self.captions.append(Caption(name, key_of_caption, text, row.where, row.language.lower()))
 
 
 def _texts(cell: str, where: str) -> list[str]:
     """Return the captions of a cell: itself, or the texts of a list in JSON."""
-    if not cell.startswith("[") or not _LIST.fullmatch(cell):
+    if not cell.startswith(("[", "(", "{")) or not _LIST.fullmatch(cell):
         return [cell]
     try:
         texts = json.loads(cell)
-    except ValueError:
-        texts = []
-    if texts and all(isinstance(text, str) for text in texts):
+    except (ValueError, RecursionError):
+        texts = None
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return [text.strip() for text in texts]
     todo = "Write a row for each caption, for instance by `DataFrame.explode` of pandas."
     raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)
@@ -326,7 +332,7 @@ def _text_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
     at, header = next(cells(file, CorpusError, todo=_TODO), (1, []))
     columns = find([name.strip() for name in header], given, f"{file}, line {at}")
     names = [columns.image, *columns.captions, *filter(None, (columns.split, columns.language))]
-    for where, (name, *others) in Table(tuple(names), CorpusError, empty=tuple(names[1:]), todo=_TODO).rows(file):
+    for where, (name, *others) in Table(tuple(names), CorpusError, empty=tuple(names), todo=_TODO).rows(file):
         language = (others.pop() or UNKNOWN) if columns.language else ""
         split = others.pop() if columns.split else None
         yield Row(where, name, others, split, language)
@@ -378,10 +384,7 @@ def _parquet_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row
     """Yield the rows of a Parquet file whose pictures are names of files."""
     found = layout(file, given)
     for start, batch in _batches(file, found):
-        for row in _rows(file, found, start, batch, _values(batch, found.path)):
-            if not row.name:
-                raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_NO_PICTURE)
-            yield row
+        yield from _rows(file, found, start, batch, _values(batch, found.path))
 
 
 def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, str]]) -> Listing:
@@ -398,13 +401,11 @@ def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, st
                 digests = [_digest(one) for one in _column(batch, data)]
                 given = zip(_values(batch, found.columns.name), _values(batch, found.path), digests, strict=True)
                 names = [
-                    str(name) if name not in (None, "") else _relative(path or "") or digest.hex()[:DIGITS]
+                    _plain("" if name is None else str(name)) or _plain(path or "") or digest.hex()[:DIGITS]
                     for name, path, digest in given
                 ]
                 rows = _rows(file, found, start, batch, names)
                 for number, (row, digest) in enumerate(zip(rows, digests, strict=True), start):
-                    if not row.name:
-                        raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_NO_PICTURE)
                     place = Place(str(file), Part(row=number, column=data, version=version)) if digest else None
                     records.add(row, split, place, digest)
                 bar.update(batch.num_rows)
@@ -416,17 +417,10 @@ def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, st
 
 @contextmanager
 def _opened(file: Path | Place) -> Iterator[pq.ParquetFile]:
-    try:
-        with reading(str(file), todo=_AGAIN):
-            if isinstance(file, Path):
-                require_regular(file)
-            source = str(file) if isinstance(file, Path) else open_object(file)
-            with pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False) as parquet:
-                yield parquet
-    except pa.ArrowInvalid as error:
-        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=file, todo=_AGAIN) from None
-    except UnicodeDecodeError:
-        raise FileFormatError("has a column whose name is not UTF-8 text", where=file, todo=_AGAIN) from None
+    with reading(str(file), todo=_AGAIN):
+        source = None if isinstance(file, Path) else open_object(file)
+    with parquet_file(str(file), todo=_AGAIN, source=source, buffer_size=1 << 20, pre_buffer=False) as parquet:
+        yield parquet
 
 
 def _batches(file: Path | Place, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -456,11 +450,14 @@ def _values(batch: pa.RecordBatch, name: str | None) -> list[Any]:
     return [None] * batch.num_rows if name is None else list(_column(batch, name).to_pylist())
 
 
-def _relative(path: str) -> str:
-    """Return a path; of a path from the root, on any machine, the name of the file alone; nothing of a web address."""
+def _plain(path: str) -> str:
+    """Return a path below a folder; of another path, on any machine, the name of the file alone; else nothing, as of a
+    web address.
+    """
     if is_address(path):
         return ""
-    return re.split(r"[\\/]", path)[-1] if re.match(r"/|[A-Za-z]:|\\", path) else path
+    names = (path, re.split(r"[\\/]", path)[-1])
+    return next((name for name in names if is_inside(name) and not name.startswith("\\")), "")
 
 
 def _digest(value: pa.Scalar[Any]) -> bytes:

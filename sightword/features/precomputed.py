@@ -18,7 +18,7 @@ from sightword.features.tables.origin import joined
 from sightword.features.tables.table import LARGEST, Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.io.files import Pathish, mapping, sha256_file
 from sightword.io.names import Names
-from sightword.io.opening import files_in, lines, reading
+from sightword.io.opening import files_in, lines, reading, require_regular
 from sightword.messages import and_more, first_line, short, warn_share
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ def _read(settings: FeaturesSettings, name: str, order: Order) -> tuple[FeatureT
 def _vectors(path: Path) -> npt.NDArray[np.floating]:
     """Return the vectors (N, D) of a ``.npy`` file, mapped into memory."""
     with reading(path):
-        path.stat()
+        require_regular(path)
     if is_zipfile(path):
         todo = "Write the vectors by numpy.save."
         raise FileFormatError("is an archive of arrays", where=path, expected="a .npy file", todo=todo)

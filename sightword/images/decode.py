@@ -25,7 +25,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightword.errors import PictureError
 from sightword.io.files import Pathish
-from sightword.io.opening import foreign
+from sightword.io.opening import ForeignError, check_kind
 from sightword.places import place as places
 from sightword.places.place import Place
 
@@ -175,8 +175,11 @@ def _unopened(data: bytes, formats: list[str]) -> RejectError:
             factory(io.BytesIO(data), "")
         except _DECODER_ERRORS as error:
             return _undecoded(error)
-    kind = foreign(data[:512])
-    return RejectError("not_a_picture", f"it is {kind[0]}. {kind[1]}" if kind else "it begins like no known format")
+    try:
+        check_kind(data[:515])
+    except ForeignError as kind:
+        return RejectError("not_a_picture", f"it is {kind.strerror}. {kind.todo}".removesuffix(". "))
+    return RejectError("not_a_picture", "it begins like no known format")
 
 
 def _undecoded(error: Exception) -> RejectError:

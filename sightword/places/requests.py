@@ -43,6 +43,7 @@ _CAUSES = (
     ("Expired|InvalidToken", "the credentials have expired", "Renew them: AWS_SESSION_TOKEN, or AWS_PROFILE."),
     ("HeaderMalformed|Redirect$|IllegalLocation|configured region", "the bucket is in another region",
      "Set AWS_DEFAULT_REGION to the region of the bucket."),
+    ("Quota", "the quota of the bucket is used up", "Make room in the bucket."),
     ("with invalid path", "the key of an object cannot be used", "Rename the object, or list a folder without it."),
 )  # fmt: skip
 """Codes and texts of refusals, with the cause and what to do."""

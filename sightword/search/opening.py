@@ -11,6 +11,7 @@ from sightword import machine
 from sightword.errors import SearchError
 from sightword.features.settings import is_weights_file  # without its packages, the public name names the extra
 from sightword.io.files import sha256_file
+from sightword.io.saved import as_folder
 
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
@@ -81,7 +82,7 @@ def open_search(
         features, captions = _read(collection)
         ids = features.image_ids
     else:
-        place, captions = Path(collection).expanduser(), None
+        place, captions = as_folder(collection, SearchError).expanduser(), None
         sources = list_pictures(place)
         ids = [source.image_id for source in sources]
     if missing := [name for name in named if not is_file(name)]:

@@ -7,7 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from saved_things import concepts
 
+from sightword.errors import EncoderError
 from sightword.evaluation.binary import best_threshold
 from sightword.hypernyms.data.pairs import split
 from sightword.hypernyms.data.taxonomy import read_scenes, read_wordnet
@@ -279,6 +281,22 @@ def test_each_energy_learns_and_is_saved(prepared, name, monkeypatch, tmp_path):
     concepts.save(tmp_path)
     pairs = [(prepared[0].names[0], name) for name in prepared[0].names[1:9]]
     assert np.array_equal(Concepts.load(tmp_path).energy(pairs), concepts.energy(pairs))
+
+
+def test_odd_arguments_of_concepts_are_one_message():
+    kept = concepts()
+    pair = kept.names[0], kept.names[1]
+    expected = kept.energy([pair])
+    for pairs in ([list(pair)], iter([pair]), np.array([pair]), (pair,)):
+        np.testing.assert_array_equal(kept.energy(pairs), expected)
+    assert kept.energy([]).shape == (0,)
+    for wrong in (None, 5, [("a",)], pair, [(*pair, "a")], [(1, 2)], [None], "ab"):
+        with pytest.raises(EncoderError, match=r"the pairs are|the name is|no concept"):
+            kept.energy(wrong)
+    for top in (0, True, 1.0, "3", None):
+        with pytest.raises(EncoderError, match=r"top is .*; expected a whole number above 0"):
+            kept.hypernyms(pair[0], top)
+    assert kept.hypernyms(pair[0], np.int64(1)) == kept.hypernyms(pair[0], 1)
 
 
 @pytest.mark.full
