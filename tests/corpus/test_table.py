@@ -270,6 +270,8 @@ def test_paths_without_bytes_are_names_of_loose_files(tmp_path: Path) -> None:
         ({"image": pa.array([], PICTURE), "text": pa.array([], pa.string())}, r"train\.parquet: has no rows"),
         ({"image": [b"x", b"y"], "text": ["A .", "B ."], "filename": ["a", "a"]},
          "row 2: the picture 'a' has other bytes than in an earlier row.*corpus.columns"),
+        ({"image": pa.array([b"x"] * 1_000_001).dictionary_encode(), "text": pa.array(["A ."] * 1_000_001)},
+         "train.parquet: states 1,000,001 rows; expected at most 1,000,000"),
     ],
 )  # fmt: skip
 def test_table_of_another_layout_is_refused_in_a_line(tmp_path: Path, columns: Any, message: str) -> None:
