@@ -105,6 +105,8 @@ def test_git_that_hides_or_changes_results_is_a_warning(project, tmp_path: Path)
 def test_without_git_without_a_repository_and_without_a_commit(project, tmp_path: Path, monkeypatch) -> None:
     project.folder = tmp_path / "fresh"
     project.folder.mkdir()
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "tr")  # git's own messages, where its translations are installed
     assert "not a git repository" in only(project.check(check_git), "warning").what
     project.git("init", "-q")
     found = only(project.check(check_git), "warning")
