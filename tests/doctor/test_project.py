@@ -62,6 +62,12 @@ def test_files_that_are_missing(project) -> None:
     assert any("nothing has run" in one.what for one in found if one.state == "ok")
 
 
+def test_file_with_the_name_of_a_module_is_a_warning(project) -> None:
+    for name in ("select.py", "numpy.py", "mine.py"):
+        (project.folder / name).touch()
+    assert "load numpy.py, select.py in place of" in only(project.check(check_files), "warning").what
+
+
 def test_uncommitted_changes_are_named(project) -> None:
     project.edit("params.yaml", "seed: 0", "seed: 1")
     (project.folder / "stages").mkdir()
