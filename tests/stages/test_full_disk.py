@@ -64,7 +64,7 @@ def refused(stage: str, where: str, outputs: str, **environment: str) -> None:
     done = run(stage, DVC_STAGE=stage, **environment)
     assert done.returncode == 1, (done.returncode, done.stderr)
     assert f"{stage}: No space left on device ({where}" in done.stderr, done.stderr
-    assert "Nothing half-written is left." in done.stderr
+    assert "Nothing half-written is left. `sightword doctor` checks the folders" in done.stderr
     assert f"To have them back: `dvc checkout {outputs}`" in done.stderr
     assert "Traceback" not in done.stderr
     assert files() == before
