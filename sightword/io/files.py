@@ -111,16 +111,25 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
 
 
 def _put(temporary: Path, final: Path) -> None:
-    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
+    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails.
+
+    Of two processes at once the later one's folder stays.
+    """
     earlier = temporary_name(final)
-    if final.is_dir():
-        os.replace(final, earlier)
-    try:
-        os.replace(temporary, final)
-    except OSError:
-        if earlier.is_dir():
-            os.replace(earlier, final)
-        raise
+    while True:
+        if final.is_dir():
+            with contextlib.suppress(FileNotFoundError):  # another process has just moved it
+                os.replace(final, earlier)
+        try:
+            os.replace(temporary, final)
+            break
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process has just put a folder there
+                shutil.rmtree(earlier, ignore_errors=True)
+                continue
+            if earlier.is_dir():
+                os.replace(earlier, final)
+            raise
     sync(final.parent)
     shutil.rmtree(earlier, ignore_errors=True)
 
