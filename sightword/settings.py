@@ -12,9 +12,9 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from sightword.messages import guess, quote
 
@@ -25,13 +25,20 @@ SEALED = "sealed"
 BESIDE = "beside"
 """The name of the split of captions whose pictures are not in the corpus (``corpus.beside``)."""
 MAX_SEED = 2**32 - 1
-"""The largest seed that all random generators in use accept."""
+"""The largest seed that all random generators in use accept, and the largest whole number of any parameter."""
 
 
 class Settings(BaseModel):
     """A section of the parameters; each field's docstring says what it does, with its unit and source."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        for name, value in vars(self).items():
+            if isinstance(value, int) and value > MAX_SEED:
+                raise ValueError(f"{name} = {quote(value)} is too large; expected a number up to {MAX_SEED}")
+        return self
 
     @classmethod
     @functools.cache

@@ -21,6 +21,7 @@ from sightword.messages import and_more, first_line, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 Pathish = str | os.PathLike[str]
 Key = TypeVar("Key", bound=Hashable)
@@ -314,7 +315,7 @@ def member(container: Any, key: str, kind: type[Value], where: str, error: type[
 def sha256_file(path: Pathish) -> str:
     """Return the sha256 of a file's bytes, in hex; FileFormatError if the file is missing or unreadable."""
     with reading(path):
-        require_regular(path)
+        require_regular(path, any_kind=True)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -392,6 +393,26 @@ def _seal(file: BinaryIO, size: int | None, footer: bytes) -> bytes:
     return b"%b%b\n%b\n" % (_SEAL, pages.hexdigest().encode(), hashlib.sha256(footer).hexdigest().encode())
 
 
+@contextlib.contextmanager
+def parquet_file(
+    path: Pathish, *, todo: str | None, source: BinaryIO | None = None, **options: Any
+) -> Iterator[pq.ParquetFile]:
+    """Yield a Parquet file, or an object ``source``; FileFormatError if it is missing or damaged, also while read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with reading(path, todo=todo):
+            if source is None:
+                require_regular(path)
+            with pq.ParquetFile(source or os.fspath(path), **options) as file:
+                yield file
+    except pa.ArrowException as error:
+        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
+    except UnicodeDecodeError:
+        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
+
+
 def read_table(
     path: Pathish,
     columns: Iterable[str],
@@ -407,29 +428,19 @@ def read_table(
     FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
     its name, or with text that is not UTF-8.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not foreign:
         check_seal(path, todo=todo)
     names = list(columns)
-    try:
-        with reading(path, todo=todo):
-            require_regular(path)
-            with pq.ParquetFile(os.fspath(path)) as file:
-                have = file.schema_arrow.names
-                names += [name for name in optional if name in have]
-                wrong = [name for name in names if have.count(name) != 1]
-                if wrong:
-                    what = f"has two columns {', '.join(wrong)}"
-                    if wrong[0] not in have:
-                        what = f"has no column {', '.join(wrong)} (it has: {', '.join(have) or 'none'})"
-                    raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
-                table = file.read(columns=names).select(names)
-    except pa.ArrowInvalid as error:
-        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
-    except UnicodeDecodeError:
-        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
+    with parquet_file(path, todo=todo) as file:
+        have = file.schema_arrow.names
+        names += [name for name in optional if name in have]
+        wrong = [name for name in names if have.count(name) != 1]
+        if wrong:
+            what = f"has two columns {', '.join(wrong)}"
+            if wrong[0] not in have:
+                what = f"has no column {', '.join(wrong)} (it has: {', '.join(have) or 'none'})"
+            raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
+        table = file.read(columns=names).select(names)
     check_text(path, table, todo)
     return table
 

@@ -109,8 +109,8 @@ def test_ids_that_do_not_fit(tmp_path, given, lines, message) -> None:
     ("values", "message"),
     [
         (np.zeros((3, 2), np.int64), "expected floats of shape"),
-        (np.array([[0, 0], [np.nan, 0], [0, 0]]), "1 rows have values that are not finite as float32: a"),
-        (np.full((3, 2), 1e39), "1 rows have values that are not finite as float32: a"),
+        (np.array([[0, 0], [np.nan, 0], [0, 0]]), "1 rows have values that are not finite, or larger than 1e.15: a"),
+        (np.full((3, 2), 2e15), "1 rows have values that are not finite, or larger than 1e.15: a"),
         (np.array([{}, 1, "x"], object), "not a whole .npy file"),
     ],
 )
