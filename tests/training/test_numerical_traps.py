@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import torch
 from small_tasks import run
 
 from sightword.compute.devices import Adam
-from sightword.errors import TrainingError
+from sightword.errors import EncoderError, TrainingError
+from sightword.hypernyms.training.concepts import Concepts
 from sightword.settings import Settings
 from sightword.training import engine
 
@@ -65,6 +67,23 @@ def test_extreme_settings_leave_weights_and_curves_finite(name, changes):
     assert all(map(math.isfinite, points))
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("skipthought", {"rate": 1e30, "steps": 4}, "the encoder learned nothing"),
+        (
+            "ground",
+            {"captions_as_text": 1.0, "rate": 1e10, "cluster": 0, "perceptual": 0},
+            "text loss is .* run diverged",
+        ),
+        ("ground", {"cap2cap": 1.0, "rate": 1e10, "cluster": 0, "perceptual": 0}, "cap2cap loss is .* run diverged"),
+    ],
+)
+def test_text_worse_than_a_guess_is_reported(caplog, name, changes, message):
+    run(name, **changes)
+    assert re.search(message, caplog.text)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "hardest", "infonce"])
 @pytest.mark.parametrize(
     ("change", "ranks"),
@@ -82,6 +101,16 @@ def test_equal_pictures_or_captions_have_the_ranks_of_ties(monkeypatch, change, 
     for direction, rank in zip(("caption_to_image", "image_to_caption"), ranks, strict=True):
         found = {value for _, value in progress.curves["recall"][f"{direction}/mean_rank"]}
         assert found == {rank} if rank else max(found) < 40
+
+
+def test_concepts_with_energies_not_finite_answer_nothing():
+    vectors, settings = (
+        np.full((2, 2), 1e30, np.float32),
+        {"energy": "cone", "dimension": 2, "margin": 1.0, "slack": 0.0},
+    )
+    concepts = Concepts(["a", "b"], [[], []], vectors, {}, 0.5, settings)
+    with pytest.raises(EncoderError, match="energies that are not finite"):
+        concepts.is_a("a", "b")
 
 
 def test_infinite_norm_of_a_clipped_gradient_is_an_infinite_loss():

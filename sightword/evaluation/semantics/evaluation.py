@@ -207,7 +207,7 @@ def _check(seed: int, kfold: int, missing: str) -> None:
         raise SemanticsError(f"missing is {missing!r}", expected="'error' or 'skip'")
     for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
         if type(number) is not int or not least <= number <= MAX_SEED:
-            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")
+            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least} to {MAX_SEED}")
 
 
 def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], dict[str, str]]:

@@ -107,8 +107,15 @@ class Concepts:
         return [(self.names[place], float(energies[place])) for place in order if place != own]
 
     def scores(self, low: NDArray[Any] | slice, high: NDArray[Any] | slice) -> NDArray[Any]:
-        """Return the energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms."""
-        return self.model.scores(self.vectors[low], self.vectors[high], self.weights)
+        """Return the energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms.
+
+        EncoderError if an energy is not finite.
+        """
+        energies = self.model.scores(self.vectors[low], self.vectors[high], self.weights)
+        if not np.isfinite(energies).all():
+            todo = "Train with a smaller train.rate."
+            raise EncoderError("the concepts have energies that are not finite", todo=todo)
+        return energies
 
     def find(self, word: str) -> list[str]:
         """Return the concept of this name, or all concepts that the word stands for.
