@@ -46,14 +46,17 @@ class Settings(BaseModel):
     @classmethod
     @functools.cache
     def meanings(cls) -> Mapping[str, str]:
-        """Return the docstring of each field that has one, read from the source.
+        """Return the docstring of each field that has one, and by '' that of the section, read from the source.
 
-        Pydantic would read them as it makes the class, for which each program and each stage would wait.
+        Pydantic would read them as it makes the class, for which each program and each stage would wait; and
+        ``python -OO`` has none.
         """
         found: dict[str, str] = {}
         for one in reversed(cls.__mro__[: cls.__mro__.index(Settings)]):
             (definition,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
             assert isinstance(definition, ast.ClassDef)
+            if text := ast.get_docstring(definition):
+                found[""] = text
             for pair in itertools.pairwise(definition.body):
                 match pair:
                     case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):

@@ -116,7 +116,7 @@ def read_picture(place: Place, *, max_pixels: int) -> bytes:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise RejectError("missing", "there is no such file") from None
-        raise RejectError("unreadable", os.strerror(error.errno) if error.errno else str(error)) from None
+        raise RejectError("unreadable", str(error.strerror or error)) from None
     except ValueError:
         raise RejectError("missing", "its name holds a NUL character") from None
     if not data:

@@ -203,20 +203,21 @@ def copied(sources: list[Source], folder: Path, settings: ResizeSettings, *, pro
     def local(address: str, version: str) -> str:
         file = folder / hashlib.sha256(f"{address} {version}".encode()).hexdigest()[:32]
         with contextlib.suppress(FileNotFoundError):
-            copy(address, version, file)
+            copy(address, version, ends[address], file)
             return str(file)
         return address
 
-    found, parts = [*sources], ((at, one.path or "", one.part or Part()) for at, one in enumerate(sources))
-    wanted = [(path, part.version or "", -1 if part.row is None else part.row, at) for at, path, part in parts
-              if part.row is not None or (is_address(path) and part.offset is not None)]  # fmt: skip
+    found, wanted, ends = [*sources], [], Counter[str]()
+    for at, (path, part) in enumerate((one.path or "", one.part or Part()) for one in sources):
+        if part.row is not None or (is_address(path) and part.offset is not None):
+            wanted.append((path, part.version or "", -1 if part.row is None else part.row, at))
+            ends[path] = max(ends[path], (part.offset or 0) + (part.length or 0))
     if not wanted:
         return sources
     folder.mkdir(exist_ok=True)
     with open(folder / "rows", "wb") as rows:
-        for path, version, row, at in tqdm(
-            sorted(wanted), desc="copy", unit="picture", disable=None if progress else True
-        ):
+        bar = tqdm(sorted(wanted), desc="copy", unit="picture", disable=None if progress else True)
+        for path, version, row, at in bar:
             part = (sources[at].part or Part())._replace(version=None)
             found[at] = Source(sources[at].image_id, local(path, version) if is_address(path) else path, part)
             if row >= 0 and not isinstance(data := _fetched(found[at], settings), Reject):

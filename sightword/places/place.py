@@ -138,10 +138,10 @@ def requests_at(above: str) -> Requests:
     return Requests(above, PICTURES)
 
 
-def copy(address: str, version: str, path: Path) -> None:
-    """Copy an object to a file, behind the bytes that it has; FileNotFoundError and PictureError as of :func:`read`."""
+def copy(address: str, version: str, least: int, path: Path) -> None:
+    """Copy an object of at least so many bytes to a file, behind those that it has; errors as of :func:`read`."""
     above, name = split(address)
-    size = requests_at(above).info(name).size
+    size = max(requests_at(above).info(name).size, least)
     with open(path, "ab" if version else "wb") as file:
         while (start := file.tell()) < size:
             file.write(requests_at(above).get_range(name, start, min(start + AT_ONCE, size), version))

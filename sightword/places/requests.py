@@ -242,8 +242,11 @@ class Requests:
         try:
             yield
         except NotSupportedError:
-            what = "the server sends the whole file in place of a range"
-            raise self._use.error(what, where=self.address, todo=f"Check {self._settings}.") from None
+            what, todo = (
+                "the server sends the whole file in place of a range",
+                "Download the files, and read them there.",
+            )
+            raise self._use.error(what, where=self.address, todo=todo) from None
         except (BaseError, FileNotFoundError, ValueError) as error:
             text = str(error)
             code = "".join(re.findall(r"<Code>([^<]*)</Code>", text)[:1])
