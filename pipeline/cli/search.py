@@ -217,7 +217,7 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
                 answer = next(answers)
                 first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
                 printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
-            sys.stdout.flush()
+            print(end="", flush=True)
     return 1 if failed and not sys.stdin.isatty() else 0
 
 

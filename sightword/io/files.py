@@ -108,22 +108,41 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
             sync(temporary)
             _put(temporary, final)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
 
 
 def _put(temporary: Path, final: Path) -> None:
-    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
+    """Replace a folder in two steps: the earlier one is moved aside, and back after an error or Ctrl-C between them.
+
+    Of two processes at once the later one's folder stays.
+    """
     earlier = temporary_name(final)
-    if final.is_dir():
-        os.replace(final, earlier)
     try:
-        os.replace(temporary, final)
-    except OSError:
-        if earlier.is_dir():
+        while temporary.exists():
+            if final.is_dir():
+                with contextlib.suppress(FileNotFoundError):  # another process has just moved it
+                    os.replace(final, earlier)
+            try:
+                os.replace(temporary, final)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process has just put a folder there
+                    raise
+                _remove(earlier)
+        sync(final.parent)
+    except BaseException:
+        if earlier.is_dir() and not final.exists():
             os.replace(earlier, final)
         raise
-    sync(final.parent)
-    shutil.rmtree(earlier, ignore_errors=True)
+    finally:
+        _remove(earlier)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that may be there; Ctrl-C may break off the first attempt."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
