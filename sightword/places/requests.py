@@ -242,10 +242,7 @@ class Requests:
         try:
             yield
         except NotSupportedError:
-            what, todo = (
-                "the server sends the whole file in place of a range",
-                "Download the files, and read them there.",
-            )
+            what, todo = "the server sends the whole file in place of a range", "Download the files instead."
             raise self._use.error(what, where=self.address, todo=todo) from None
         except (BaseError, FileNotFoundError, ValueError) as error:
             text = str(error)
