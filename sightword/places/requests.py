@@ -110,7 +110,8 @@ class Requests:
                 ordered = last is not None and [last, *page] == sorted({last, *page})
                 if ordered and pages:
                     rows = [[name, *astuple(listed)] for name, listed in page.items()]
-                    write_text(pages / f"{len(objects):012d}.json", json.dumps([last, rows]))
+                    with contextlib.suppress(OSError):  # a full disk, or a cache of another user
+                        write_text(pages / f"{len(objects):012d}.json", json.dumps([last, rows]))
                 last = next(reversed(page), last) if ordered else None
 
         self._list(ask)
