@@ -25,7 +25,9 @@ SEALED = "sealed"
 BESIDE = "beside"
 """The name of the split of captions whose pictures are not in the corpus (``corpus.beside``)."""
 MAX_SEED = 2**32 - 1
-"""The largest seed that all random generators in use accept, and the largest whole number of any parameter."""
+"""The largest seed that all random generators in use accept."""
+MOST = 10**8
+"""The largest whole number of a parameter without another limit, as in the shape of a saved network."""
 
 
 class Settings(BaseModel):
@@ -35,9 +37,10 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
-        for name, value in vars(self).items():
-            if isinstance(value, int) and value > MAX_SEED:
-                raise ValueError(f"{name} = {quote(value)} is too large; expected a number up to {MAX_SEED}")
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if isinstance(value, int) and value > MOST and not any(hasattr(limit, "le") for limit in field.metadata):
+                raise ValueError(f"{name} is {quote(value)}; expected at most {MOST:,}")
         return self
 
     @classmethod
