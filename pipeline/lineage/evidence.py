@@ -25,6 +25,7 @@ from sightword import machine
 from sightword.errors import LineageError
 from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Scoring
+from sightword.io.files import loads
 from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,7 @@ class KnownFacts:
 def _read(text: bytes) -> tuple[Facts | None, str]:
     """Return the facts in the text of a file, or the reason for which nobody can rely on them."""
     try:
-        found = json.loads(text)
+        found = loads(text)
     except ValueError:
         return None, "cannot be read, so not used as facts of runs"
     if isinstance(found, dict) and found.get("schema") != SCHEMA:
@@ -216,7 +217,9 @@ def _read(text: bytes) -> tuple[Facts | None, str]:
         return None, f"written by another version of Sightword ({schemas}), so not used"
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         entry = entry_key(found["stage"], **found["ran"])
-        if found["id"] == run_id(entry, found["outs"]) and isinstance(found["started"], str):
+        hash((*found["outs"].items(), *_inputs(entry_of(found)), *found["packages"].items()))
+        texts = isinstance(found["started"], str) and isinstance(found["stage"], str)
+        if texts and found["id"] == run_id(entry, found["outs"]):
             return {**found, "entry": entry}, ""
     return None, "edited, so not used as facts of runs"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sightword.errors import FileFormatError
 from sightword.images.encoding import Pixels, decode_pixels
-from sightword.io.files import Pathish, atomic_file, canonical_json, check_seal, seal
+from sightword.io.files import Pathish, atomic_file, canonical_json, check_seal, loads, seal
 from sightword.io.opening import reading
 from sightword.messages import first_line
 
@@ -142,7 +141,7 @@ def read_transform(folder: Pathish) -> dict[str, Any]:
             text = (file.schema_arrow.metadata or {}).get(_KEY)
         if text is None:
             raise FileFormatError("does not state how its pictures were resized", where=path, todo=_AGAIN)
-        found.append(json.loads(text))
+        found.append(loads(text))
         if found[-1] != found[0]:
             raise FileFormatError("was resized in another way than the other shards", where=path, todo=_AGAIN)
     return found[0]
@@ -210,9 +209,9 @@ def _opened(path: Pathish) -> Iterator[pq.ParquetFile]:
     check_seal(path, pages=False, todo=_AGAIN)
     try:
         with reading(path, todo=_AGAIN), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            missing = [name for name in _NAMES if name not in file.schema_arrow.names]
-            if missing:
-                raise FileFormatError(f"has no column {', '.join(missing)}", where=path, todo=_AGAIN)
+            wrong = [name for name in _NAMES if file.schema_arrow.names.count(name) != 1]
+            if wrong:
+                raise FileFormatError(f"has no column {', '.join(wrong)}, or two", where=path, todo=_AGAIN)
             yield file
     except pa.ArrowException as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=_AGAIN) from None
