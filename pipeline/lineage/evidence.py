@@ -217,7 +217,7 @@ def _read(text: bytes) -> tuple[Facts | None, str]:
         return None, f"written by another version of Sightword ({schemas}), so not used"
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         entry = entry_key(found["stage"], **found["ran"])
-        hash((*found["outs"].items(), *_inputs(entry_of(found)), *found["packages"].items()))
+        hash((*found["outs"].items(), *_inputs(entry_of(found)), *found.setdefault("packages", {}).items()))
         texts = isinstance(found["started"], str) and isinstance(found["stage"], str)
         if texts and found["id"] == run_id(entry, found["outs"]):
             return {**found, "entry": entry}, ""
