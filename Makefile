@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 # Extras of pyproject.toml that users get; ssh and s3 are for remotes of a lab
-EXTRAS ?= search
+EXTRAS ?= pipeline,search
 # Processes that run tests side by side; their files are shared out, each file's tests stay in order
 WORKERS ?= 2
 # A file's tests run in one process, in the order that tests/conftest.py gives.

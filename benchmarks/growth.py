@@ -5,10 +5,8 @@
 - captions: the stage on the tables of that corpus; without a peer;
 - features_write, features_read: ``features.h5``; peer: h5py with its defaults;
 - store_write, store_read: a store of features in a folder; peer: a table of SQLite;
-- index_build, index_query: rows added to the index of a search, and 16 queries one by one; peer: NumPy's lengths,
-  products and ``argpartition``;
-- ranks: that many captions and 1,000 pictures, both directions, in float64; peer: torch in float32, 1,000 captions at
-  a time.
+- resize_loose, resize_tar: pictures of 500 x 375 in a bucket of an S3 server on this machine, loose or in tars; peer:
+  the same files of a folder.
 
 All features have 64 numbers: a million of 2,048 take 8 GB, and some kinds hold several copies.
 
@@ -19,12 +17,17 @@ memory exceeds that after the imports and the making of the items. ``--tiny`` ru
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -32,11 +35,14 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/support"))
+import servers
+
 from sightword.io.files import leave_pandas
 from sightword.storage.store import KindIdentity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-WIDTH, PICTURES, QUERIES, TOP = 64, 1000, 16, 10
+WIDTH = 64
 KIND = KindIdentity()
 
 
@@ -205,65 +211,59 @@ def stored(count: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
         yield keys, random.standard_normal((len(numbers), WIDTH), np.float32)
 
 
-def index_build(who: str, count: int) -> Iterator[None]:
-    yield from index(who, count, ask=False)
+def resize_loose(who: str, count: int) -> Iterator[None]:
+    yield from resize(who, count, tar=False)
 
 
-def index_query(who: str, count: int) -> Iterator[None]:
-    yield from index(who, count, ask=True)
+def resize_tar(who: str, count: int) -> Iterator[None]:
+    yield from resize(who, count, tar=True)
 
 
-def index(who: str, count: int, *, ask: bool) -> Iterator[None]:
-    from sightword.evaluation.retrieval.index import Index
+def resize(who: str, count: int, *, tar: bool) -> Iterator[None]:
+    from PIL import Image
 
-    values = np.random.default_rng(0).standard_normal((count, WIDTH), np.float32)
-    queries = np.random.default_rng(1).standard_normal((QUERIES, WIDTH), np.float32)
-    held = Index(count, WIDTH, "cosine", "pictures")
-    if not ask:
-        yield
-        if who == "ours":
-            held.add(values)
-        else:
-            assert (values / np.linalg.norm(values, axis=1, keepdims=True)).shape == values.shape
-        return
-    held.add(values)
-    lengths = np.linalg.norm(values, axis=1)
-    yield
-    for query in queries:
-        if who == "ours":
-            held.best(query, TOP)
-            continue
-        scores = (values @ query) / lengths
-        best = np.argpartition(-scores, TOP)[:TOP]
-        assert len(best[np.argsort(-scores[best])]) == TOP
+    from sightword.images.resized import Source, write_resized
+    from sightword.images.settings import ResizeSettings
+    from sightword.places.place import Part, Place, objects
+    from sightword.places.tar import members
 
-
-def ranks(who: str, count: int) -> Iterator[None]:
-    import torch
-
-    from sightword.evaluation.retrieval.ranks import rank
-
-    random = np.random.default_rng(0)
-    pictures = random.standard_normal((min(PICTURES, count), WIDTH), np.float32)
-    owner = np.arange(count) % len(pictures)
-    values = random.standard_normal((count, WIDTH), np.float32)
-    yield
+    shutil.rmtree("files", ignore_errors=True)
+    Path("files/in").mkdir(parents=True)
+    for number in range(count):
+        blocks = np.random.default_rng(number).integers(0, 256, (8, 8 + number % 4, 3), np.uint8)
+        Image.fromarray(blocks).resize((500, 375)).save(f"files/in/{number:06}.jpg")
+    if tar:
+        for start in range(0, count, 500):
+            with tarfile.open(f"files/{start:06}.tar", "w") as archive:
+                for path in sorted(Path("files/in").iterdir())[start : start + 500]:
+                    archive.add(path, path.name)
+        shutil.rmtree("files/in")
+    files = [path for path in sorted(Path("files").rglob("*")) if path.is_file()]
+    found = {path.name: Place(str(path)) for path in files}
     if who == "ours":
-        rank(values, pictures, owner)
-        return
-    images = torch.nn.functional.normalize(torch.from_numpy(pictures))
-    best, ranked = torch.full((len(pictures),), -torch.inf), torch.empty(count, dtype=torch.int64)
-    counted = torch.zeros(len(pictures), dtype=torch.int64)
-    for again in (False, True):  # the best caption of each picture first
-        for start in range(0, count, PICTURES):
-            own = torch.from_numpy(owner[start : start + PICTURES])
-            table = torch.nn.functional.normalize(torch.from_numpy(values[start : start + PICTURES])) @ images.T
-            right = table.gather(1, own[:, None])
-            if again:
-                counted += (table > best).sum(0)
-            else:
-                ranked[start : start + PICTURES] = (table > right).sum(1)
-                best.scatter_reduce_(0, own, right[:, 0], "amax")
+        bucket, below = served(), f"{count}{tar}"
+        for path in files:
+            bucket.put(f"{below}/{path.name}", path.read_bytes())
+        found = objects([f"s3://{bucket.bucket}/{below}/"])
+    sources = [Source(name, *place) for name, place in found.items()]
+    if tar:
+        inner = ((one, members(one, lambda _: False).files) for one in found.values())
+        sources = [Source(name, one.path, Part(*span, version=one.part and one.part.version))
+                   for one, spans in inner for name, span in spans.items()]  # fmt: skip
+    write_resized("warm", sources[:1], ResizeSettings())
+    yield
+    assert write_resized(f"resized-{who}", sources, ResizeSettings(shards=4)).pictures == count
+
+
+@functools.cache
+def served() -> servers.S3Server:
+    """Start an S3 server for this process."""
+    made = contextlib.ExitStack()
+    atexit.register(made.close)
+    server = made.enter_context(servers.s3(Path(made.enter_context(tempfile.TemporaryDirectory()))))
+    os.environ |= {"AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": "test", "NO_PROXY": "127.0.0.1",
+                   "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}  # fmt: skip
+    return server
 
 
 WORKS = {
@@ -275,9 +275,8 @@ WORKS = {
         features_read,
         store_write,
         store_read,
-        index_build,
-        index_query,
-        ranks,
+        resize_loose,
+        resize_tar,
     )
 }
 

@@ -6,7 +6,7 @@ states the problem, the place, the expected value and the remedy.
 
 from __future__ import annotations
 
-from sightword.messages import bounded
+from sightword.messages import bounded, short
 
 
 class SightwordError(Exception):
@@ -32,6 +32,16 @@ class SightwordError(Exception):
         if self.todo is not None:
             text += f". {self.todo}"
         super().__init__(text)
+
+
+def memory_error(error: BaseException) -> SetupError | None:
+    """Return the message of an error by which Python, NumPy or torch says that memory does not suffice, or None."""
+    said = " ".join(str(error).rpartition("Allocator: ")[2].split())
+    told = ("not enough memory", "can't allocate memory", "out of memory", "Storage size calculation overflowed")
+    if not isinstance(error, MemoryError) and not any(words in said for words in told):
+        return None
+    todo = "Choose smaller widths or batches, or take a machine with more memory."
+    return SetupError(f"memory does not suffice ({short(said) or 'of Python'})", todo=todo)
 
 
 class ParamsError(SightwordError):

@@ -32,7 +32,7 @@ from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
 from sightword import machine
-from sightword.errors import SetupError, SightwordError
+from sightword.errors import SetupError, SightwordError, memory_error
 from sightword.evaluation.ledger import Scoring
 from sightword.io.files import FULL, leave_pandas
 from sightword.messages import and_more
@@ -85,7 +85,12 @@ def main() -> None:
             raise
         where = f" ({error.filename})" if error.filename else ""
         what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
-        _fail(name, SightwordError(what), debug=arguments.verbose > 1)
+        todo = "`sightword doctor` checks the folders, and names the variables for others."
+        _fail(name, SightwordError(what, todo=todo), debug=arguments.verbose > 1)
+    except (MemoryError, RuntimeError) as error:
+        if (told := memory_error(error)) is None:
+            raise
+        _fail(name, told, debug=arguments.verbose > 1)
     except KeyboardInterrupt:
         log.error("%s: interrupted", name)
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -42,7 +42,8 @@ def test_installation_names_the_number_and_size_of_its_packages(repository, rule
     (default,) = re.findall(r"^EXTRAS \?= (\S+)$", text, re.MULTILINE)
     place = re.escape(f"$(VENV)/.{rule}")
     (said,) = re.findall(rf"^{place}: brings = about (\d+) packages, ([\d.]+) GB,$", text, re.MULTILINE)
-    packages = installed("dev" if rule == "dev" else default)
+    every = installed("dev" if rule == "dev" else default)
+    packages = {name: one for name, one in every.items() if not name.startswith(("cuda-", "nvidia-", "triton"))}
     assert abs(int(said[0]) - len(packages)) <= 5
     pinned = {line.partition("==")[0] for line in (repository / "constraints.txt").read_text().splitlines()}
     assert packages.keys() - {canonicalize_name(one) for one in pinned} <= {"sightword", "pip"}
@@ -88,11 +89,11 @@ def test_container_files_name_existing_targets_and_versions(repository):
 
 
 @pytest.fixture
-def core(tmp_path, repository) -> Path:
-    """A folder of installed packages with Sightword, its core packages, and nothing else."""
+def core(request, tmp_path, repository) -> Path:
+    """A folder of installed packages with Sightword, its core packages or those of an extra, and nothing else."""
     folder = tmp_path / "core"
     folder.mkdir()
-    link_packages(folder, sorted(CORE))
+    link_packages(folder, sorted(installed(request.param) if hasattr(request, "param") else CORE))
     for name in ("sightword", "pipeline"):
         (folder / name).symlink_to(repository / name)
     (folder / "sightword-0.dist-info").mkdir()
@@ -125,6 +126,22 @@ def test_command_without_its_extra_names_the_extra_in_one_line(core, encoder, tm
     assert (done.returncode, done.stdout) == (1, "")
     line = rf"sightword: the package \w+ is not installed\. {re.escape(install_extra(extra))}\n"
     assert re.fullmatch(line, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("core", ["search"], indirect=True)
+def test_search_needs_few_packages_and_no_dvc(core, tmp_path, repository):
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pipeline.cli import main; sys.exit(main())"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/cat.jpg").symlink_to(repository / "docs/images/photographs/cat.jpg")
+    done = run(
+        *(sys.executable, "-I", "-S", "-c", code, core, "search", "flickr8k", "a cat", "--json"),
+        *("--collection", tmp_path / "mine"), cwd=tmp_path, env={"SIGHTWORD_STORE": str(tmp_path / "store")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [picture["id"] for picture in json.loads(done.stdout)["pictures"]] == ["cat.jpg"]
+    packages = installed("search")
+    assert len(packages) <= 45
+    assert "dvc" not in packages
 
 
 def test_import_of_library_or_command_loads_no_heavy_package(repository):

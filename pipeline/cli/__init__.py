@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import sightword
 from pipeline.cli import compare, doctor, downloads, encoder, init, lineage, params, search, store, sweeps
 from pipeline.cli.command import Parser
-from sightword.errors import SightwordError
+from sightword.errors import SightwordError, memory_error
 from sightword.messages import install_extra
 
 
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.exit(2)
     try:
         code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        print(end="", flush=True)  # also where standard output is closed
     except SightwordError as error:
         print(f"sightword: {error}", file=sys.stderr)
         return 1
@@ -47,6 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         print(f"sightword: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except (MemoryError, RuntimeError) as error:
+        if (told := memory_error(error)) is None:
+            raise
+        print(f"sightword: {told}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,9 +29,10 @@ ENCODER is an encoder that comes with Sightword (flickr8k, or multi30k for Engli
 German), or the folder of an encoder: of the first pipeline, or with
 the space visual (models/grounded/cm-0). --collection searches a folder of photographs:
 features are computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses
-nothing that was computed. Without --collection the pictures of the project are
-searched. --serve prints the address of a page to search with, for browsers on this
-machine alone, while pictures are still read.
+nothing that was computed. Many new pictures are searched by their centre crop, in a
+tenth of the time; --serve and --index-only then compute all crops. Without
+--collection the pictures of the project are searched. --serve opens a page to search
+with, for browsers on this machine alone, while pictures are still read.
 
 With QUERY, the command prints the best pictures with their scores, the cosine or minus
 the error of an order; without QUERY, it reads sentences from standard input, one a
@@ -76,10 +79,13 @@ def add(commands: Commands) -> None:
     parser.add_argument("--like", metavar="ID", help="find pictures like this picture: an id, or a picture file")
     parser.add_argument("--weights", metavar="PATH", type=Path, help=weights)
     composed = "pictures of all of these: sentences, ids of pictures, or picture files"
+    parser.add_argument("--index-only", action="store_true", help="read the pictures of --collection by all crops")
+    parser.add_argument("--copy-to", metavar="FOLDER", type=Path, help="copy the answers, numbered, into a new folder")
     parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
     parser.add_argument("--min", metavar="THING", nargs="+", help="pictures of what all of these have in common")
     page = parser.add_argument_group("the page")
     page.add_argument("--serve", action="store_true", help="serve a page to search with")
+    page.add_argument("--no-browser", action="store_true", help="print the address of the page, and do not open it")
     page.add_argument("--port", metavar="N", type=int, help=f"port of the page (default: {PORT}; 0 for any free port)")
     page.add_argument("--host", metavar="HOST", help=f"address of the page (default: {_HOST}, for this machine alone)")
     page.add_argument("--pictures", metavar="FOLDER", type=Path, help=pictures)
@@ -108,8 +114,16 @@ def _search(arguments: argparse.Namespace) -> int:
         check_text(text, name)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
+    if arguments.copy_to:
+        from sightword.errors import SearchError
+
+        arguments.copy_to.mkdir(parents=True, exist_ok=True)
+        if any(arguments.copy_to.iterdir()):
+            raise SearchError("holds files already", where=arguments.copy_to, expected="a new or empty folder")
     searcher = _open(arguments)
-    _read_pictures(searcher)
+    _read_pictures(searcher, quickly=not arguments.index_only)
+    if arguments.index_only:
+        return 0
     if arguments.picture is not None:
         return _captions(arguments, searcher)
     print_notes(searcher.notes)
@@ -125,6 +139,8 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     queries = [arguments.query, arguments.picture, arguments.like, arguments.max, arguments.min]
     asked = sum(one is not None for one in queries)
     from_page = "--serve takes its queries from the page: leave QUERY, --picture, --like, --max, --min, --json out"
+    copies = "--copy-to goes with --collection, and without --serve"
+    only = "--index-only goes with --collection, and without a query and --serve"
     pictured = arguments.picture or arguments.like or combined or arguments.serve or arguments.collection
     given = [name for name, value in vars(arguments).items() if value is not None]
     of_page = [name for name in ("port", "host", "pictures") if name in given]
@@ -138,6 +154,9 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
         (arguments.collection and of_project, f"--{''.join(of_project[:1])} does not go with --collection"),
         (arguments.collection and arguments.picture, "--collection has no captions: use --like"),
+        (arguments.copy_to and (arguments.serve or not arguments.collection), copies),
+        (arguments.index_only and (asked or arguments.serve or not arguments.collection), only),
+        (arguments.no_browser and not arguments.serve, "--no-browser goes with --serve"),
         (arguments.weights and not pictured, "--weights goes with a picture, --collection or --serve"),
         (not 0 <= (arguments.port or 0) <= 65535, "--port N must be from 0 to 65535"),
     )
@@ -156,10 +175,13 @@ def _open(arguments: argparse.Namespace) -> Searcher:
     return open_search(arguments.encoder, arguments.collection or table, **options)
 
 
-def _read_pictures(searcher: Searcher) -> None:
+def _read_pictures(searcher: Searcher, *, quickly: bool) -> None:
     """Read the pictures of a folder, whole or until Ctrl-C."""
     try:
-        searcher.read_pictures(progress=True)
+        if quickly and searcher.read_quickly(progress=True):
+            print_notes(["The centre crops are compared; --index-only computes all crops, which find a little better."])
+        else:
+            searcher.read_pictures(progress=True)
     except KeyboardInterrupt:
         kept = f"{searcher.pictures_read:,} pictures are read and kept, {searcher.pictures_left:,} are left"
         print(f"sightword: {kept}: the same command continues.", file=sys.stderr)
@@ -195,7 +217,7 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
                 answer = next(answers)
                 first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
                 printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
-            sys.stdout.flush()
+            print(end="", flush=True)
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
@@ -263,6 +285,7 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher) -> int:
 
 def _serve(arguments: argparse.Namespace) -> int:
     import threading
+    import webbrowser
 
     from sightword.search import serving
     from sightword.search.picture_files import Thumbnails
@@ -273,6 +296,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     with serving.listen(host, PORT if arguments.port is None else arguments.port) as listening:
         folder = arguments.collection or arguments.pictures or (PICTURES if PICTURES.is_dir() else None)
         files = None if folder is None else Thumbnails(folder)
+        print("Loading the encoder …", file=sys.stderr, flush=True)
         searcher = _open(arguments)
         thumbnails, notes = _thumbnails(folder, files, searcher)
         notes = [*searcher.notes, *notes]
@@ -285,8 +309,14 @@ def _serve(arguments: argparse.Namespace) -> int:
         reader = threading.Thread(target=keep_reading, args=[searcher, stop], kwargs={"progress": True}, daemon=True)
 
         def ready() -> None:
-            print(f"{serving.address(listening)}  (Ctrl-C ends)", flush=True)
+            page = serving.address(listening)
+            print(f"{page}  (Ctrl-C ends)", flush=True)
             reader.start()
+            # without a display the browser would be one of the terminal's
+            if not arguments.no_browser and (
+                sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}
+            ):
+                webbrowser.open(page)
 
         try:
             serving.serve(app, listening, ready)
@@ -324,7 +354,8 @@ class Printer:
 
     def __init__(self, arguments: argparse.Namespace, searcher: Searcher, *, headed: bool = False) -> None:
         self._json, self._searcher, self._headed = arguments.json, searcher, headed
-        self._answers = 0
+        self._from, self._to = arguments.collection, arguments.copy_to
+        self._answers = self._copies = 0
 
     def pictures(
         self, query: str, hits: Sequence[PictureHit], first: dict[str, Any], *, notes: Sequence[str] = ()
@@ -332,6 +363,11 @@ class Printer:
         """Print pictures; ``first`` are the first values of the object in JSON, ``notes`` stand above a text."""
         from sightword.search.query import shown
 
+        for hit in hits if self._to else ():
+            self._copies += 1
+            shutil.copy2(
+                self._from.expanduser() / hit.picture, self._to / f"{self._copies:03d} {Path(hit.picture).name}"
+            )
         captions, splits = self._searcher.catalogue.captions_of, self._searcher.catalogue.splits
         if self._json:
             found = []

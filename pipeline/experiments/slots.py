@@ -64,7 +64,8 @@ def take_gpu(machine: Machine) -> Machine:
     Without a sweep, or on a CPU, nothing is taken.
     """
     gpus = [gpu for gpu in os.environ.get(GPUS, "").split(",") if gpu]
-    machine.scratch.mkdir(parents=True, exist_ok=True)
+    if gpus:
+        machine.scratch.mkdir(parents=True, exist_ok=True)
     while gpus:
         for place, gpu in enumerate(gpus):
             lock = (machine.scratch / f"gpu-{gpu}.{gpus[:place].count(gpu)}.lock").open("a")

@@ -55,7 +55,8 @@ def git(
     try:
         done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
             ["git", *arguments],  # noqa: S607 - the user's own git
-            cwd=folder, env=environment(), capture_output=True, check=False, timeout=seconds,
+            cwd=folder, env={**environment(), "LC_ALL": "C"},  # messages are read below, in English
+            capture_output=True, check=False, timeout=seconds,
             input=None if text is None else text.encode(errors="surrogateescape"),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:

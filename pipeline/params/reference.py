@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import typing
 from collections.abc import Collection, Iterator, Mapping
@@ -60,7 +59,7 @@ def sections() -> list[Section]:
                 for one in _parameters(settings, name)
             ]
             parameters += _of_kinds(settings, name, {one.name for one in parameters})
-            found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), parameters))
+            found.append(Section(name, _markdown(settings.meanings()[""]), parameters))
     return found
 
 
@@ -119,7 +118,7 @@ def present(name: str) -> str:
 
 def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:
     """Return the parameter that names the kind of a section, with the first line about each kind."""
-    firsts = {kind: (inspect.getdoc(own) or "").partition("\n")[0] for kind, own in kinds.items()}
+    firsts = {kind: own.meanings()[""].partition("\n")[0] for kind, own in kinds.items()}
     about = [f"`{kind}`: {_markdown(first)}" for kind, first in firsts.items()]
     return parameter._replace(
         accepted=" or ".join(f"`{kind}`" for kind in kinds), text=" ".join([parameter.text, *about])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import math
 import os
@@ -48,7 +47,7 @@ def text(recipe: Recipe, project: Path) -> str:
     for name in whole.pipeline.stages:
         settings = params_file.settings_class(whole.pipeline, name)
         kind = settings.of(whole.values[name])
-        lines += ["", *_entry(name, whole.values[name], kind, _first_sentence(inspect.getdoc(settings) or ""))]
+        lines += ["", *_entry(name, whole.values[name], kind, _first_sentence(settings.meanings()[""]))]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 

@@ -41,7 +41,7 @@ def ordered_map(
         alone: seconds that this process computes before it starts others, as few items are not worth their start.
 
     Raises:
-        SetupError: a worker died, usually because memory ran out.
+        SetupError: a worker died, usually because memory ran out, or shared memory has no room for their locks.
         Exception: ``function`` raised it.
     """
     items, until = iter(items), time.monotonic() + alone
@@ -52,7 +52,13 @@ def ordered_map(
                 break
         else:
             return
-    executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+    try:
+        executor = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start)
+    except OSError as error:
+        what = f"no processes can be started: {error.strerror} in the shared memory (/dev/shm)"
+        raise SetupError(
+            what, todo="Make room there, or set SIGHTWORD_WORKERS=0 to read in the main process."
+        ) from None
     try:
         yield from _in_order(executor, function, items, chunk=chunk, ahead=AHEAD * workers)
     except BrokenProcessPool:

@@ -33,6 +33,7 @@ from sightword.errors import CorpusError
 from sightword.io.files import mapping
 from sightword.io.names import composed
 from sightword.io.opening import lines
+from sightword.io.tables import check_bare
 from sightword.machine import is_address
 from sightword.messages import plural, quote, short
 from sightword.places import place as places
@@ -62,8 +63,12 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     if not path.is_dir():
         todo = "Put the corpus there (data/raw/README.md lists the files), or correct corpus.path."
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
+    if settings.require_pictures and not Path(settings.pictures).exists():
+        with contextlib.suppress(NotImplementedError):
+            settings.read(None)  # a fault of the captions is told before the missing folder
     listing = settings.listing()
     images, captions = (listing and listing.records) or settings.read(listing)
+    check_bare((one.text for one in captions), path, CorpusError)
     corpus = clean(images, captions, listing, require_pictures=settings.require_pictures)
     if isinstance(settings, Drawn):
         corpus = draw(corpus, settings, listing)
@@ -261,7 +266,9 @@ def clean(
     missing: list[str] = []
     for image_id, image in pictures.items():
         count = plural(len(captions_of.get(image_id, ())), "caption")
-        if image.split is None:
+        if image.fault:
+            dropped.append(Dropped("picture", image_id, "damaged", f"{image.fault}; {count}"))
+        elif image.split is None:
             dropped.append(Dropped("picture", image_id, "in no split", count))
         elif require_pictures and files[image_id] is None:
             path = image.path or image_id
@@ -271,8 +278,11 @@ def clean(
             dropped.append(Dropped("picture", image_id, "no captions", f"split {image.split}"))
         else:
             kept.append(replace(image, path=files[image_id]))
-    if require_pictures and listing:
-        dropped += _unnamed(listing, {file for file in files.values() if file}, missing)
+    if listing:
+        dropped += [Dropped("picture", name, "damaged", why) for name, why in listing.damaged.items()]
+        dropped += [Dropped("picture", name, "not used", what) for name, what in listing.unused.items()]
+        if require_pictures:
+            dropped += _unnamed(listing, {file for file in files.values() if file}, missing)
     if not kept:
         raise _nothing(dropped, missing, listing)
     ordered = sorted(enumerate(kept), key=lambda pair: pair[1].image_id)
@@ -343,8 +353,6 @@ def _unnamed(listing: Listing, used: Collection[str], lost: Sequence[str]) -> li
     unnamed = {file for file in listing.files.difference(used) if _is_picture(file)}
     refuse_other_forms(lost, unnamed, used, listing.folder)
     dropped = [Dropped("picture", file, "no captions", "a file that the corpus does not name") for file in unnamed]
-    dropped += [Dropped("picture", name, "damaged", why) for name, why in listing.damaged.items()]
-    dropped += [Dropped("picture", name, "not used", what) for name, what in listing.unused.items()]
     todo = "rename it: no corpus can name it"
     misnamed = filter(_is_picture, listing.misnamed)
     return dropped + [Dropped("picture", file, "name is not UTF-8", todo) for file in misnamed]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish, write_table
+from sightword.io.opening import is_inside
 from sightword.messages import and_more, plural, quote
 from sightword.places.place import PARTS, Part, Place
 from sightword.settings import BESIDE, SEALED, SPLITS
@@ -55,6 +55,8 @@ class Image:
     """The place of the picture, if the record itself tells it."""
     digest: bytes = field(default=b"", compare=False)
     """The sha256 of the picture's bytes, if they were read."""
+    fault: str = field(default="", compare=False)
+    """Why the picture cannot be used; empty for a picture that can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +141,9 @@ def split_of(path: str) -> str | None:
 
 def check_path(path: str, where: str) -> str:
     """Return ``path`` if it is a plain relative path, so that each file has one spelling; else raise CorpusError."""
-    parts = path.split("/")
-    if path.startswith("/") or ".." in parts:
-        expected = "a path relative to the folder, without `..`"
-        raise CorpusError(f"the path {quote(path)} leaves the folder of pictures", where=where, expected=expected)
-    if (
-        not path.strip()
-        or "" in parts
-        or "." in parts
-        or (not path.isprintable() and any(unicodedata.category(c) == "Cc" for c in path))
-    ):
-        expected = "a relative path such as folder/picture.jpg"
-        raise CorpusError(f"{quote(path)} is not a plain file name", where=where, expected=expected)
+    if not path.strip() or not is_inside(path):
+        expected = "a relative path such as folder/picture.jpg, without `..`"
+        raise CorpusError(f"{quote(path)} leaves the folder of pictures, or is no name", where=where, expected=expected)
     return path
 
 

@@ -19,11 +19,13 @@ from sightword.corpus.records import Caption, Image, split_of
 from sightword.corpus.settings import Drawn
 from sightword.errors import CorpusError
 from sightword.io.files import parse_object
+from sightword.io.opening import files_in
 from sightword.messages import and_more, first_line, plural, quote
 from sightword.places.place import Part, Place
 from sightword.places.tar import members
 
-_TODO = "A shard holds the files of one key side by side: 0001.jpg, and 0001.txt or 0001.json with its captions."
+_TABLES = ("*.parquet", "*.csv", "*.json", "*.jsonl")
+_TODO = "A shard holds the files of one key, which ends at the first full stop: 0001.jpg, and 0001.txt or 0001.json."
 _PICTURES = tuple(suffix.removeprefix(".") for suffix in PICTURE_SUFFIXES)
 
 
@@ -95,6 +97,7 @@ class Shards(Drawn):
         if not pictures or not captions:
             what = f"the shards hold no {f'captions in {self.caption}' if pictures else 'pictures'}"
             faults = [f"{item} {why}" for item, why in {**damaged, **unused}.items()]
+            faults += [f"{path.name} is not read" for path in files_in(Path(self.pictures), *_TABLES)]
             what += f" ({and_more(faults, 3)})" if faults else ""
             expected = "corpus.caption of another kind, such as json:KEY" if pictures else "files such as 0001.jpg"
             raise CorpusError(what, where=self.pictures, expected=expected, todo=_TODO)

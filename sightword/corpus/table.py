@@ -27,12 +27,12 @@ from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError, FileFormatError
-from sightword.io.files import check_text, loads
-from sightword.io.opening import lines, reading, require_regular
+from sightword.io.files import check_text, loads, parquet_file
+from sightword.io.opening import is_inside, lines, reading
 from sightword.io.tables import Table, cells, semicolons
 from sightword.machine import is_address
-from sightword.messages import and_more, first_line, quote, short
-from sightword.places.place import Part, Place
+from sightword.messages import and_more, quote, short
+from sightword.places.place import Part, Place, open_object, read_listing, size
 
 Role = Literal["image", "caption", "split", "language", "name"]
 
@@ -59,11 +59,14 @@ ARROW = "Write them as Parquet, by `load_from_disk(FOLDER)[SPLIT].to_parquet(FIL
 _TODO = "A table has a column of pictures and one or more of captions; docs/data.md has examples."
 _AGAIN = "Download or write the file again."
 _NO_PICTURE = "Write the data set with its pictures in it, or with the names of files."
+_ROWS = 1_000_000  # of a Parquet file; a larger file may have as many rows as bytes
 _AT_A_TIME = {False: 1000, True: 64}
 """Rows that are read at a time: without and with the bytes of their pictures."""
 _NUMBERED_LINE = re.compile(r"[^\t]+#\d+\t")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
-_LIST = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
+_LIST = re.compile(
+    r"""\[\s*\]|\[\s*["'[{].*\]|\(\s*(["']).*\1\s*,.*\)|\{\s*["'].*\}""", re.DOTALL
+)  # JSON's, or Python's
 
 
 class Columns(NamedTuple):
@@ -88,14 +91,12 @@ class Layout(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table: the place for messages, the picture's name, its captions, its split (None: not named), and the
-    captions' language (empty: the table has no such column).
-    """
+    """A row of a table: a place for messages, and what it has; without a column of languages ``language`` is empty."""
 
     where: str
     name: str
     captions: list[str]
-    split: str | None
+    split: str | None  # None: not named
     language: str = ""
 
 
@@ -128,6 +129,8 @@ class Listed(Drawn):
         found = self._found()
         if any(name.endswith(".arrow") for name in found) or (not found and next(self.folder.rglob("*.arrow"), None)):
             raise CorpusError("holds Arrow files", where=self.folder, expected="Parquet files", todo=ARROW)
+        if not found and self.pictures.endswith(".csv") and Path(self.pictures).is_file():
+            return [Path(self.pictures).relative_to(self.folder).as_posix()]
         kinds = {BINARY.fullmatch(name) is None for name in found}
         if not found or len(kinds) > 1:
             what = f"must have tables of one kind (.csv, .tsv, .parquet) but has {and_more(found, 5) or 'none'}"
@@ -157,19 +160,28 @@ class Listed(Drawn):
                     found.append((inner / name).relative_to(self.folder).as_posix())
         return sorted(found)
 
+    def tables(self) -> dict[str, Path | Place]:
+        """Return the tables by name, of ``path`` or of a bucket; CorpusError as of :meth:`files`."""
+        names = self.files()
+        if self.folder / names[0] != Path(self.pictures):
+            return {name: self.folder / name for name in names}
+        found = {name: place for name, place in sorted(read_listing(self.pictures).items()) if BINARY.fullmatch(name)}
+        if not found:
+            raise CorpusError("lists no .parquet, and no table is in its folder", where=self.pictures, todo=_TODO)
+        return {**found}
+
     def listing(self) -> Listing | None:
         """List the pictures: those in the tables, if the tables hold pictures, else the files."""
-        names = self.files()
-        files = [self.folder / name for name in names]
-        if BINARY.fullmatch(files[0].name):
+        names, files = zip(*self.tables().items(), strict=True)
+        if BINARY.fullmatch(names[0]):
             layouts = [layout(file, self.columns) for file in files]
             for file, one in zip(files, layouts, strict=True):
                 if one != layouts[0]:
-                    what = f"has other columns than {files[0].name}"
+                    what = f"has other columns than {names[0]}"
                     raise CorpusError(what, where=file, todo="Name the files of one kind in corpus.file.")
             if layouts[0].data:
                 splits = self._splits(names, named=layouts[0].columns.split is not None)
-                return _listing(self.folder, layouts[0], dict(zip(files, splits, strict=True)))
+                return _listing(self.folder, layouts[0], [*zip(files, splits, strict=True)])
         return super().listing()
 
     def read(self, _listing: Listing | None, /) -> tuple[Sequence[Image], Sequence[Caption]]:
@@ -179,10 +191,9 @@ class Listed(Drawn):
             CorpusError: a column is missing, a row is incomplete, a split is unknown, or nothing names a split.
             FileFormatError: a file is missing or damaged.
         """
-        names = self.files()
-        records = _Records()
+        names, records = [*(tables := self.tables())], _Records()
         for number, name in enumerate(names):
-            rows = (_parquet_rows if BINARY.fullmatch(name) else _text_rows)(self.folder / name, self.columns)
+            rows = (_parquet_rows if BINARY.fullmatch(name) else _text_rows)(tables[name], self.columns)
             split = None
             for row in rows:
                 if row.split is None and split is None:
@@ -190,7 +201,7 @@ class Listed(Drawn):
                 records.add(row, split or "")
         return [*records.images.values()], records.captions
 
-    def _splits(self, names: list[str], *, named: bool) -> list[str]:
+    def _splits(self, names: Sequence[str], *, named: bool) -> list[str]:
         """Return the split of rows that name none, for each file: that of the file's name, or train before a draw."""
         found = [split_of(name) for name in names]
         if named:
@@ -273,11 +284,16 @@ class _Records:
         unknown, or the picture has other bytes than in an earlier row.
         """
         split_of_row = split if row.split is None else split_name(row.split, row.where)
-        key = row.name, split_of_row
+        name = row.name or row.where
+        key = name, split_of_row
         image = self.images.get(key)
         if image is None:
-            path = None if is_address(row.name) else check_path(row.name, row.where)
-            image = Image(row.name, path, split_of_row, row.where, place, digest)
+            path, fault = None, ""
+            try:
+                path = None if is_address(row.name) else check_path(row.name, row.where)
+            except CorpusError as error:
+                fault = error.what if row.name else "the row names no picture"
+            image = Image(name, path, split_of_row, row.where, place, digest, fault)
         elif digest and image.digest not in (b"", digest):
             what = f"the picture {quote(row.name)} has other bytes than in an earlier row"
             todo = "Name a column in which each picture has a name of its own, such as corpus.columns: {name: id}."
@@ -289,27 +305,28 @@ class _Records:
         for text in (text for cell in row.captions for text in _texts(cell, row.where)):
             key_of_caption = f"{text}#{before[text]}" if before[text] else text
             before[text] += 1
-            self.captions.append(Caption(row.name, key_of_caption, text, row.where, row.language.lower()))
+            self.captions.append(Caption(name, key_of_caption, text, row.where, row.language.lower()))
 
 
 def _texts(cell: str, where: str) -> list[str]:
     """Return the captions of a cell: itself, or the texts of a list in JSON."""
-    if not cell.startswith("[") or not _LIST.fullmatch(cell):
+    if not cell.startswith(("[", "(", "{")) or not _LIST.fullmatch(cell):
         return [cell]
     try:
         texts = loads(cell)
     except ValueError:
-        texts = []
-    if texts and all(isinstance(text, str) for text in texts):
+        texts = None
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return [text.strip() for text in texts]
     todo = "Write a row for each caption, for instance by `DataFrame.explode` of pandas."
     raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)
 
 
-def _text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+def _text_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
     """Yield the rows of a text file, whose first line has the names of the columns; a file of lines
     ``name.jpg#0<TAB>caption`` has none. Blanks around a cell do not count.
     """
+    file = Path(str(file))
     first = next((line for _, line in lines(file, CorpusError, todo=_TODO) if line.strip()), "")
     if _NUMBERED_LINE.match(first):
         yield from (Row(one.where, one.image_id, [one.text], None) for one in numbered_captions(file))
@@ -317,13 +334,13 @@ def _text_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
     at, header = next(cells(file, CorpusError, todo=_TODO), (1, []))
     columns = find([name.strip() for name in header], given, f"{file}, line {at}")
     names = [columns.image, *columns.captions, *filter(None, (columns.split, columns.language))]
-    for where, (name, *others) in Table(tuple(names), CorpusError, empty=tuple(names[1:]), todo=_TODO).rows(file):
+    for where, (name, *others) in Table(tuple(names), CorpusError, empty=tuple(names), todo=_TODO).rows(file):
         language = (others.pop() or UNKNOWN) if columns.language else ""
         split = others.pop() if columns.split else None
         yield Row(where, name, others, split, language)
 
 
-def layout(file: Path, given: Mapping[Role, str]) -> Layout:
+def layout(file: Path | Place, given: Mapping[Role, str]) -> Layout:
     """Return what the columns of a Parquet file hold.
 
     Raises:
@@ -353,7 +370,7 @@ def layout(file: Path, given: Mapping[Role, str]) -> Layout:
     return Layout(columns, None if path and _all_null(file, f"{image}.bytes") else f"{image}.bytes", path)
 
 
-def _all_null(file: Path, name: str) -> bool:
+def _all_null(file: Path | Place, name: str) -> bool:
     """Return whether no row has a value in a column, by the file's statistics."""
     with _opened(file) as parquet:
         groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
@@ -365,60 +382,53 @@ def _all_null(file: Path, name: str) -> bool:
     )
 
 
-def _parquet_rows(file: Path, given: Mapping[Role, str]) -> Iterator[Row]:
+def _parquet_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
     """Yield the rows of a Parquet file whose pictures are names of files."""
     found = layout(file, given)
     for start, batch in _batches(file, found):
-        for row in _rows(file, found, start, batch, _values(batch, found.path)):
-            if not row.name:
-                raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_NO_PICTURE)
-            yield row
+        yield from _rows(file, found, start, batch, _values(batch, found.path))
 
 
-def _listing(folder: Path, found: Layout, files: Mapping[Path, str]) -> Listing:
-    """Return the pictures and captions of files whose pictures are in them; ``files`` has the split of rows that name
-    none.
+def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, str]]) -> Listing:
+    """Return the content of files with pictures in them; ``files`` has the split of rows that name none.
 
     A picture is called by the column of names, else by the path beside its bytes, else by the first digits of their
     sha256. Rows of one name are captions of one picture.
     """
     records, data = _Records(), str(found.data)
     with tqdm(desc="corpus", unit="row", disable=None, mininterval=1) as bar:
-        for file, split in files.items():
+        for file, split in files:
             for start, batch in _batches(file, found):
+                version = file.part.version if isinstance(file, Place) and file.part else None
                 digests = [_digest(one) for one in _column(batch, data)]
                 given = zip(_values(batch, found.columns.name), _values(batch, found.path), digests, strict=True)
                 names = [
-                    str(name) if name not in (None, "") else _relative(path or "") or digest.hex()[:DIGITS]
+                    _plain("" if name is None else str(name)) or _plain(path or "") or digest.hex()[:DIGITS]
                     for name, path, digest in given
                 ]
                 rows = _rows(file, found, start, batch, names)
                 for number, (row, digest) in enumerate(zip(rows, digests, strict=True), start):
-                    if not row.name:
-                        raise CorpusError("the picture has neither a name nor bytes", where=row.where, todo=_NO_PICTURE)
-                    place = Place(str(file), Part(row=number, column=data)) if digest else None
+                    place = Place(str(file), Part(row=number, column=data, version=version)) if digest else None
                     records.add(row, split, place, digest)
                 bar.update(batch.num_rows)
     if not any(image.place for image in records.images.values()):
         what = "holds no picture: the bytes of all rows are missing"
-        raise CorpusError(what, where=next(iter(files)), todo=_NO_PICTURE)
+        raise CorpusError(what, where=files[0][0], todo=_NO_PICTURE)
     return Listing(folder, frozenset(), records=([*records.images.values()], records.captions))
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[pq.ParquetFile]:
-    try:
-        with reading(file, todo=_AGAIN):
-            require_regular(file)
-            with pq.ParquetFile(str(file), buffer_size=1 << 20, pre_buffer=False) as parquet:
-                yield parquet
-    except pa.ArrowInvalid as error:
-        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=file, todo=_AGAIN) from None
-    except UnicodeDecodeError:
-        raise FileFormatError("has a column whose name is not UTF-8 text", where=file, todo=_AGAIN) from None
+def _opened(file: Path | Place) -> Iterator[pq.ParquetFile]:
+    with reading(str(file), todo=_AGAIN):
+        source = None if isinstance(file, Path) else open_object(file)
+    with parquet_file(str(file), todo=_AGAIN, source=source, buffer_size=1 << 20, pre_buffer=False) as parquet:
+        most = max(_ROWS, size(file if isinstance(file, Place) else Place(str(file))))
+        if (count := parquet.metadata.num_rows) > most:
+            raise FileFormatError(f"states {count:,} rows", where=file, expected=f"at most {most:,}", todo=_AGAIN)
+        yield parquet
 
 
-def _batches(file: Path, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(file: Path | Place, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the columns of a file, some rows at a time, each with the number of its first row."""
     own, start = found.columns, 0
     names = [own.split, own.language, own.name if found.data else None, found.path, found.data, *own.captions]
@@ -426,7 +436,7 @@ def _batches(file: Path, found: Layout) -> Iterator[tuple[int, pa.RecordBatch]]:
         columns = list(dict.fromkeys(name for name in names if name))
         for batch in parquet.iter_batches(_AT_A_TIME[found.data is not None], columns=columns):
             texts = [one.name for one in batch.schema if not _is_bytes(one.type)]
-            check_text(file, pa.Table.from_batches([batch.select(texts)]), _AGAIN, first=start + 1)
+            check_text(str(file), pa.Table.from_batches([batch.select(texts)]), _AGAIN, first=start + 1)
             yield start, batch
             start += batch.num_rows
     if not start:
@@ -445,11 +455,11 @@ def _values(batch: pa.RecordBatch, name: str | None) -> list[Any]:
     return [None] * batch.num_rows if name is None else list(_column(batch, name).to_pylist())
 
 
-def _relative(path: str) -> str:
-    """Return a path; of a path from the root, on any machine, the name of the file alone; nothing of a web address."""
+def _plain(path: str) -> str:
+    """Return a path below a folder; of another path, on any machine, the file's name; nothing of a web address."""
     if is_address(path):
         return ""
-    return re.split(r"[\\/]", path)[-1] if re.match(r"/|[A-Za-z]:|\\", path) else path
+    return next((one for one in (path, re.split(r"[\\/]", path)[-1]) if is_inside(one) and one[0] != "\\"), "")
 
 
 def _digest(value: pa.Scalar[Any]) -> bytes:
@@ -457,7 +467,9 @@ def _digest(value: pa.Scalar[Any]) -> bytes:
     return hashlib.sha256(buffer).digest() if buffer is not None and buffer.size else b""
 
 
-def _rows(file: Path, found: Layout, start: int, batch: pa.RecordBatch, names: Sequence[str | None]) -> Iterator[Row]:
+def _rows(
+    file: Path | Place, found: Layout, start: int, batch: pa.RecordBatch, names: Sequence[str | None]
+) -> Iterator[Row]:
     columns = found.columns
     captions = zip(*(_values(batch, name) for name in columns.captions), strict=True)
     others = (_values(batch, columns.split), _values(batch, columns.language))

@@ -49,15 +49,30 @@ class EncodeOptions:
     """``fp32`` (or ``float32``), or ``bf16``: bfloat16, faster on a CPU or GPU with units for it. The cosine of a
     vector and the one of ``fp32`` is above 0.9999 in trained GRUs; the log warns on a CPU without such units."""
     convert_to_numpy: bool = True
-    """No meaning here: callers of sentence-transformers give it."""
+    """False asks for a tensor, by ``convert_to_tensor``; a list of tensors is not returned."""
     convert_to_tensor: bool = False
     """Return a tensor on the encoder's device instead of an array."""
     lexical: bool = True
     """False leaves out the parts that weigh n-grams by their frequency: their numbers are 0. Retrieval of pictures is
     the same."""
+    prompt: None = None
+    """Callers of sentence-transformers give this option and those below; each has its neutral value only."""
+    prompt_name: None = None
+    output_value: str = "sentence_embedding"
+    device: object = None
+    """The encoder's own device, if any: :meth:`SentenceEncoder.load` takes another."""
+    truncate_dim: None = None
+    pool: None = None
+    chunk_size: int | None = None
 
     def check(self) -> Precision:
         """Return the precision; EncoderError if an option has a wrong value."""
+        for name in ("prompt", "prompt_name", "output_value", "truncate_dim", "pool"):
+            neutral = EncodeOptions.__dataclass_fields__[name].default
+            if getattr(self, name) != neutral:
+                raise EncoderError(f"{name} is {quote(getattr(self, name))}", expected=quote(neutral))
+        if not self.convert_to_numpy and not self.convert_to_tensor:
+            raise EncoderError("convert_to_numpy and convert_to_tensor are False", expected="one of them True")
         if not isinstance(self.batch_size, int | np.integer) or self.batch_size < 1:
             raise EncoderError(f"batch_size is {quote(self.batch_size)}", expected="at least 1")
         if not isinstance(self.max_length, int | np.integer) or not 1 <= self.max_length <= LONGEST:

@@ -229,6 +229,10 @@ class SentenceEncoder(Combination):
         """Return the vectors in each space, of sentences or of one; sentences of equal tokens are encoded once."""
         if not chosen.lexical and all(map(_is_lexical, self.leaves)):
             raise EncoderError("lexical is False, and the encoder has no other part than weighted n-grams")
+        wanted = self.device if chosen.device is None else choose(str(chosen.device))
+        if (wanted.type, wanted.index or 0) != (self.device.type, self.device.index or 0):
+            todo = "Load the encoder with this device."
+            raise EncoderError(f"device is {quote(str(wanted))}", expected=str(self.device), todo=todo)
         options: dict[str, Any] = {"precision": chosen.check(), "batch": int(chosen.batch_size)}
         options["progress"] = bool(chosen.show_progress_bar)
         heads = {space: self.head(space) for space in spaces}

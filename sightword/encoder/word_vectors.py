@@ -18,9 +18,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sightword.encoder.arguments import as_texts
 from sightword.errors import SemanticsError
 from sightword.io.files import Pathish, mapping
 from sightword.io.opening import raw_lines
+from sightword.io.saved import as_folder
 from sightword.messages import quote
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 Floats = NDArray[np.float32]
 
 _HEADER = re.compile(rb"[0-9]{1,18} [0-9]{1,18}")
+
+_OTHER_NUMBER = re.compile(rb"[+-]?(0x[0-9a-f.p]+|[0-9]+(_[0-9]+)+|nan|inf(inity)?)", re.IGNORECASE)
 
 UNKNOWN = "."
 """The word that replaces a sentence without known words, as in SentEval's ``examples/bow.py``."""
@@ -41,7 +45,7 @@ class BagOfWords:
     """
 
     def __init__(self, path: Pathish, *, lower_case: bool = False) -> None:
-        self.path, self.lower_case = Path(path), lower_case
+        self.path, self.lower_case = as_folder(path, SemanticsError, "file"), lower_case
         self.width = next(_lines(self.path))[2]
         self._rows: dict[str, int] = {}
         self._vectors: Floats = np.empty((0, self.width), np.float32)
@@ -62,15 +66,16 @@ class BagOfWords:
         SemanticsError if a line has another count of numbers than the first, a field of a wanted word is not a number,
         a wanted word has two vectors, or the file ends early.
         """
-        wanted = {self._form(word) for sentence in sentences for word in sentence.split()} - self._sought
+        wanted = {self._form(word) for sentence in as_texts(sentences) for word in sentence.split()} - self._sought
         if wanted:
             self._read(wanted)
 
-    def __call__(self, sentences: list[str]) -> Floats:
+    def __call__(self, sentences: str | Iterable[str]) -> Floats:
         """Encode sentences as float32 (N, width); the vectors of new words are read first, as by :meth:`prepare`."""
-        self.prepare(sentences)
-        vectors = np.zeros((len(sentences), self.width), np.float32)
-        for place, sentence in enumerate(sentences):
+        texts = as_texts(sentences)
+        self.prepare(texts)
+        vectors = np.zeros((len(texts), self.width), np.float32)
+        for place, sentence in enumerate(texts):
             if rows := self._known(sentence.split()) or self._known([UNKNOWN]):
                 vectors[place] = self._vectors[rows].sum(axis=0, dtype=np.float64) / len(rows)
         return vectors
@@ -130,6 +135,10 @@ def _lines(path: Path) -> Iterator[tuple[bytes, bytes, int, str]]:
                 todo="Word vectors are read from text files; a binary file must be converted first.",
             )
         word = line.partition(b" ")[0] if spaces == width else line.rsplit(b" ", width)[0]
+        if spaces > width and _OTHER_NUMBER.fullmatch(last := word.rpartition(b" ")[2]):
+            raise SemanticsError(
+                f"has {quote(last.decode())} before its numbers", where=where, expected="finite numbers"
+            )
         yield word, line[len(word) + 1 :], width, where
         read += 1
     if not read:

@@ -84,7 +84,8 @@ def best_threshold(energies: Array, labels: Array, criterion: str = "accuracy") 
     else:
         score = 100.0 * (hits + (len(values) - total) - (accepted - hits)) / len(values)
     best = int(np.argmax(score))
-    ends = np.append(values[0] - 1, values[last])  # the energies at the cuts
+    below = min(values[0] - 1, np.nextafter(energies[order[0]], -np.inf))  # less 1, a large energy may stay the same
+    ends = np.append(below, values[last])  # the energies at the cuts
     threshold = ends[best] if best in (0, len(last)) else (ends[best] + ends[best + 1]) / 2
     exact = threshold.astype(energies.dtype)  # or a comparison in float32 could round up to the next energy
     return float(exact if best in (0, len(last)) or exact < ends[best + 1] else ends[best]), float(score[best])

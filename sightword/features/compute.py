@@ -63,6 +63,8 @@ def extract(
     """
     if isinstance(pictures, str | bytes | os.PathLike):
         raise FeaturesError(f"pictures are {type(pictures).__name__}", expected="a list of paths")
+    if type(workers) is not int or workers < 0:
+        raise FeaturesError(f"workers is {workers!r}", expected="a whole number from 0")
     paths, resize = [os.fspath(picture) for picture in pictures], resize or ResizeSettings()
     extraction = Extraction(
         settings or FeaturesSettings(),

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.features.settings import HDF5_FILES, ORDER, FeaturesSettings
 from sightword.features.tables.origin import joined
-from sightword.features.tables.table import Array, FeatureTable, Origin, Rows, read_features, write_features
+from sightword.features.tables.table import LARGEST, Array, FeatureTable, Origin, Rows, read_features, write_features
 from sightword.io.files import Pathish, mapping, sha256_file
 from sightword.io.names import Names
-from sightword.io.opening import files_in, lines, reading
+from sightword.io.opening import files_in, lines, reading, require_regular
 from sightword.messages import and_more, first_line, short, warn_share
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings,
 
     Raises:
         FileFormatError: a file is missing or of another format.
-        FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are not finite.
+        FeaturesError: ids occur twice, more or fewer ids than rows, pictures have no row, or values are too large.
     """
     names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
     tables = [_read(settings, name, order) for name in names]
@@ -54,10 +54,10 @@ def convert(path: Pathish, image_ids: Sequence[str], settings: FeaturesSettings,
     ids = settings.precomputed_ids
     named_in = source if ids in ("", ORDER) else Path(settings.inputs) / ids
     rows = table.rows(_known(wanted, table.image_ids, named_in), where=named_in)
-    most = np.finfo(np.float32).max  # comparisons with NaN are false
-    bad = [one for one, row in zip(wanted, rows, strict=True) if not (np.abs(table.features[row]) <= most).all()]
+    # comparisons with NaN are false
+    bad = [one for one, row in zip(wanted, rows, strict=True) if not (np.abs(table.features[row]) <= LARGEST).all()]
     if bad:
-        what = f"{len(bad)} rows have values that are not finite as float32: {and_more(bad, 5)}"
+        what = f"{len(bad)} rows have values that are not finite, or larger than {LARGEST:g}: {and_more(bad, 5)}"
         raise FeaturesError(what, where=source)
     zero = [image_id for image_id, row in zip(wanted, rows, strict=True) if not table.features[row].any()]
     warn_share(log, "features: %d of %d pictures have only zeros, the first is %s", len(zero), len(wanted), *zero[:1])
@@ -94,12 +94,13 @@ def _read(settings: FeaturesSettings, name: str, order: Order) -> tuple[FeatureT
 def _vectors(path: Path) -> npt.NDArray[np.floating]:
     """Return the vectors (N, D) of a ``.npy`` file, mapped into memory."""
     with reading(path):
-        path.stat()
+        require_regular(path)
     if is_zipfile(path):
         todo = "Write the vectors by numpy.save."
         raise FileFormatError("is an archive of arrays", where=path, expected="a .npy file", todo=todo)
     try:
-        vectors = np.lib.format.open_memmap(path, mode="r")
+        with np.errstate(over="ignore"):  # of a size that the header states
+            vectors = np.lib.format.open_memmap(path, mode="r")
     except _DAMAGED as error:
         raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=path) from None
     if path.stat().st_size != vectors.offset + vectors.nbytes:

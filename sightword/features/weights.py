@@ -24,6 +24,7 @@ from sightword.features.network_files import SHA256, packaged_weights
 from sightword.features.networks import Backbone, build
 from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.io.files import Pathish, sha256_file
+from sightword.io.opening import reading, require_regular
 from sightword.messages import and_more, first_line, short
 
 log = logging.getLogger(__name__)
@@ -116,6 +117,8 @@ class Weights:
             wanted = f" with the sha256 {self._wanted}" if self._wanted else ""
             todo = f"Put the file{wanted} there."
             raise WeightsError("the weights' file does not exist", where=self._path, todo=todo)
+        with reading(self._path, WeightsError):
+            require_regular(self._path)
         found = sha256_file(self._path)
         if not found.startswith(begins):
             todo = "Delete it to download it again."

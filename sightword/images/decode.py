@@ -25,7 +25,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightword.errors import PictureError
 from sightword.io.files import Pathish
-from sightword.io.opening import foreign
+from sightword.io.opening import ForeignError, check_kind
 from sightword.places import place as places
 from sightword.places.place import Place
 
@@ -116,7 +116,7 @@ def read_picture(place: Place, *, max_pixels: int) -> bytes:
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise RejectError("missing", "there is no such file") from None
-        raise RejectError("unreadable", os.strerror(error.errno) if error.errno else str(error)) from None
+        raise RejectError("unreadable", str(error.strerror or error)) from None
     except ValueError:
         raise RejectError("missing", "its name holds a NUL character") from None
     if not data:
@@ -175,8 +175,11 @@ def _unopened(data: bytes, formats: list[str]) -> RejectError:
             factory(io.BytesIO(data), "")
         except _DECODER_ERRORS as error:
             return _undecoded(error)
-    kind = foreign(data[:512])
-    return RejectError("not_a_picture", f"it is {kind[0]}. {kind[1]}" if kind else "it begins like no known format")
+    try:
+        check_kind(data[:515])
+    except ForeignError as kind:
+        return RejectError("not_a_picture", f"it is {kind.strerror}. {kind.todo}".removesuffix(". "))
+    return RejectError("not_a_picture", "it begins like no known format")
 
 
 def _undecoded(error: Exception) -> RejectError:

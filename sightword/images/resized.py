@@ -7,13 +7,15 @@ import functools
 import hashlib
 import itertools
 import logging
+import os
+import secrets
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from PIL import Image, features
@@ -25,11 +27,11 @@ from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import encode, hash_pixels
 from sightword.images.settings import Interpolation, ResizeSettings, Size
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.io.files import Pathish, atomic_folder, canonical_json, read_table, write_table
+from sightword.io.files import Pathish, atomic_folder, canonical_json, read_json, read_table, write_json, write_table
 from sightword.io.modules import hash_sources
 from sightword.machine import is_address
 from sightword.messages import and_more
-from sightword.places.place import PARTS, Part, Place
+from sightword.places.place import PARTS, Part, Place, copy
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ BATCH = 8
 ALONE = 5.0
 """Seconds of decoding in this process before others start, each of which takes most of a second."""
 
+_PASSING = {"missing", "unreadable", "not_a_file"}
+"""Reasons that may be gone in the next run."""
 _REJECT_COLUMNS = ("image_id", "reason", "detail")
 
 
@@ -135,60 +139,90 @@ def write_resized(
     """Resize a corpus into a folder of shards and ``rejects.parquet``, which appears complete or not at all.
 
     A corpus without any file (as with precomputed features) gives empty shards. The bytes do not depend on the order of
-    ``sources`` or on ``workers``, the processes that decode after :data:`ALONE`.
+    ``sources`` or on ``workers``, the processes that decode after :data:`ALONE`. The shards of a run that ended early
+    are kept in ``folder.tmp``, and the next run goes on with them.
 
     Raises:
         PictureError: more pictures are rejected than ``max_rejects`` allows.
     """
     if all(source.path is None for source in sources):
         sources = []
-    _check_present(sources, settings)
-    ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
-    rejects: list[Reject] = []
-    with atomic_folder(folder) as temporary, copied_rows(ordered, temporary, settings, progress=progress) as ordered:
-        batches = [ordered[start : start + BATCH] for start in range(0, len(ordered), BATCH)]
+    stamps = {path: _stamp(path) for path in {source.path for source in sources}}
+    absent = [source for source in sources if stamps[source.path] is None]
+    missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
+    _check_count(missing, settings, " The other pictures were not checked yet.")
+    kept = Path(folder).with_name(f"{Path(folder).name}.tmp")
+    with atomic_folder(folder) as temporary:
+        ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
+        by_shard = itertools.groupby(ordered, key=lambda source: shard_of(source.image_id, settings.shards))
+        shards = {shard: [*rows] for shard, rows in by_shard}
+        files = {shard: kept / _name(rows, stamps, settings) for shard, rows in shards.items()}
+        done = {shard for shard, file in files.items() if file.exists() and file.with_suffix(".json").exists()}
+        rejects = [Reject(*row) for shard in done for row in read_json(files[shard].with_suffix(".json"))]
+        rest = [source for shard, rows in shards.items() if shard not in done for source in rows]
+        rest = copied(rest, kept, settings, progress=progress)
+        batches = [rest[start : start + BATCH] for start in range(0, len(rest), BATCH)]
         resizing = functools.partial(resize_batch, settings=settings)
         results = itertools.chain.from_iterable(ordered_map(resizing, batches, workers=workers, alone=ALONE))
-        bar = tqdm(results, total=len(ordered), desc="resize", unit="picture", disable=None if progress else True)
+        bar = tqdm(results, total=len(rest), desc="resize", unit="picture", disable=None if progress else True)
         good = _without_rejects(bar, rejects)
-        by_shard = itertools.groupby(good, key=lambda picture: shard_of(picture.image_id, settings.shards))
-        written = {
-            shard: write_shard(shard_path(temporary, shard), rows, settings.transform) for shard, rows in by_shard
-        }
-        for shard in {*range(settings.shards)}.difference(written):
-            write_shard(shard_path(temporary, shard), [], settings.transform)
+        for shard, pictures in itertools.groupby(good, key=lambda one: shard_of(one.image_id, settings.shards)):
+            write_shard(shard_path(temporary, shard), pictures, settings.transform)
+            own = [[*vars(one).values()] for one in rejects if shard_of(one.image_id, settings.shards) == shard]
+            if not _PASSING.intersection(reason for _, reason, _ in own):
+                write_json(files[shard].with_suffix(".json"), own)
+                os.replace(shard_path(temporary, shard), files[shard])
+                done.add(shard)
         _check_count(rejects, settings)
+        for shard in done:
+            os.replace(files[shard], shard_path(temporary, shard))
+        for shard in range(settings.shards):
+            if not shard_path(temporary, shard).exists():
+                write_shard(shard_path(temporary, shard), [], settings.transform)
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
-    return Summary(sum(written.values()), rejects)
+    shutil.rmtree(kept, ignore_errors=True)
+    return Summary(len(sources) - len(rejects), rejects)
 
 
-@contextlib.contextmanager
-def copied_rows(
-    sources: list[Source], folder: Path, settings: ResizeSettings, *, progress: bool = False
-) -> Iterator[list[Source]]:
-    """Yield sources; rows of Parquet files and members of tars in a bucket lie in one file of the folder until the end.
+def _name(sources: Sequence[Source], stamps: Mapping[str | None, object], settings: ResizeSettings) -> str:
+    """Return the name of a kept shard: a hash of all that its bytes depend on."""
+    unsure = any(is_address(one.path or "") and not (one.part and one.part.version) for one in sources)
+    makers = [decoder(), pa.__version__, settings.model_dump(exclude={"max_rejects"}), unsure and secrets.token_hex(8)]
+    rows = [[source.image_id, source.path, source.part, stamps[source.path]] for source in sources]
+    return hashlib.sha256(canonical_json([makers, rows]).encode()).hexdigest()[:32] + ".parquet"
 
-    They are copied in the order of their file, since pictures are resized in another one. What cannot be read stays.
+
+def copied(sources: list[Source], folder: Path, settings: ResizeSettings, *, progress: bool = False) -> list[Source]:
+    """Return sources in which tars and Parquet files of a bucket are copies in a folder, as are all rows, in one file.
+
+    They are copied in the order of their file, since pictures are resized in another one. What is missing stays.
     """
-    parts = [(source.path or "", source.part or Part()) for source in sources]
-    places = [(path, part.offset if part.row is None and is_address(path) else part.row) for path, part in parts]
-    rows = sorted((path, place, number) for number, (path, place) in enumerate(places) if place is not None)
-    if not rows:
-        yield sources
-        return
-    found = [*sources]
-    copies = folder / "rows.tmp"
-    try:
-        with open(copies, "wb") as file:
-            for _, _, number in tqdm(rows, desc="rows", unit="picture", disable=None if progress else True):
-                data = _fetched(sources[number], settings)
-                if not isinstance(data, Reject):
-                    part = Part(offset=file.tell(), length=file.write(data))
-                    found[number] = Source(sources[number].image_id, str(copies), part)
-        yield found
-    finally:
-        copies.unlink(missing_ok=True)
+
+    @functools.cache
+    def local(address: str, version: str) -> str:
+        file = folder / hashlib.sha256(f"{address} {version}".encode()).hexdigest()[:32]
+        with contextlib.suppress(FileNotFoundError):
+            copy(address, version, ends[address], file)
+            return str(file)
+        return address
+
+    found, wanted, ends = [*sources], [], Counter[str]()
+    for at, (path, part) in enumerate((one.path or "", one.part or Part()) for one in sources):
+        if part.row is not None or (is_address(path) and part.offset is not None):
+            wanted.append((path, part.version or "", -1 if part.row is None else part.row, at))
+            ends[path] = max(ends[path], (part.offset or 0) + (part.length or 0))
+    if not wanted:
+        return sources
+    folder.mkdir(exist_ok=True)
+    with open(folder / "rows", "wb") as rows:
+        bar = tqdm(sorted(wanted), desc="copy", unit="picture", disable=None if progress else True)
+        for path, version, row, at in bar:
+            part = (sources[at].part or Part())._replace(version=None)
+            found[at] = Source(sources[at].image_id, local(path, version) if is_address(path) else path, part)
+            if row >= 0 and not isinstance(data := _fetched(found[at], settings), Reject):
+                found[at] = Source(found[at].image_id, rows.name, Part(offset=rows.tell(), length=rows.write(data)))
+    return found
 
 
 def read_rejects(folder: Pathish) -> list[Reject]:
@@ -200,29 +234,20 @@ def read_rejects(folder: Pathish) -> list[Reject]:
 def corpus_sources(images: Pathish) -> list[Source]:
     """Return the pictures of ``images.parquet`` with their files; FileFormatError if the table cannot be read."""
     table = read_table(images, ["image_id", "path"], optional=PARTS, todo="Run the stage corpus first.")
-    return [_source(row) for batch in table.to_batches(10_000) for row in batch.to_pylist()]
+    rows = (row for batch in table.to_batches(10_000) for row in batch.to_pylist())
+    parts = ((row, Part(*map(row.get, PARTS))) for row in rows)
+    return [Source(row["image_id"], row["path"], None if part == Part() else part) for row, part in parts]
 
 
-def _source(row: Mapping[str, Any]) -> Source:
-    part = Part(*(row.get(name) for name in PARTS))
-    return Source(row["image_id"], row["path"], None if part == Part() else part)
-
-
-def _check_present(sources: Sequence[Source], settings: ResizeSettings) -> None:
-    """Find missing files before the first picture is decoded."""
-    gone = {path for path in {source.path for source in sources} if _is_missing(path)}
-    absent = [source for source in sources if source.path in gone]
-    missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
-    _check_count(missing, settings, " The other pictures were not checked yet.")
-
-
-def _is_missing(path: str | None) -> bool:
+def _stamp(path: str | None) -> list[int] | None:
+    """Return the size and the time of change of a file, nothing of an object; None if the file is missing."""
     try:
-        return path is None or (not is_address(path) and not Path(path).stat())
+        state = Path(path).stat() if path and not is_address(path) else None
     except (FileNotFoundError, NotADirectoryError):
-        return True
+        return None
     except (OSError, ValueError):
-        return False  # the file exists; reading it shows the problem
+        return []  # the file exists; reading it shows the problem
+    return [state.st_size, state.st_mtime_ns] if state else None if path is None else []
 
 
 def _without_rejects(results: Iterable[ResizedPicture | Reject], rejects: list[Reject]) -> Iterator[ResizedPicture]:

@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 
 from sightword.errors import FileFormatError
 from sightword.images.encoding import Pixels, decode_pixels
-from sightword.io.files import Pathish, atomic_file, canonical_json, check_seal, loads, seal
-from sightword.io.opening import reading
-from sightword.messages import first_line
+from sightword.io.files import Pathish, atomic_file, canonical_json, check_seal, loads, parquet_file, seal
 
 GROUP = 32
 """Pictures in a row group, the unit that a reader holds in memory."""
@@ -207,11 +205,8 @@ def _content(table: pa.Table) -> str:
 def _opened(path: Pathish) -> Iterator[pq.ParquetFile]:
     """Yield a shard for reading, and report its damage as a FileFormatError: of pages where they are read."""
     check_seal(path, pages=False, todo=_AGAIN)
-    try:
-        with reading(path, todo=_AGAIN), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            wrong = [name for name in _NAMES if file.schema_arrow.names.count(name) != 1]
-            if wrong:
-                raise FileFormatError(f"has no column {', '.join(wrong)}, or two", where=path, todo=_AGAIN)
-            yield file
-    except pa.ArrowException as error:
-        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=_AGAIN) from None
+    with parquet_file(path, todo=_AGAIN, page_checksum_verification=True) as file:
+        wrong = [name for name in _NAMES if file.schema_arrow.names.count(name) != 1]
+        if wrong:
+            raise FileFormatError(f"has no column {', '.join(wrong)}, or two", where=path, todo=_AGAIN)
+        yield file

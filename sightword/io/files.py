@@ -21,6 +21,7 @@ from sightword.messages import and_more, first_line, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 Pathish = str | os.PathLike[str]
 Key = TypeVar("Key", bound=Hashable)
@@ -110,22 +111,41 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
             sync(temporary)
             _put(temporary, final)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
 
 
 def _put(temporary: Path, final: Path) -> None:
-    """Replace a folder in two steps: the earlier one is moved aside, and back if the second rename fails."""
+    """Replace a folder in two steps: the earlier one is moved aside, and back after an error or Ctrl-C between them.
+
+    Of two processes at once the later one's folder stays.
+    """
     earlier = temporary_name(final)
-    if final.is_dir():
-        os.replace(final, earlier)
     try:
-        os.replace(temporary, final)
-    except OSError:
-        if earlier.is_dir():
+        while temporary.exists():
+            if final.is_dir():
+                with contextlib.suppress(FileNotFoundError):  # another process has just moved it
+                    os.replace(final, earlier)
+            try:
+                os.replace(temporary, final)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # another process has just put a folder there
+                    raise
+                _remove(earlier)
+        sync(final.parent)
+    except BaseException:
+        if earlier.is_dir() and not final.exists():
             os.replace(earlier, final)
         raise
-    sync(final.parent)
-    shutil.rmtree(earlier, ignore_errors=True)
+    finally:
+        _remove(earlier)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that may be there; Ctrl-C may break off the first attempt."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -313,7 +333,7 @@ def member(container: Any, key: str, kind: type[Value], where: str, error: type[
 def sha256_file(path: Pathish) -> str:
     """Return the sha256 of a file's bytes, in hex; FileFormatError if the file is missing or unreadable."""
     with reading(path):
-        require_regular(path)
+        require_regular(path, any_kind=True)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -391,6 +411,26 @@ def _seal(file: BinaryIO, size: int | None, footer: bytes) -> bytes:
     return b"%b%b\n%b\n" % (_SEAL, pages.hexdigest().encode(), hashlib.sha256(footer).hexdigest().encode())
 
 
+@contextlib.contextmanager
+def parquet_file(
+    path: Pathish, *, todo: str | None, source: BinaryIO | None = None, **options: Any
+) -> Iterator[pq.ParquetFile]:
+    """Yield a Parquet file, or an object ``source``; FileFormatError if it is missing or damaged, also while read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with reading(path, todo=todo):
+            if source is None:
+                require_regular(path)
+            with pq.ParquetFile(source or os.fspath(path), **options) as file:
+                yield file
+    except pa.ArrowException as error:
+        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
+    except UnicodeDecodeError:
+        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
+
+
 def read_table(
     path: Pathish,
     columns: Iterable[str],
@@ -406,29 +446,19 @@ def read_table(
     FileFormatError: missing, changed since it was written, not Parquet, without one of the columns or with two of
     its name, or with text that is not UTF-8.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not foreign:
         check_seal(path, todo=todo)
     names = list(columns)
-    try:
-        with reading(path, todo=todo):
-            require_regular(path)
-            with pq.ParquetFile(os.fspath(path)) as file:
-                have = file.schema_arrow.names
-                names += [name for name in optional if name in have]
-                wrong = [name for name in names if have.count(name) != 1]
-                if wrong:
-                    what = f"has two columns {', '.join(wrong)}"
-                    if wrong[0] not in have:
-                        what = f"has no column {', '.join(wrong)} (it has: {and_more(have, 20) or 'none'})"
-                    raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
-                table = file.read(columns=names).select(names)
-    except pa.ArrowInvalid as error:
-        raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
-    except UnicodeDecodeError:
-        raise FileFormatError("has a column whose name is not UTF-8 text", where=path, todo=todo) from None
+    with parquet_file(path, todo=todo) as file:
+        have = file.schema_arrow.names
+        names += [name for name in optional if name in have]
+        wrong = [name for name in names if have.count(name) != 1]
+        if wrong:
+            what = f"has two columns {', '.join(wrong)}"
+            if wrong[0] not in have:
+                what = f"has no column {', '.join(wrong)} (it has: {and_more(have, 20) or 'none'})"
+            raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
+        table = file.read(columns=names).select(names)
     check_text(path, table, todo)
     return table
 

@@ -22,6 +22,7 @@ from sightword.messages import first_line, quote, short
 
 SUMS = "SHA256SUMS"
 TENSORS = ".safetensors"
+_DEEPEST = 1000
 _SHA256 = "[0-9a-f]" * 64
 
 Kind = TypeVar("Kind")
@@ -188,11 +189,12 @@ def texts(about: Mapping[str, Any], name: str) -> list[str]:
     return values
 
 
-def as_folder(folder: object) -> Path:
-    """Return a path that a user gave; EncoderError if the value is no path."""
+def as_folder(folder: object, error: type[SightwordError] = EncoderError, kind: str = "folder") -> Path:
+    """Return a path that a user gave; an error of the class ``error`` if the value is no path, or too long a path."""
     if isinstance(folder, str | os.PathLike):
-        with contextlib.suppress(UnicodeEncodeError):
-            if b"\0" not in os.fsencode(folder):
+        with contextlib.suppress(UnicodeEncodeError, TypeError):
+            parts = os.fsencode(folder).split(b"/")
+            if all(len(part) <= LONGEST_NAME and b"\0" not in part for part in parts) and len(parts) < _DEEPEST:
                 return Path(folder)
     found = short(ascii(folder)) if isinstance(folder, str) else type(folder).__name__
-    raise EncoderError(f"the folder is {found}", expected="the path of a folder")
+    raise error(f"the {kind} is {found}", expected=f"the path of a {kind}")

@@ -11,14 +11,19 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from sightword.errors import SightwordError
 from sightword.io.opening import lines
 from sightword.messages import and_more, plural, quote
+
+_SOME = 1000
+"""Rows by which the shape of cells is judged."""
+_WRAPS = ('""', "''", "\u201c\u201d", "[]", "{}", "()")
+_DOUBLED = re.compile('"(?:[^"]|"")*""(?:[^"]|"")*"')
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -60,6 +65,7 @@ class Table:
             number, header = next(found, (1, []))
             places, width = self._places(header, f"{path}, line {number}"), len(header)
         filled = [name not in self.empty and place >= 0 for name, place in zip(names, places, strict=True)]
+        again = sorted(_folded(header[place]) for place in places if place >= 0) if self.header else []
         read = False
         for number, row in found:
             read, where = True, f"{path}, line {number}"
@@ -67,6 +73,9 @@ class Table:
                 expected = f"{width}, as in the header" if self.header else f"{width}: {', '.join(names)}"
                 raise self.error(f"has {plural(len(row), 'cell')}", where=where, expected=expected, todo=self.todo)
             values = ["" if place < 0 else row[place].strip() for place in places]
+            if len(again) > 1 and _folded(values[0]) in again and sorted(map(_folded, filter(None, values))) == again:
+                todo = "Delete the line: the file may be several tables in a row."
+                raise self.error("repeats the header", where=where, todo=todo)
             if "" in values:
                 for name, value, needed in zip(names, values, filled, strict=True):
                     if needed and not value:
@@ -112,6 +121,10 @@ def cells(
     first, header = next(((at, line) for at, line in source if _filled(line)), (1, ""))
     if separator is None:
         separator = "\t" if "\t" in header else ","
+        if separator == "\t" and quotes is None:
+            some = list(islice(source, _SOME))
+            source = chain(some, source)
+            quotes = _quoted([line.split("\t") for _, line in [(first, header), *some] if _filled(line)])
     every = chain([(first, header)], source)
     if not (separator == "," if quotes is None else quotes):
         yield from ((at, line.split(separator)) for at, line in every if _filled(line))
@@ -126,6 +139,31 @@ def cells(
     except csv.Error as reason:
         what, remedy = f"is not valid CSV ({reason})", "Look for a quotation mark without its partner."
         raise error(what, where=f"{path}, line {begins}", todo=remedy) from None
+
+
+def _quoted(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a table with tabs has quotation marks as in CSV: around all names, around all cells of a column,
+    or around a cell in which each one stands twice.
+    """
+
+    def whole(cells: Iterable[str]) -> bool:
+        return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells)
+
+    columns = list(zip(*rows[1:], strict=False)) if len(rows) > 2 else []
+    return any(map(whole, [*rows[:1], *columns])) or any(_DOUBLED.fullmatch(cell) for row in rows for cell in row)
+
+
+def check_bare(texts: Iterable[str], where: object, error: type[SightwordError]) -> None:
+    """Raise an error of the class ``error`` if all of the first texts stand in quotation marks or brackets."""
+    some = list(islice(filter(None, texts), _SOME))
+    for pair in _WRAPS:
+        if len(some) > 1 and all(len(text) > 1 and text[0] + text[-1] == pair for text in some):
+            what, expected = f"all texts stand in {pair}, such as {quote(some[0])}", "the texts alone"
+            raise error(what, where=where, expected=expected, todo="Write one plain text a cell.")
+
+
+def _folded(cell: str) -> str:
+    return cell.strip().casefold()
 
 
 def _filled(line: str) -> bool:

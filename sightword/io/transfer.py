@@ -233,7 +233,7 @@ class Resuming:
     def _copy(self, source: Path) -> None:
         """Copy a file of this machine, such as one of a mirror on a shared disk."""
         with reading(source, UnreachableError):
-            require_regular(source)
+            require_regular(source, any_kind=True)
             total = source.stat().st_size
         if self.size is not None and total != self.size:
             raise UnreachableError(f"has {total} bytes, not {self.size}", where=source)

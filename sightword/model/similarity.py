@@ -40,19 +40,26 @@ _TABLE_TILE = (64, 512)
 def unit(vectors: torch.Tensor, similarity: SimilarityName, *, scaled: bool = True) -> torch.Tensor:
     """Scale the rows of (B, D) to length 1, as float32 (float64 stays); for the order similarities without signs.
 
-    A row of zeros stays zero, without a gradient: it has no direction. Not ``scaled``, the rows keep their length.
+    A row of zeros stays zero, without a gradient: it has no direction. A row whose squares overflow becomes NaN, which
+    all readers refuse. Not ``scaled``, the rows keep their length.
     """
     vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
     if scaled:
         length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        length = length.masked_fill(length.isinf(), torch.nan)
         vectors = vectors.masked_fill(length < SHORTEST, 0.0) / length.clamp_min(SHORTEST)
     return vectors if similarity == "cosine" else vectors.abs()
 
 
 def unit_rows(vectors: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """Return the rows (.., D) of an array of float32 or float64 with length 1; a row of zeros stays zero."""
-    lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), SHORTEST)
-    found: npt.NDArray[Number] = vectors / lengths
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    if (overflown := np.isinf(lengths)).any():
+        largest: npt.NDArray[Any] = np.abs(vectors).max(axis=-1, keepdims=True)
+        largest[~overflown] = 1
+        return unit_rows(vectors / largest)
+    found: npt.NDArray[Number] = vectors / np.maximum(lengths, SHORTEST)
     return found
 
 

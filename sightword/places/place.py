@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import itertools
 import math
 import os
 import re
 import stat
-import threading
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -20,17 +20,18 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from sightword.errors import CorpusError, PictureError
+from sightword import machine
+from sightword.errors import CorpusError
 from sightword.io.files import Pathish, mapping, write_text
 from sightword.io.tables import Table, whole
 from sightword.machine import is_address
 from sightword.messages import first_line, quote
-from sightword.places.requests import PICTURES, WEB, ChangedError, Listed, Requests, without_credentials
+from sightword.places.requests import PICTURES, WEB, Listed, Requests, without_credentials
 
 PARTS = ("offset", "length", "row", "column", "version")
 """The columns of ``images.parquet`` that say which part of a file is the picture; a corpus of whole files has none."""
-AHEAD = 1 << 22
-"""Bytes that are read ahead where the members of a shard in a bucket are read one after the other."""
+AT_ONCE = 1 << 24
+"""The most bytes of a request for a part of a shard."""
 _AT_A_TIME = 64
 """Rows of a Parquet file in memory at a time: a row group of pandas or polars holds all rows."""
 
@@ -104,7 +105,8 @@ def read(place: Place, limit: int) -> bytes:
     if count > limit:
         raise TooLargeError(count)
     if is_address(place.path):
-        return _range(place.path, part.offset, count, part.version or "")
+        (above, name), start = split(place.path), part.offset or 0
+        return requests_at(above).get_range(name, start, start + count, part.version or "")
     if part.offset is None:
         return Path(place.path).read_bytes()
     size(Place(place.path))
@@ -136,35 +138,13 @@ def requests_at(above: str) -> Requests:
     return Requests(above, PICTURES)
 
 
-class _Ahead:
-    """The bytes of a shard that were read last, from ``start``."""
-
-    address, start, data, lock = "", 0, b"", threading.Lock()
-
-
-_ahead = _Ahead()
-
-
-def _range(address: str, offset: int | None, count: int, version: str) -> bytes:
-    """Return a range of an object; of a shard whose members are read in order, a larger range is kept."""
-    if offset is None:
-        return _fetch(address, 0, count, version, 0)
-    with _ahead.lock:  # threads that read one shard share the range
-        kept = offset - _ahead.start if _ahead.address == f"{address} {version}" else -1
-        if kept < 0 or kept + count > len(_ahead.data):
-            more = AHEAD if 0 <= kept <= len(_ahead.data) + AHEAD else 0
-            _ahead.data = _fetch(address, offset, count, version, more)
-            _ahead.address, _ahead.start, kept = f"{address} {version}", offset, 0
-        return _ahead.data[kept : kept + count]
-
-
-def _fetch(address: str, start: int, count: int, version: str, more: int) -> bytes:
+def copy(address: str, version: str, least: int, path: Path) -> None:
+    """Copy an object of at least so many bytes to a file, behind those that it has; errors as of :func:`read`."""
     above, name = split(address)
-    try:
-        return requests_at(above).get_range(name, start, start + count, version, most=more)
-    except ChangedError:
-        todo = "List it again by `sightword fetch`, and then `dvc repro`: its pictures are read anew."
-        raise PictureError("changed since it was listed", where=address, todo=todo) from None
+    size = max(requests_at(above).info(name).size, least)
+    with open(path, "ab" if version else "wb") as file:
+        while (start := file.tell()) < size:
+            file.write(requests_at(above).get_range(name, start, min(start + AT_ONCE, size), version))
 
 
 def cells(path: str, column: str) -> Iterator[bytes | None]:
@@ -224,13 +204,11 @@ _ADDRESS = re.compile(r"(s3|gs|az)://[^/@]+(/.*)?|https?://[^/@?]+/[^?]+")
 def objects(addresses: Iterable[str]) -> dict[str, Place]:
     """Return the objects at addresses by name, sorted: the name is the address below the one that is given.
 
-    Args:
-        addresses: of a bucket with or without a prefix, all of whose objects are listed; or of one file of a web
-            server, of which the last part is the name. ``{000..099}`` stands for all numbers of a range.
+    An address is of a bucket with or without a prefix, all of whose objects are listed; or of one file of a web server,
+    of which the last part is the name. ``{000..099}`` stands for all numbers of a range.
 
     Raises:
-        CorpusError: an address is of another kind or has credentials in it, there is no object at one, or a name is
-            that of two objects.
+        CorpusError: an address is of another kind or has credentials in it, there is no object, or two have one name.
         PictureError: a server does not answer, or refuses.
         SetupError: the package for the protocol is not installed.
     """
@@ -241,6 +219,12 @@ def objects(addresses: Iterable[str]) -> dict[str, Place]:
             before = len(found)
             for name, listed in _below(address):
                 joined = f"{address.rstrip('/')}/{name}" if name else address
+                if name != name.strip():  # cells of a table have no blanks around them
+                    what, todo = (
+                        "the key begins or ends with a blank",
+                        "Rename the object, or list a folder without it.",
+                    )
+                    raise CorpusError(what, where=quote(joined), todo=todo)
                 place = Place(joined, Part(length=listed.size, version=listed.version or None))
                 found.append((name or address.rpartition("/")[2], place, address))
                 bar.update()
@@ -274,7 +258,8 @@ def _below(address: str) -> Iterator[tuple[str, Listed]]:
         with contextlib.suppress(FileNotFoundError):
             yield "", requests_at(above).info(name)
         return
-    found = Requests(address.rstrip("/"), PICTURES).tree()
+    name = hashlib.sha256(f"{os.environ.get('AWS_ENDPOINT_URL')} {address.rstrip('/')}".encode()).hexdigest()
+    found = Requests(address.rstrip("/"), PICTURES).tree(pages=machine.current().cache / "listings" / name[:32])
     yield from ((name, listed) for name, listed in found.items() if listed.size)  # a console's folder has no bytes
 
 

@@ -8,26 +8,45 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import json
+import logging
 import os
 import re
+import shutil
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from sightword.errors import PictureError, SetupError, SightwordError, StoreError
+from sightword.io.files import write_text
 from sightword.machine import CREDENTIALS, split_address
-from sightword.messages import install_extra, short
+from sightword.messages import install_extra, plural, quote, short
+
+log = logging.getLogger(__name__)
 
 TRIES, PATIENCE = 10, 60.0
 """The most repetitions of a request, and the seconds for them."""
 CONNECT_SECONDS, READ_SECONDS = 5.0, 20.0
 """Seconds for a connection, and between two pieces of an answer."""
+PAGE, KEPT = 1000, 86_400
+"""Objects of a page of a listing, and the most seconds that a page is kept for the next try."""
 WEB = ("https", "http")
 """Protocols whose servers list nothing."""
 
+_CAUSES = (
+    ("RequestTimeTooSkewed", "the clock of this machine is wrong", "Set the clock."),
+    ("Expired|InvalidToken", "the credentials have expired", "Renew them: AWS_SESSION_TOKEN, or AWS_PROFILE."),
+    ("HeaderMalformed|Redirect$|IllegalLocation|configured region", "the bucket is in another region",
+     "Set AWS_DEFAULT_REGION to the region of the bucket."),
+    ("Quota", "the quota of the bucket is used up", "Make room in the bucket."),
+    ("with invalid path", "the key of an object cannot be used", "Rename the object, or list a folder without it."),
+)  # fmt: skip
+"""Codes and texts of refusals, with the cause and what to do."""
 _SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 
 
@@ -43,7 +62,7 @@ class Use(NamedTuple):
 
 
 STORE = Use("the store", "SIGHTWORD_STORE", StoreError, "Stored features stay, and the next run continues with them.")
-PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again when the server answers.")
+PICTURES = Use("the pictures", "corpus.pictures", PictureError, "Run the command again later: it goes on.")
 
 
 @dataclass(frozen=True)
@@ -55,10 +74,6 @@ class Listed:
     """Time of the last change, in seconds since 1970."""
     version: str = ""
     """The server's name of these bytes: the ETag without its quotes, else the time of the last change."""
-
-
-class ChangedError(Exception):
-    """An object has other bytes than when it was listed."""
 
 
 class Requests:
@@ -74,20 +89,33 @@ class Requests:
         self._protocol, path = address.rstrip("/").split("://", 1) if self._web else split_address(address)
         self.address, self._use = f"{self._protocol}://{path}", use
 
-    def tree(self, below: str = "") -> dict[str, Listed]:
-        """Return all objects of a folder, by their names below the folder."""
-        objects: dict[str, Listed] = {}
-        last = None
+    def tree(self, below: str = "", pages: Path | None = None) -> dict[str, Listed]:
+        """Return all objects of a folder, by their names below; ``pages`` keeps those of a listing that broke off."""
+        objects = _read_pages(pages) if pages else {}
+        last: str | None = next(reversed(objects), "")
+        if objects:
+            log.info("list: goes on behind %s, which an earlier try listed", plural(len(objects), "object"))
 
         def ask() -> None:
             nonlocal last
-            for part in self._store.list(below or None, offset=last):
-                for facts in part:
-                    last = facts["path"]
-                    objects[last.removeprefix(below).lstrip("/")] = _listed(facts)
+            if last is None:  # without an order nothing tells what is behind the last page
+                objects.clear()
+            for part in self._store.list(below or None, offset=last or None, chunk_size=PAGE):
+                page = {facts["path"]: _listed(facts) for facts in part if facts["size"] or not pages}
+                if twice := page.keys() & objects.keys():
+                    shutil.rmtree(pages or "", ignore_errors=True)
+                    what = f"the server lists {quote(min(twice))} twice: it repeats a page"
+                    raise self._use.error(what, where=self.address, todo=f"Check {self._settings}.")
+                objects.update(page)
+                ordered = last is not None and [last, *page] == sorted({last, *page})
+                if ordered and pages:
+                    rows = [[name, *astuple(listed)] for name, listed in page.items()]
+                    write_text(pages / f"{len(objects):012d}.json", json.dumps([last, rows]))
+                last = next(reversed(page), last) if ordered else None
 
         self._list(ask)
-        return objects
+        shutil.rmtree(pages or "", ignore_errors=True)
+        return {name.removeprefix(below).lstrip("/"): listed for name, listed in objects.items()}
 
     def folders(self, below: str) -> list[str]:
         """Return the names of the folders in a folder."""
@@ -103,7 +131,7 @@ class Requests:
                     return ask()
             except SightwordError as error:
                 failures += 1
-                if "response body" not in error.what or failures > TRIES:
+                if "list response" not in error.what or failures > TRIES:
                     raise
 
     def info(self, name: str) -> Listed:
@@ -116,25 +144,25 @@ class Requests:
         with self._asked("read"):
             return bytes(self._get(name).bytes())
 
-    def get_range(self, name: str, start: int, end: int, version: str, *, most: int = 0) -> bytes:
-        """Return the bytes of an object from ``start`` to before ``end``, and up to ``most`` further bytes if present.
+    def get_range(self, name: str, start: int, end: int, version: str) -> bytes:
+        """Return the bytes of an object from ``start`` to before ``end``.
 
-        FileNotFoundError without the object; ChangedError if it has another version, or fewer bytes.
+        FileNotFoundError without the object; an error if it has another version, or fewer bytes.
         """
         if start == end:
             return b""
+        todo = "List it again by `sightword fetch`, and then `dvc repro`: its pictures are read anew."
+        changed = self._use.error("changed since it was listed", where=f"{self.address}/{name}", todo=todo)
         try:
             with self._asked("read"):
-                answer = self._get(name, range=(start, end + most))
+                answer = self._get(name, range=(start, end))
                 if version and (now := _listed(answer.meta).version) and now != version:
-                    raise ChangedError
+                    raise changed
                 data = bytes(answer.bytes())
         except SightwordError as error:
-            if "416" in error.what:
-                raise ChangedError from None
-            raise
+            raise changed if "416" in error.what else error from None
         if len(data) < end - start:
-            raise ChangedError
+            raise changed
         return data
 
     def open(self, name: str, listed: Listed) -> BinaryIO:
@@ -180,6 +208,10 @@ class Requests:
         pauses = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
         retry = {"max_retries": TRIES, "retry_timeout": timedelta(seconds=PATIENCE), "backoff": pauses}
         more = {"disable_bulk_delete": True} | self._profile() if self._protocol == "s3" else {}
+        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+            if not re.match("https?://[^/]|$", value := os.environ.get(name, "")):  # obstore would panic
+                what = f"{name} is {quote(without_credentials(value))}"
+                raise self._use.error(what, where=self.address, expected="an address such as https://HOST:PORT")
         with self._asked("read"):
             return connect(self.address, client_options=client, retry_config=retry, **more)
 
@@ -210,8 +242,11 @@ class Requests:
         try:
             yield
         except NotSupportedError:
-            what = "the server sends the whole file in place of a range"
-            raise self._use.error(what, where=self.address, todo=f"Check {self._settings}.") from None
+            what, todo = (
+                "the server sends the whole file in place of a range",
+                "Download the files, and read them there.",
+            )
+            raise self._use.error(what, where=self.address, todo=todo) from None
         except (BaseError, FileNotFoundError, ValueError) as error:
             text = str(error)
             code = "".join(re.findall(r"<Code>([^<]*)</Code>", text)[:1])
@@ -225,12 +260,12 @@ class Requests:
 
     def _error(self, done: str, code: str, text: str) -> SightwordError:
         keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
-        if re.search("status code: 40[13]", text):
+        causes = ((cause, todo) for pattern, cause, todo in _CAUSES if re.search(pattern, code or text))
+        cause, todo = next(causes, ("", f"Check {self._settings}. {self._use.remedy}"))
+        what = f"{self._use.name} cannot be {done}{cause and ': '}{cause} ({_said(code, text)})"
+        if not cause and re.search("status code: 40[13]", text):
             what = f"{self._use.name} may not be {done} with these credentials ({code or 'access denied'})"
             todo = f"Ask for the permission, or give other credentials: {keys}."
-        else:
-            what = f"{self._use.name} cannot be {done} ({_said(code, text)})"
-            todo = f"Check {self._settings}. {self._use.remedy}"
         return self._use.error(what, where=self.address, todo=todo)
 
 
@@ -249,15 +284,24 @@ class _ObjectFile(io.RawIOBase):
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._listed.size}[whence]
         return self._at
 
-    def tell(self) -> int:
-        return self._at
-
     def readinto(self, buffer: Any, /) -> int:
         end = max(min(self._at + len(buffer), self._listed.size), self._at)
         data = self._requests.get_range(self._name, self._at, end, self._listed.version)
         buffer[: len(data)] = data
         self._at = end
         return len(data)
+
+
+def _read_pages(folder: Path) -> dict[str, Listed]:
+    """Return the objects of kept pages, up to a page that is damaged, old, or not behind the one before."""
+    objects: dict[str, Listed] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        for file in sorted(folder.glob("*.json")):
+            before, rows = json.loads(file.read_bytes())
+            if before != next(reversed(objects), "") or abs(time.time() - file.stat().st_mtime) > KEPT:
+                break
+            objects |= {name: Listed(*facts) for name, *facts in rows}
+    return objects
 
 
 def without_credentials(text: str) -> str:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from sightword.errors import CorpusError
-from sightword.io.opening import is_inside, opened
+from sightword.io.opening import TEXT, check_kind, is_inside, opened, reading
 from sightword.machine import is_address
 from sightword.places.place import Place, open_object
-from sightword.places.requests import ChangedError
 
 LONGEST_TEXT = 1_000_000
 """The most bytes of a text."""
@@ -23,7 +22,6 @@ _TAIL = 1 << 20
 """The most zeros that writers of tars leave behind the end."""
 _DAMAGED = (tarfile.TarError, ValueError, EOFError, RecursionError, MemoryError)
 """Errors of tarfile on damaged headers; it calls itself for each long name in a row."""
-_PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"(\xb5": "zstd"}
 _ENDS_EARLY = "ends early, at byte {}: members after it are missing"
 
 
@@ -69,19 +67,13 @@ def members(place: Place, is_text: Callable[[str], bool]) -> Members:
             return _read(stream, place.path, is_text)
     except FileNotFoundError:
         raise CorpusError("does not exist", where=place.path, todo="List it again by `sightword fetch`.") from None
-    except ChangedError:
-        raise CorpusError(
-            "changed since it was listed", where=place.path, todo="List it again by `sightword fetch`."
-        ) from None
 
 
 def _read(file: BinaryIO, where: str, is_text: Callable[[str], bool]) -> Members:
     total = file.seek(0, os.SEEK_END)
     file.seek(0)
-    head = file.read(2)
-    if packed := _PACKED.get(head):
-        todo = "Unpack it to a plain .tar: pictures are compressed already, and a packed file has no places to read at."
-        raise CorpusError(f"is packed with {packed}", where=where, expected="a plain tar", todo=todo)
+    with reading(where, CorpusError):
+        check_kind(file.read(515), TEXT)
     found = Members()
     file.seek(0)
     try:

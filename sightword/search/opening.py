@@ -11,6 +11,7 @@ from sightword import machine
 from sightword.errors import SearchError
 from sightword.features.settings import is_weights_file  # without its packages, the public name names the extra
 from sightword.io.files import sha256_file
+from sightword.io.saved import as_folder
 
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
@@ -81,7 +82,7 @@ def open_search(
         features, captions = _read(collection)
         ids = features.image_ids
     else:
-        place, captions = Path(collection).expanduser(), None
+        place, captions = as_folder(collection, SearchError).expanduser(), None
         sources = list_pictures(place)
         ids = [source.image_id for source in sources]
     if missing := [name for name in named if not is_file(name)]:
@@ -109,11 +110,15 @@ def open_search(
 
     networks = [NamedNetwork(*pair) for pair in zip(parts, files, strict=True)]
     reading = Reading(device, store, settings.workers)
-    if len(networks) > 1:
-        pictures: PictureFolder = JoinedFolder(str(place), sources, networks, reading, trained)
-    else:
-        pictures = PictureFolder(str(place), sources, networks[0], reading)
-    searcher = Searcher(model, pictures, **options)
+
+    def of(*, quick: bool) -> PictureFolder:
+        if len(networks) > 1:
+            return JoinedFolder(str(place), sources, networks, reading, trained, quick=quick)
+        return PictureFolder(str(place), sources, networks[0], reading, quick=quick)
+
+    pictures = of(quick=False)
+    is_one_crop = all(network.transform.crops == "one" for network in networks)
+    searcher = Searcher(model, pictures, quick=None if is_one_crop else of(quick=True), **options)
     if read:
         searcher.read_pictures(progress=True)
     return searcher

@@ -66,6 +66,8 @@ def check_query(text: str, vocabulary: Vocabulary, name: str = "the query") -> Q
 
 def check_text(text: str, name: str = "the query") -> str:
     """Return a typed text without white space at its ends; SearchError if it is empty, too long, or not UTF-8."""
+    if not isinstance(text, str):
+        raise SearchError(f"{name} is {type(text).__name__}", expected='a sentence, such as "a dog runs"')
     try:
         text.encode()
     except UnicodeEncodeError as error:  # Python keeps undecodable bytes as lone surrogates

@@ -49,6 +49,8 @@ VERSION = 2
 """The version of the embeddings. A change that moves more than the last bits of an embedding increases the number."""
 _AT_ONCE = 64
 """Captions that are embedded between two checks whether to stop."""
+_FEW = 20
+"""New pictures that are read by all crops at once."""
 _LOOKED_UP = 4096
 """Captions whose kept embeddings are read together."""
 
@@ -159,6 +161,7 @@ class Searcher:
         threads: the number of threads for one query.
         kept: embeddings of captions of earlier searches with this encoder; None computes all.
         weights: the files of the image networks' weights for new pictures, as :class:`UploadedPictures` takes them.
+        quick: the folder with features of the centre crop alone, for :meth:`read_quickly`.
 
     Raises:
         EncoderError: the encoder was trained on features of another width.
@@ -177,8 +180,9 @@ class Searcher:
         threads: int = 1,
         kept: KeptCaptions | None = None,
         weights: Sequence[Path | None] | None = None,
+        quick: PictureFolder | None = None,
     ) -> None:
-        self.encoder, self._kept, self._threads = encoder, kept, threads
+        self.encoder, self._kept, self._threads, self._quick = encoder, kept, threads, quick
         self.attributes = pictures.attributes
         self.folder = None if isinstance(pictures, FeatureTable) else pictures
         """The folder of the pictures; None for a table."""
@@ -190,7 +194,10 @@ class Searcher:
         """Computes the features of new pictures."""
         shape, texts = (encoder.width, encoder.similarity_name), len(self.catalogue.captions)
         room = len(self.catalogue.pictures) if self.folder is None else len(self.folder.sources)
-        self._pictures = Index(room, *shape, "pictures", threads=threads)
+        self._new_index = functools.partial(Index, room, *shape, "pictures", threads=threads)
+        self._pictures = self._new_index()
+        self._is_quick = False  # the index has embeddings by the centre crop
+        self._whole: dict[str, tuple[str, Floats]] = {}  # by all crops: the file's sha256, the embedding
         self._captions = Index(texts, *shape, "captions", threads=threads)
         self._bound = 0, -np.inf  # the score of a weak match among so many pictures
         self._turn = threading.Lock()  # a query has all threads; two at once would both be late
@@ -237,12 +244,43 @@ class Searcher:
     @property
     def pictures_left(self) -> int:
         """Pictures of the folder that are not read yet."""
-        return 0 if self.folder is None else len(self.folder.sources) - len(self.folder.rejected) - self.pictures_read
+        return 0 if self.folder is None else len(self.folder.sources) - len(self.rejected) - self.pictures_read
+
+    @property
+    def pictures_quick(self) -> int:
+        """Pictures that are compared by the centre crop alone, and whose other crops are not computed yet."""
+        return self.pictures_read - len(self._whole) if self._is_quick else 0
+
+    @property
+    def rejected(self) -> dict[str, str]:
+        """The files that cannot be used, by id, with the reason."""
+        reader = self._quick if self._is_quick else self.folder
+        return {} if reader is None else reader.rejected
+
+    def read_quickly(self, *, progress: bool = False, stop: threading.Event | None = None) -> bool:
+        """Read the pictures by their centre crop, in a tenth of the time, if many are new; return whether it was so.
+
+        :meth:`read_pictures` then computes all crops, and exchanges all embeddings at its end. Errors as
+        :meth:`PictureFolder.read`.
+        """
+        if self.folder is None or self._quick is None:
+            return False
+        if not self._is_quick:
+            left = self.folder.read_kept(self._keep)
+            if left <= max(_FEW, len(self.folder.sources) // 10):
+                self._exchange()
+                return False
+            self._is_quick = True
+        self._quick.read(self._add, progress=progress, stop=stop)
+        return True
 
     def read_pictures(self, *, progress: bool = False, stop: threading.Event | None = None) -> None:
         """Read the pictures of the folder that were not read yet; errors as :meth:`PictureFolder.read`."""
-        if self.folder is not None:
-            self.folder.read(self._add, progress=progress, stop=stop)
+        if self.folder is None:
+            return
+        self.folder.read(self._keep if self._is_quick else self._add, progress=progress, stop=stop)
+        if self._is_quick and len(self._whole) + len(self.folder.rejected) == len(self.folder.sources):
+            self._exchange()
 
     def _add(self, piece: Piece) -> None:
         """Let pictures be found."""
@@ -250,6 +288,24 @@ class Searcher:
         self.catalogue.add(piece.ids)
         self._know(zip(piece.ids, piece.sha256, strict=True))
         self._pictures.add(vectors)
+
+    def _keep(self, piece: Piece) -> None:
+        """Keep the embeddings of pictures by all crops until :meth:`_exchange`."""
+        vectors = self.encoder.encode_images(piece.features)
+        self._whole.update(zip(piece.ids, zip(piece.sha256, vectors, strict=True), strict=True))
+
+    def _exchange(self) -> None:
+        """Put the embeddings by all crops in place of those by the centre crop; rows stay what they are."""
+        order = [*self.catalogue.pictures, *(self._whole.keys() - self.catalogue.rows.keys())]
+        index = self._new_index()
+        for row, picture in enumerate(order):
+            known = self._whole.get(picture)
+            index.add((self._pictures.row(row) if known is None else known[1])[None])
+        with self._turn:
+            self.catalogue.add(order[len(self.catalogue.pictures) :])
+            self._know((picture, sha256) for picture, (sha256, _) in self._whole.items())
+            self._pictures, self._is_quick, self._bound = index, False, (0, -np.inf)
+        self._whole.clear()
 
     @property
     def captions_read(self) -> int:

@@ -165,7 +165,9 @@ def keep_reading(searcher: Searcher, stop: threading.Event, *, progress: bool = 
         thread = threading.get_native_id()  # on Linux a priority is a thread's own
         os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + 10))
     try:
-        searcher.read_pictures(progress=progress, stop=stop)
+        searcher.read_quickly(progress=progress, stop=stop)
+        if not stop.is_set():
+            searcher.read_pictures(progress=progress, stop=stop)
         searcher.read_captions(stop=stop)
     except SearchError as error:  # the pictures or the encoder cannot be used
         searcher.problem = str(error)

@@ -45,6 +45,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     policy, version = AccessPolicy(host), secrets.token_hex(4)
     searcher, catalogue = parts.searcher, parts.searcher.catalogue
+    files = [source.image_id for source in searcher.folder.sources] if searcher.folder else []
 
     @app.before_request
     def _keep_out() -> tuple[Response, int] | None:
@@ -103,10 +104,18 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
         )
 
     @app.get("/api/some")
-    def some_pictures() -> Response:  # spread evenly over all
-        count = searcher.pictures_read
-        rows = dict.fromkeys(place * count // _top(parts.top) for place in range(_top(parts.top))) if count else ()
-        return jsonify(of=count, pictures=[about(parts, row) for row in rows])
+    def some_pictures() -> Response:  # spread evenly over all, also over those that are not read yet
+        ids = files or catalogue.pictures
+        places = dict.fromkeys(place * len(ids) // _top(parts.top) for place in range(_top(parts.top))) if ids else ()
+        pictures = [(place, catalogue.rows.get(ids[place])) for place in places]
+        return jsonify(
+            of=len(ids),
+            pictures=[
+                {"id": ids[place], "image": f"/files/{place}", "captions": []} if row is None else about(parts, row)
+                for place, row in pictures
+                if ids[place] not in searcher.rejected
+            ],
+        )
 
     @app.get("/api/picture")
     def one_picture() -> Response:
@@ -127,15 +136,23 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
         return jsonify(
             pictures={"read": searcher.pictures_read, "left": searcher.pictures_left},
             captions={"read": searcher.captions_read, "of": len(catalogue.captions)},
-            unusable=0 if searcher.folder is None else len(searcher.folder.rejected),
+            quick=searcher.pictures_quick,
+            unusable=len(searcher.rejected),
             problem=searcher.problem,
         )
 
     @app.get("/pictures/<int:row>")  # by number: a request never becomes a path
     def picture(row: int) -> tuple[Response, int] | Response:
-        if row >= len(catalogue.pictures) or parts.thumbnails is None:
+        return _image(catalogue.pictures, row)
+
+    @app.get("/files/<int:place>")
+    def file(place: int) -> tuple[Response, int] | Response:
+        return _image(files, place)
+
+    def _image(ids: Sequence[str], place: int) -> tuple[Response, int] | Response:
+        if place >= len(ids) or parts.thumbnails is None:
             return _error("there is no such picture"), 404
-        data = parts.thumbnails.get(catalogue.pictures[row])
+        data = parts.thumbnails.get(ids[place])
         if data is None:
             return _error("there is no file of this picture"), 404
         return Response(data, mimetype="image/webp", headers={"Cache-Control": "private, max-age=3600"})
@@ -189,13 +206,12 @@ def _found(parts: Parts, hit: PictureHit) -> dict[str, Any]:
 
 
 def about(parts: Parts, row: int) -> dict[str, Any]:
-    """Describe the picture in a row."""
+    """Describe the picture in a row; without the key ``split``, it is not read yet."""
     catalogue = parts.searcher.catalogue
     picture = catalogue.pictures[row]
     return {
-        "row": row,
         "id": picture,
-        "shown": parts.thumbnails is not None and picture in parts.thumbnails,
+        "image": f"/pictures/{row}" if parts.thumbnails is not None and picture in parts.thumbnails else "",
         "split": catalogue.splits.get(picture, ""),
         "captions": [shown(text) for text in catalogue.captions_of.get(picture, [])],
     }

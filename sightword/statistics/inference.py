@@ -215,6 +215,9 @@ def _centred(x: ArrayLike) -> NDArray[np.float64]:
     values = _series(x)
     if len(values) < 2:
         return np.zeros_like(values)
+    largest = float(np.abs(values).max())
+    if largest and not 1e-140 < largest < 1e140:  # or squares overflow or vanish
+        values = values / largest
     mean = values.mean()
     centred: NDArray[np.float64] = values - mean
     if np.linalg.norm(centred) <= _FLAT * abs(mean):

@@ -124,13 +124,13 @@ class Place:
         if self._objects and not self._copy(name).is_file():
             return self._objects.open(f"features/{name}", listed)
         path = self._copy(name) if self._objects else self._path(name)
-        require_regular(path)  # to open a pipe would wait for ever
+        require_regular(path, any_kind=True)  # to open a pipe would wait for ever
         return path
 
     def read(self, name: str, is_whole: Callable[[bytes], bool] | None = None) -> bytes:
         """Return the bytes of a file; of an object its copy on this machine, if the copy is whole, and keep a copy."""
         if not self._objects:
-            require_regular(self._path(name))
+            require_regular(self._path(name), any_kind=True)
             return self._path(name).read_bytes()
         with contextlib.suppress(OSError):
             if is_whole and is_whole(data := self._copy(name).read_bytes()):

@@ -104,10 +104,11 @@ class Task(ABC, Generic[Section]):
         assert self.optimiser is not None
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no type
-        if clip is not None:
-            clip_grad_norm_(self.modules.parameters(), clip)
+        loss = loss.detach()
+        if clip is not None:  # an infinite norm clips the gradient to nothing: its loss becomes NaN
+            loss = loss + 0 * clip_grad_norm_(self.modules.parameters(), clip)
         self.optimiser.step()
-        return loss.detach()
+        return loss
 
     def begin(self) -> None:
         """Prepare a run that does not go on from a checkpoint."""

@@ -77,10 +77,22 @@ def test_empty_result_reports_records_and_folder() -> None:
         clean([image], [caption], Listing(Path("wrong/folder"), frozenset()), require_pictures=True)
 
 
-@pytest.mark.parametrize("path", ["/a.jpg", "x/../../a.jpg", "", " ", "a//b.jpg", "./a.jpg", "a\n.jpg"])
+@pytest.mark.parametrize(
+    "path", ["/a.jpg", "x/../../a.jpg", "", " ", "a//b.jpg", "./a.jpg", "a\n.jpg", "a\x85", "x" * 999]
+)
 def test_odd_paths_are_refused(path: str) -> None:
     with pytest.raises(CorpusError, match="somewhere"):
         check_path(path, "somewhere")
+
+
+def test_fault_of_captions_is_told_before_a_missing_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("version https://git-lfs.github.com/spec/v1\n")
+    settings = CorpusSettings(format="table", path=str(tmp_path), pictures=str(tmp_path / "images"))
+    with pytest.raises(CorpusError, match=r"a\.csv: is a pointer of Git LFS: run `git lfs pull`"):
+        read_corpus(settings)
+    (tmp_path / "a.csv").write_text("image,caption,split\na.jpg,A .,train\n")
+    with pytest.raises(CorpusError, match="the folder of pictures does not exist"):
+        read_corpus(settings)
 
 
 def test_linked_folders_are_listed_without_loops(tmp_path: Path) -> None:

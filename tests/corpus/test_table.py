@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -123,6 +124,10 @@ def test_column_of_languages_gives_captions_their_language(tmp_path: Path) -> No
             "image;caption\na.jpg;A dog, running .\n",
             "Semicolons separate the cells: save the table with commas or tabs",
         ),
+        *(
+            (f'image,caption,split\na.jpg,"{cell}",train\n', "line 2: the caption is a list")
+            for cell in ("['A .', 'B .']", "('A .', 'B .')", '{""raw"": ""A .""}', '[[""A .""]]', '[""A ."", null]')
+        ),
         ("image,caption,split\na.jpg,A .,tset\n", r"line 2: unknown split 'tset'; expected one of train"),
         (
             "image,caption,split\na.jpg,A .,test\na.jpg,B .,train\n",
@@ -138,6 +143,24 @@ def test_wrong_table_is_explained(tmp_path: Path, text: str, message: str) -> No
     (tmp_path / "my.csv").write_text(text)
     with pytest.raises(CorpusError, match=message):
         read(tmp_path)
+
+
+BAD = ("../x.jpg", "/data/x.jpg", "", "a\1b.jpg", "x" * 10_000, "a//b.jpg")
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_row_without_a_usable_picture_is_dropped(tmp_path: Path, name: str) -> None:
+    (tmp_path / "my.csv").write_text(f"image,caption,split\na.jpg,A .,train\n{name},B .,test\nc.jpg,C .,test\n")
+    corpus = read(tmp_path)
+    assert [image.image_id for image in corpus.images] == ["a.jpg", "c.jpg"]
+    assert [(row.item, row.reason) for row in corpus.dropped] == [(name or f"{tmp_path}/my.csv, line 3", "damaged")]
+    (tmp_path / "my.csv").unlink()
+    pictures = [picture("a"), {"bytes": None, "path": name}, {"bytes": b"c", "path": name}]
+    columns = {"image": pa.array(pictures, PICTURE), "text": ["A .", "B .", "C ."], "split": ["train", "test", "test"]}
+    write(tmp_path / "my.parquet", columns)
+    found = read_own(tmp_path)
+    assert len(found.images) == 2
+    assert len(found.dropped) == (0 if name in ("../x.jpg", "/data/x.jpg", "a//b.jpg") else 1)
 
 
 # The layouts are those that datasets 5.2.0 (to_parquet), pandas 3.1.1 and polars 2.1.0 wrote of the same pictures.
@@ -263,6 +286,10 @@ def test_damaged_file_and_second_layout_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"train\.parquet: has other columns than test\.parquet"):
         read_own(tmp_path)
     whole = (tmp_path / "train.parquet").read_bytes()
+    many = pa.DictionaryArray.from_arrays(np.zeros(1_000_001, np.int32), ["a"])
+    pq.write_table(pa.table({"image": many, "text": many}), tmp_path / "train.parquet")
+    with pytest.raises(FileFormatError, match=r"train\.parquet: states 1,000,001 rows; expected at most 1,000,000"):
+        read(tmp_path, file="train.parquet")
     (tmp_path / "test.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(FileFormatError, match=r"test\.parquet: is not a whole Parquet file"):
         read_own(tmp_path)

@@ -115,11 +115,18 @@ def test_types_and_options_of_neighbours_are_accepted():
         encoder.encode(pa.array(TEXTS), convert_to_numpy=True),
         encoder.encode(TEXTS, precision="float32"),
         encoder.encode_query(TEXTS),
-        encoder.encode_document(TEXTS),
+        encoder.encode_document(TEXTS, prompt=None, prompt_name=None, output_value="sentence_embedding"),
+        encoder.encode(pd.Series(TEXTS), device="cpu", truncate_dim=None, pool=None, chunk_size=None),
+        encoder.encode(pa.chunked_array([TEXTS]), convert_to_numpy=False, convert_to_tensor=True).numpy(),
     ):
         assert np.array_equal(found, expected)
-    with pytest.raises(TypeError, match="truncate_dim"):
-        encoder.encode(TEXTS, truncate_dim=8)
+    wrong = {"prompt": "query: ", "prompt_name": "query", "truncate_dim": 8, "pool": {}, "precision": "int8"}
+    for name, value in (wrong | {"output_value": "token_embeddings", "convert_to_numpy": False}).items():
+        with pytest.raises(EncoderError, match=rf"^{name} .*; expected"):
+            encoder.encode(TEXTS, **{name: value})
+    for column in (pd.Series(["a", None]), pa.array(["a", None]), pd.Series(["a", pd.NA], dtype="string")):
+        with pytest.raises(EncoderError, match=r"sentence 1 is \w+, not a text"):
+            encoder.encode(column)
 
 
 def test_pictures_are_standardised_inside(encoder):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightword.encoder.word_vectors import BagOfWords
-from sightword.errors import SemanticsError
+from sightword.errors import EncoderError, SemanticsError
 
 GLOVE = "the 0.5 -1\ndog 1 2\n. 3e-1 0\n. . . 9 9\nname@domain.com to 8 8\nDog 4 4\ncafé 7 0.25\n2 1 1\n"
 
@@ -83,6 +83,10 @@ def test_a_word_with_two_vectors_is_an_error_and_a_repeated_line_is_not(tmp_path
         ("dog 1 2\ncat 1\n", "v.txt, line 2: has 1 numbers after a word; expected 2, as in the first line"),
         ("cat 1 2\n\ndog 1 2\n", "v.txt, line 2: is empty"),
         ("cat 1 2\ndog 1 x\n", "v.txt, line 2: the word 'dog' has 'x'; expected finite numbers"),
+        *(
+            (f"dog {n} 2\ncat {n} 3\n", f"v.txt, line 1: has '{n}' before its")
+            for n in ("0x1", "1_0", "nan", "-Infinity")
+        ),
         ("3 2\ncat 1 2\ndog 1 2\n", "v.txt: has 2 words, but its first line states 3"),
     ],
 )
@@ -92,12 +96,22 @@ def test_errors_name_file_and_line(tmp_path, text, message):
         BagOfWords.load(tmp_path / "v.txt")(["dog"])
 
 
+def test_odd_sentences_and_paths_are_one_message(glove):
+    bag = BagOfWords.load(glove)
+    np.testing.assert_array_equal(bag(iter(["the dog"])), bag("the dog"))
+    for wrong in (None, b"dog", ["dog", None], [b"dog"], [["dog"]]):
+        with pytest.raises(EncoderError, match=r"got the type|is .*, not a text"):
+            bag(wrong)
+    for wrong in (None, 5, "a\0b", "x" * 5000):
+        with pytest.raises(SemanticsError, match=r"the file is .*; expected the path of a file"):
+            BagOfWords.load(wrong)
+
+
 def test_an_unreadable_file_is_reported(tmp_path):
     with pytest.raises(SemanticsError, match=r"gone\.txt: does not exist"):
         BagOfWords.load(tmp_path / "gone.txt")
     whole = gzip.compress(GLOVE.encode())
     for name, content in {
-        "not.gz": GLOVE.encode(),
         "short.gz": whole[:-12],
         "spoilt.gz": whole[:20] + b"xx" * 40,
     }.items():

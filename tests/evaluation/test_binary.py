@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightword.evaluation.binary import histogram, mistakes, score
+from sightword.evaluation.binary import best_threshold, histogram, mistakes, score
 
 labelled = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30).filter(
     lambda pairs: len({label for _, label in pairs}) == 2
@@ -38,6 +38,15 @@ def test_accuracy_and_f1_are_those_of_the_counts(pairs, threshold):
     right = sum((value <= threshold) == label for value, label in pairs)
     assert found["accuracy"] == pytest.approx(100 * right / len(pairs), abs=1e-6)
     assert found["f1"] == pytest.approx(200 * hits / (accepted + sum(label for _, label in pairs)), abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1, 1e30])
+@given(labelled)
+def test_threshold_accepts_the_pairs_of_its_accuracy(scale, pairs):
+    energies = np.array([scale * (1 + value) for value, _ in pairs], np.float32)
+    labels = np.array([label for _, label in pairs])
+    threshold, accuracy = best_threshold(energies, labels)
+    assert 100 * ((energies <= threshold) == labels).mean() == pytest.approx(accuracy)
 
 
 def test_histogram_and_mistakes():

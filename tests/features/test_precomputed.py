@@ -84,8 +84,8 @@ def test_ids_that_do_not_fit(tmp_path, given, lines, message) -> None:
     ("values", "message"),
     [
         (np.zeros((3, 2), np.int64), "expected floats of shape"),
-        (np.array([[0, 0], [np.nan, 0], [0, 0]]), "1 rows have values that are not finite as float32: a"),
-        (np.full((3, 2), 1e39), "1 rows have values that are not finite as float32: a"),
+        (np.array([[0, 0], [np.nan, 0], [0, 0]]), "1 rows have values that are not finite, or larger than 1e.15: a"),
+        (np.full((3, 2), 2e15), "1 rows have values that are not finite, or larger than 1e.15: a"),
         (np.array([{}, 1, "x"], object), "not a whole .npy file"),
     ],
 )
@@ -100,6 +100,7 @@ def test_files_that_are_not_there_or_damaged(tmp_path, given) -> None:
     np.savez(tmp_path / "archive.npz", VALUES)
     for content, message in (
         (whole[:-3], r"not a whole \.npy file"),
+        (whole[:128].replace(b"'shape': (", b"'shape': (4611686018427387904, ")[:127] + b"\n", "array is too big"),
         (b"PK\x03\x04" + bytes(100), r"x\.npy: is not a whole \.npy file \(.*\)$"),
         ((tmp_path / "archive.npz").read_bytes(), r"x\.npy: is an archive of arrays; expected a \.npy file"),
         (None, "do not exist"),

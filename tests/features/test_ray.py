@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from blocks import blocks
-from ray_nodes import FEATURES, RAY, Nodes, Project, finish, kill, members, segments, wait_for, workers
+from ray_nodes import FEATURES, Project, Shell, finish, kill, segments, wait_for, workers
+from ruamel.yaml import YAML
 
 pytestmark = pytest.mark.full
-
-
-PICTURES = 240
-
-
+PICTURES = 160
 ENGINE = {"SIGHTWORD_ENGINE": "ray"}
 
 
 @pytest.fixture(scope="module")
 def project(repository, tmp_path_factory) -> Project:
-    made = Project(tmp_path_factory.mktemp("cluster") / "project", repository, PICTURES, backbone="resnet18")
+    made = Project(tmp_path_factory.mktemp("cluster") / "a project", repository, PICTURES)
     made.run("resize", store=made.folder)
     return made
 
@@ -41,10 +36,9 @@ def expected(project, tmp_path_factory) -> bytes:
     return project.taken()
 
 
-@pytest.fixture(scope="module")
-def nodes(repository) -> Iterator[Nodes]:
-    """A cluster of two nodes, the second of which the last test ends."""
-    with Nodes(repository, 2) as made:
+@pytest.fixture
+def shell(project, tmp_path) -> Iterator[Shell]:
+    with contextlib.closing(Shell(project, tmp_path)) as made:
         yield made
 
 
@@ -52,21 +46,15 @@ def total(said: str) -> str:
     return said.splitlines()[-1]
 
 
-def test_a_warm_store_starts_no_ray(project, expected, tmp_path) -> None:
-    said = project.run("features", store=tmp_path, **ENGINE)
-    assert project.taken() == expected
-    assert "asked Ray for workers with 1 CPUs and 0 GPUs\n" in said
-    assert total(said) == f"features: {PICTURES} pictures: {PICTURES} computed"
-    said = project.run("features", store=tmp_path, **ENGINE)
-    assert "Ray for" not in said
-    assert project.taken() == expected
-
-
-def test_a_worker_that_is_killed_is_started_again(project, expected, tmp_path) -> None:
+def test_a_killed_worker_starts_again_and_a_warm_store_starts_no_ray(project, expected, tmp_path) -> None:
     process = project.start("features", store=tmp_path / "store", **ENGINE)
     wait_for(lambda: segments(tmp_path / "store"), 400, process)
     os.kill(workers(process.pid)[0], signal.SIGKILL)
-    finish(process)
+    said = finish(process)
+    assert project.taken() == expected
+    assert "asked Ray for workers with 1 CPUs and 0 GPUs\n" in said
+    assert total(said) == f"features: {PICTURES} pictures: {PICTURES} computed"
+    assert "Ray for" not in project.run("features", store=tmp_path / "store", **ENGINE)
     assert project.taken() == expected
 
 
@@ -82,124 +70,89 @@ def test_interruption_ends_all_processes_and_keeps_the_store(project, expected, 
     assert project.taken() == expected
 
 
-def test_a_driver_that_is_killed_leaves_the_cluster_to_the_next_run(project, nodes, expected, tmp_path) -> None:
-    process = project.start("features", store=tmp_path / "store", **ENGINE, **nodes.variables)
-    wait_for(lambda: segments(tmp_path / "store"), 400, process)
-    process.kill()
-    process.communicate()
-    project.run("features", store=tmp_path / "store", **ENGINE, **nodes.variables)
-    assert project.taken() == expected
-
-
-def test_a_node_that_leaves_and_one_that_joins(project, nodes, expected, tmp_path) -> None:
-    process = project.start("features", store=tmp_path / "store", **ENGINE, **nodes.variables)
-    busy = [node for node in nodes.started if node is not nodes.started[0]]
-    wait_for(
-        lambda: (
-            segments(tmp_path / "store") and any("ray::Worker" in title for title in members(busy[-1].pid).values())
-        ),
-        400,
-        process,
-    )
-    nodes.add()
-    kill(busy[-1])
-    finish(process)
-    assert project.taken() == expected
-
-
-class Shell:
-    """A reader's shell on one machine: `dvc repro STAGE` runs the stage, and Ray takes little of the machine."""
-
-    def __init__(self, project: Project, folder: Path) -> None:
-        self.project, self.store = project, folder / "store"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = str(probe.getsockname()[1])
-        self._temporary = tempfile.mkdtemp(prefix="ray-")  # a short name: sockets lie below
-        little = "--min-worker-port=0 --max-worker-port=0 --object-store-memory=104857600 --disable-usage-stats"
-        little += " --include-log-monitor=false"
-        head = f"--temp-dir={self._temporary} --include-dashboard=false --no-monitor"
-        programs = {
-            "dvc": f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
-            "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
-            f'case "$*" in *--head*) set -- "$@" {head};; esac\n'
-            'case "$*" in *--num-cpus*) ;; *) set -- "$@" --num-cpus=1;; esac\n'
-            f'for each in 1 2 3 4 5; do {shlex.quote(RAY)} "$@" {little} && exit; done; exit 1',
-            "scontrol": "echo 127.0.0.1; echo other",
-            "srun": 'while [ "$1" != ray ] && [ "$1" != dvc ]; do shift; done; exec "$@"',
-        }
-        for name, text in programs.items():
-            path = folder / "bin" / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"#!/bin/sh\n{text}\n")
-            path.chmod(0o755)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "DVC_STAGE"))}
-        self.environment = kept | {
-            "HOME": str(folder),
-            "PATH": f"{folder / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(project.repository),
-            "RAY_worker_niceness": "0",
-            "SIGHTWORD_DEVICE": "cpu",
-            "SIGHTWORD_STORE": str(self.store),
-            "SIGHTWORD_THREADS": "1",
-        }
-        self._begun: list[subprocess.Popen[bytes]] = []
-
-    def start(self, text: str, **variables: str) -> subprocess.Popen[bytes]:
-        """Type commands in a session of their own; names and ports are those of this machine."""
-        text = re.sub(r"(?<!\$)\bhead:", "127.0.0.1:", text).replace("6379", self.port)
-        with (self.store.parent / "said").open("ab") as said:
-            begun = subprocess.Popen(
-                ["bash", "-e", "-c", text], cwd=self.project.folder, env=self.environment | variables,
-                stdout=said, stderr=said, start_new_session=True,
-            )  # fmt: skip
-        self._begun.append(begun)
-        return begun
-
-    def run(self, text: str, **variables: str) -> None:
-        assert self.start(text, **variables).wait(timeout=300) == 0, self.said()
-
-    def said(self) -> str:
-        return (self.store.parent / "said").read_text()
-
-    def end(self) -> None:
-        for begun in self._begun:
-            kill(begun)
-        shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-@pytest.fixture
-def shell(project, tmp_path) -> Iterator[Shell]:
-    made = Shell(project, tmp_path)
-    try:
-        yield made
-    finally:
-        made.end()
-
-
-def typed(repository: Path, heading: str) -> list[str]:
-    """The blocks below a heading of the page."""
-    page = repository / "docs/lab.md"
-    lines = page.read_text().splitlines()
-    first = lines.index(heading)
-    last = next((row for row in range(first + 1, len(lines)) if re.match("#{2,3} ", lines[row])), len(lines))
-    return [one.text for one in blocks(page) if first < one.line <= last]
-
-
-def test_by_hand(repository, project, expected, shell) -> None:
-    _, token, head, other, run, _ = typed(repository, "### By hand")
-    for step in (token, head, other, run.replace("/shared/store", str(shell.store))):
+def test_a_cluster_by_hand_outlives_a_killed_driver_and_a_lost_node(repository, project, expected, shell) -> None:
+    named = f"tests/features/{Path(__file__).name} types these"
+    token, head, other, run = (one.text for one in blocks(repository / "docs/lab.md") if one.why == named)
+    for step in (token, head):
         shell.run(step)
+    joined = shell.start(other)
+    assert joined.wait(timeout=300) == 0, shell.said()
+    run = run.replace("/shared/store", str(shell.store))
+    driver = shell.start(run)
+    wait_for(lambda: segments(shell.store), 400, driver)
+    kill(driver)
+    before = len(segments(shell.store))
+    driver = shell.start(run)
+    wait_for(lambda: len(segments(shell.store)) > before and workers(joined.pid), 400, driver)
+    kill(joined)
+    shell.run(other)
+    assert driver.wait(timeout=400) == 0, shell.said()
     assert project.taken() == expected
-    assert "features: asked Ray for workers with 1 CPUs" in shell.said()
-    assert f"{PICTURES} computed" in shell.said()
+    assert re.search(r"\d+ computed, \d+ from store$", shell.said(), re.MULTILINE)
 
 
-def test_slurm(repository, project, expected, shell) -> None:
-    (script, *_) = typed(repository, "### Slurm")
-    for there, here in (("DEVICE=cuda", "DEVICE=cpu"), ("16", "1"), ("20000 + SLURM_JOB_ID % 10000", shell.port)):
-        assert there in script
-        script = script.replace(there, here)
-    script = script.replace(" --num-gpus 1", "")
-    shell.run(script, SLURM_JOB_NODELIST="nodes", SLURM_JOB_NUM_NODES="2")
-    assert project.taken() == expected
+def test_the_job_of_slurm_ends_with_its_stage_or_its_head(repository, tmp_path) -> None:
+    """Four jobs share the nodes; `srun`, `ray` and `dvc` are scripts that do what the job's variables say."""
+    from ray.scripts.scripts import start
+
+    port = "import sys, time, socket; s = socket.create_server(('localhost', int(sys.argv[1]))); time.sleep(60)"
+    programs = {
+        "scontrol": "echo localhost; echo other",
+        "srun": 'while [ "$1" != -w ]; do shift; done; shift 2; exec "$@"',
+        "ray": 'echo "$*" >> started; case "$*" in *--head*) eval "$HEAD";; *) eval "$OTHER";; esac',
+        "dvc": 'echo "$*" >> ran; eval "$STAGE"',
+        "listen": f'exec {shlex.quote(sys.executable)} -c "{port}" $4',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    jobs, listen = [], "exec listen $@"
+    for number, (head, other, stage, code) in enumerate(
+        [
+            (listen, "sleep 60", "sleep 2", 0),
+            (listen, "exit 1", "until grep -c address started | grep -q 2; do sleep 1; done", 0),
+            ("exit 3", "sleep 60", "sleep 60", 1),
+            ("listen $@ & until [ -e ran ]; do sleep 1; done; kill $!", "sleep 60", "sleep 60", 1),
+        ]
+    ):
+        (folder := tmp_path / f"job {number}").mkdir()
+        variables = {
+            "HEAD": head,
+            "OTHER": other,
+            "STAGE": stage,
+            "SLURM_JOB_ID": str(number),
+            "SLURM_JOB_NODELIST": "all",
+        }
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        command = ["bash", str(repository / "docs/cluster/features.sbatch")]
+        job = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **variables, "PATH": path}, start_new_session=True
+        )
+        jobs.append((job, folder, code))
+    for job, folder, code in jobs:
+        try:
+            assert job.wait(timeout=100) == code, folder
+        finally:
+            kill(job)
+        assert (folder / "ran").exists() == (folder.name != "job 2")
+        for line in (folder / "started").read_text().splitlines():
+            options = start.make_context("start", line.split()[1:]).params  # Ray reads what the job gives
+            assert options["temp_dir"] == f"/tmp/ray-{folder.name[-1]}"
+
+
+def test_the_jobs_of_kubernetes_run_in_turn(repository, tmp_path) -> None:
+    project = Project(tmp_path / "0", repository, 4)
+    shell = Shell(project, tmp_path)
+    text = (repository / "docs/cluster/kubernetes.yaml").read_text().replace("/projects", shlex.quote(str(tmp_path)))
+    for document in YAML(typ="safe", pure=True).load_all(text):
+        spec = document["spec"]
+        ray = spec.get("rayClusterSpec", {}).get("headGroupSpec")
+        container = (ray or spec)["template"]["spec"]["containers"][0]
+        limits = container["resources"]["limits"]
+        assert limits == container["resources"]["requests"]
+        variables = {one["name"]: str(one.get("value", limits["cpu"])) for one in container["env"]}
+        command = spec["entrypoint"] if ray else container["command"][2]
+        shell.run(command, JOB_COMPLETION_INDEX="0", **variables)
+    shell.close()
+    assert "4 pictures: 4 computed" in shell.said()
+    assert total(shell.said()) == "features: 4 pictures: 4 from store"

@@ -68,7 +68,6 @@ def test_long_captions_and_pictures_without_a_caption_are_left_out():
 @pytest.mark.parametrize(
     ("split", "changes", "message"),
     [
-        (described(TEXTS[:6]), {"cluster": 1}, "a batch has 4 pictures, and training has 3"),
         (described(each=1), {"cluster": 1}, "need two captions of a picture; 0 of 32 pictures have them"),
         (described(features=np.ones((16, 3))), {"perceptual": 1}, r"constant \(1 different"),
     ],

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from saved_things import concepts
 
-from sightword.errors import TrainingError
+from sightword.errors import EncoderError
 from sightword.evaluation.binary import best_threshold
 from sightword.hypernyms.data.pairs import split
 from sightword.hypernyms.data.taxonomy import read_scenes, read_wordnet
@@ -282,14 +283,20 @@ def test_each_energy_learns_and_is_saved(prepared, name, monkeypatch, tmp_path):
     assert np.array_equal(Concepts.load(tmp_path).energy(pairs), concepts.energy(pairs))
 
 
-def test_loss_not_finite_or_batch_too_large_is_one_message(prepared):
-    taxonomy, pairs = prepared
-    few = taxonomy, {**pairs, "train": pairs["train"].where(np.arange(3000))}
-    huge, message = SMALL.model_copy(update={"init": 1e30}), "the loss is not a finite number between batch 0 and 50"
-    with pytest.raises(TrainingError, match=message), np.errstate(all="ignore"):
-        small_run(few, huge)
-    with pytest.raises(TrainingError, match=r"train.batch = 100000 takes 50000 true pairs, and 33605"):
-        small_run(prepared, SMALL.model_copy(update={"batch": 100_000}))
+def test_odd_arguments_of_concepts_are_one_message():
+    kept = concepts()
+    pair = kept.names[0], kept.names[1]
+    expected = kept.energy([pair])
+    for pairs in ([list(pair)], iter([pair]), np.array([pair]), (pair,)):
+        np.testing.assert_array_equal(kept.energy(pairs), expected)
+    assert kept.energy([]).shape == (0,)
+    for wrong in (None, 5, [("a",)], pair, [(*pair, "a")], [(1, 2)], [None], "ab"):
+        with pytest.raises(EncoderError, match=r"the pairs are|the name is|no concept"):
+            kept.energy(wrong)
+    for top in (0, True, 1.0, "3", None):
+        with pytest.raises(EncoderError, match=r"top is .*; expected a whole number above 0"):
+            kept.hypernyms(pair[0], top)
+    assert kept.hypernyms(pair[0], np.int64(1)) == kept.hypernyms(pair[0], 1)
 
 
 @pytest.mark.full

@@ -61,7 +61,7 @@ def test_a_bad_picture_stops_the_stage_and_leaves_the_earlier_folder(tmp_path, s
     with pytest.raises(PictureError, match=r"1 picture cannot be used \(1 not_a_picture\): id-3 .*max_rejects = 0"):
         write_resized(tmp_path / "out", sources, SMALL)
     assert bytes_of(tmp_path / "out") == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "pictures"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.tmp", "pictures"]
 
 
 def test_missing_files_are_found_before_any_picture_is_decoded(tmp_path, sources, monkeypatch) -> None:

@@ -192,7 +192,7 @@ ROWS = [
         detail="Pillow's mode F has no fixed range of values"),
     Row("no bytes", "empty.jpg", holding(b""), reason="empty", detail="the file has 0 bytes"),
     Row("not a picture", "text.jpg", holding(b"<html>404 not found</html>"), reason="not_a_picture",
-        detail="it is a web page. Fetch the file again: .*"),
+        detail="it is a web page. Fetch it again: .*"),
     Row("not a picture", "scan.tif", file(halves(RED, BLUE), "TIFF"), reason="not_a_picture",
         detail=r"it is TIFF\. Convert it to PNG\."),
     Row("names", "Kätzchen 猫 🐈.png", file(halves(RED, BLUE)), WIDE, RED, BLUE),

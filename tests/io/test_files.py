@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +72,21 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(tmp_path, m
     with pytest.raises(OSError, match="No space"), files.atomic_folder(final) as folder:
         (folder / "new").write_text("2")
     assert names(final) == ["old"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_two_writers_of_a_folder_at_once_both_end_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "sync", lambda path: None)  # thousands of runs meet at last
+
+    def write(name):
+        for _ in range(400):
+            with files.atomic_folder(tmp_path / "out") as folder:
+                (folder / name).touch()
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(write, name) for name in "abcd"]:
+            done.result()
+    assert len(names(tmp_path / "out")) == 1
     assert names(tmp_path) == ["out"]
 
 

@@ -7,6 +7,7 @@ names the number, with which `outcome` repeats the fault.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import gzip
 import hashlib
@@ -421,6 +422,7 @@ def damaged(name: str, number: int, whole: Mapping[str, bytes], folder: Path) ->
 def read_damaged(name: str, reader: Reader, numbers: Iterable[int], folder: Path, now: memoryview) -> str:
     """Read the folder with each fault; what was wrong with the last one, or nothing."""
     logging.disable()
+    faulthandler.disable()
     warnings.simplefilter("ignore")
     whole = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     expected = plain(reader.read(folder))

@@ -191,6 +191,7 @@ def test_a_folder_that_is_no_path_is_refused(folder):
         (5, "the folder is int; expected the path of a folder"),
         ("a\0b", r"the folder is 'a\\x00b'; expected the path of a folder"),
         ("\ud83d", r"the folder is '\\ud83d'"),
+        ("x" * 5000, r"the folder is 'x+ \.\.\.; expected"),
     ):
         with pytest.raises(EncoderError, match=told):
             folder.load(wrong)

@@ -8,14 +8,16 @@ import io
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sightword.errors import CorpusError, FileFormatError
+from sightword.images.decode import RejectError, decode
 from sightword.io import opening
-from sightword.io.files import json_lines, member
+from sightword.io.files import json_lines, member, read_table
 from sightword.io.opening import files_in, lines, opened, read_bytes
-from sightword.io.tables import Table, number, whole
+from sightword.io.tables import Table, check_bare, number, whole
 
 WORDS = Table(("word", ("kind", "class"), "note"), CorpusError, optional=("note",), empty=("note",))
 
@@ -45,6 +47,24 @@ def test_quotation_marks_are_rules_with_commas_and_signs_with_tabs(tmp_path: Pat
     assert rows(tmp_path, 'word\tkind\n"dog\tan "animal"\n') == [['"dog', 'an "animal"', ""]]
 
 
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC, csv.QUOTE_MINIMAL])
+def test_quoted_table_with_tabs_is_read_as_csv(tmp_path: Path, quoting: Any) -> None:
+    out, cells = io.StringIO(), [["word", "kind"], ['a "b" c', "d\te"], ["f", "g"]]
+    csv.writer(out, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(cells)
+    assert [row[:2] for row in rows(tmp_path, out.getvalue())] == cells[1:]
+    column = 'word\tkind\n"a"\tb\n"c"\td\n'
+    assert [row[:2] for row in rows(tmp_path, column)] == [["a", "b"], ["c", "d"]]
+
+
+@pytest.mark.parametrize("wrap", ['"{}"', "\u201c{}\u201d", "[{}]", "{{{}}}"])
+def test_texts_that_all_stand_in_a_wrap_are_refused(wrap: str) -> None:
+    texts = [wrap.format(text) for text in ("A dog .", "A cat .")]
+    with pytest.raises(CorpusError, match=r"a: all texts stand in .*A dog.*; expected the texts alone"):
+        check_bare(["", *texts], "a", CorpusError)
+    check_bare([*texts, "A cow ."], "a", CorpusError)
+    check_bare(texts[:1], "a", CorpusError)
+
+
 def test_any_table_that_csv_writes_is_read_back(tmp_path: Path) -> None:
     draw = random.Random(1)
     for _ in range(50):
@@ -71,6 +91,9 @@ def test_any_table_that_csv_writes_is_read_back(tmp_path: Path) -> None:
         ('word,kind\n"a" b,c\n', "line 2: is not valid CSV"),
         (f"word,kind\n{200_000 * 'a'},b\n", "line 2: is not valid CSV"),
         ("word,kind\na\rb,c\n", "line 2: is not valid CSV"),
+        ("word,kind\na,b\nword,kind\nc,d\n", "line 3: repeats the header"),
+        ("kind\tword\nb\ta\nKIND\t word\n", "line 3: repeats the header"),
+        ("x,word,kind\n1,a,b\n2, Kind,word\n", "line 3: repeats the header. Delete the line"),
     ],
 )
 def test_wrong_table_is_one_message_with_the_line(tmp_path: Path, text: str, message: str) -> None:
@@ -120,6 +143,61 @@ def test_wrong_json_line_is_one_message(tmp_path: Path, line: str, message: str)
 TEXT = b"one\r\ntwo \xc2\x85 two\n\nfour"
 
 
+PUBLISHED = {
+    "STSBenchmark/sts-test.csv": 1379,
+    "STSBenchmark-multi/stsb-de-dev.csv.gz": 1500,
+    "STS12-en-test/STS.input.MSRpar.txt": 750,
+    "Flickr_8k.devImages.txt": 1000,
+    "snli/snli_1.0_dev.jsonl": 10000,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_file_that_was_cut_is_told(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, count = tmp_path / name, PUBLISHED[name]
+    path.parent.mkdir(exist_ok=True)
+    for rows in (count, count // 2):
+        path.write_bytes(gzip.compress(b"row\n" * rows) if path.suffix == ".gz" else b"row\n" * rows)
+        assert len(list(lines(path))) == rows
+    told = f"{path}: has {count // 2} of the {count} published lines; was it cut off? Fetch it again."
+    assert [record.getMessage() for record in caplog.records] == [told]
+
+
+FOREIGN = {
+    "a pointer of Git LFS: run `git lfs pull`": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "a web page": b"\xef\xbb\xbf\n<!-- saved -->\n<HTML>",
+    "XML, such as the error of a server": b'<?xml version="1.0"?>\n<Error>',
+    "HEIC": b"\0\0\0\x18ftypheix",
+    "JPEG XL": b"\xff\x0a\0",
+    "a document of Photoshop": b"8BPS\0\1",
+    "SVG, a drawing without pixels": b'<?xml version="1.0"?><svg>',
+    "a document in PDF or RTF": b"%PDF-1.7\n",
+    "an archive in RAR or 7z": b"Rar!\x1a\x07",
+}
+
+
+NO_TEXT = {
+    "packed with gzip": gzip.compress(b"x"),
+    "packed with bzip2, xz or zstd": b"(\xb5/\xfd",
+    "a zip archive, as workbooks of Excel are": b"PK\x03\x04",
+    "UTF-16 or UTF-32": "one,two,three".encode("utf-16-le"),
+    "a picture or a binary table": b"PAR1",
+}
+
+
+@pytest.mark.parametrize("kind", [*FOREIGN, *NO_TEXT])
+def test_file_of_a_foreign_kind_is_named(tmp_path: Path, kind: str) -> None:
+    data = (FOREIGN | NO_TEXT)[kind]
+    for name in ("a.csv", "a.csv.gz", "a.parquet")[: 3 if kind in FOREIGN else 1]:
+        (tmp_path / name).write_bytes(gzip.compress(data) if name == "a.csv.gz" else data)
+        read = read_bytes if name[2] == "c" else lambda path: read_table(path, ["a"], foreign=True)
+        with pytest.raises(FileFormatError, match=f"{name}: is {kind}"):
+            read(tmp_path / name)
+    if kind in FOREIGN:
+        with pytest.raises(RejectError, match=f"not_a_picture: it is {kind}"):
+            decode(data, exif=False, max_pixels=1)
+
+
 def test_lines_end_in_lf_or_cr_lf_only(tmp_path: Path) -> None:
     for name, data in (("a.txt", b"\xef\xbb\xbf" + TEXT), ("a.txt.gz", gzip.compress(TEXT))):
         (tmp_path / name).write_bytes(data)
@@ -131,8 +209,7 @@ def test_lines_end_in_lf_or_cr_lf_only(tmp_path: Path) -> None:
     [
         (b"one\ntwo \xff\n", r"a, line 2: byte 0xff is not UTF-8\. Save the file as UTF-8\."),
         (b"one\ntw\0o\n", r"a, line 2: has a NUL; expected plain text in UTF-8"),
-        ("one\ntwo\n".encode("utf-16"), r"a: is UTF-16\. Save the file as UTF-8\."),
-        ("\ufeffone\n".encode("utf-16-be"), r"a: is UTF-16"),
+        ("one\ntwo\n".encode("utf-16"), r"a: is UTF-16 or UTF-32\. Save it as UTF-8\."),
         (b"one\rtwo\r", r"a, line 1: ends in CR, as on old Macs; expected lines that end in LF or CR LF"),
         (b"one\n" + 11 * b"x", r"a, line 2: has more than 10 bytes"),
     ],
@@ -156,9 +233,15 @@ def test_pipe_folder_and_missing_file_are_refused_at_once(tmp_path: Path) -> Non
 
 def test_damaged_gz_is_one_message_with_a_remedy(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(b"%d,%d\n" % (x, x * x) for x in range(999)), mtime=0)
-    for data in (whole[:-4], whole[:40], whole[:30] + bytes(8) + whole[38:], b"plain", whole[:4]):
+    damaged, other = r"cannot be read \(.+\)\. It may have been cut off", r"and its name ends in \.gz\. Fetch it again"
+    cut = (whole[:-4], whole[:40], whole[:30] + bytes(8) + whole[38:], whole[:4])
+    for data, message in (
+        *((one, damaged) for one in cut),
+        (b"plain", f"is not packed, {other}"),
+        (b"", f"is empty, {other}"),
+    ):
         (tmp_path / "a.gz").write_bytes(data)
-        with pytest.raises(FileFormatError, match=r"a\.gz: cannot be read \(.+\)\. It may have been cut off"):
+        with pytest.raises(FileFormatError, match=rf"a\.gz: {message}"):
             read_bytes(tmp_path / "a.gz")
 
 

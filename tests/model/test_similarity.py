@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 from sightword.errors import EncoderError
 from sightword.model import similarity
 from sightword.model.losses import hardest, hinge, infonce
-from sightword.model.similarity import abstract, compose, order_errors, scores, unit
+from sightword.model.similarity import abstract, compose, order_errors, scores, unit, unit_rows
 
 NAMES = ["cosine", "order", "reversed_order"]
 
@@ -107,10 +107,11 @@ def test_gradients_of_zeros_and_ties_are_finite(name, loss):
 
 
 def test_a_vector_of_zeros_stays_one_and_what_is_no_number_stays_none():
-    found = unit(torch.tensor([[0.0, 0.0], [3.0, -4.0], [float("nan"), 1.0]]), "order")
+    found = unit(torch.tensor([[0.0, 0.0], [3.0, -4.0], [float("nan"), 1.0], [3e30, 4e30]]), "order")
     assert found[0].tolist() == [0, 0]
     assert found[1].tolist() == pytest.approx([0.6, 0.8])
-    assert found[2].isnan().all()
+    assert found[2:].isnan().all()  # a length beyond float32 would give zeros
+    assert unit_rows(np.float32([[3e30, -4e30], [3, -4], [0, 0]])).ravel() == pytest.approx([0.6, -0.8] * 2 + [0] * 2)
     assert unit(torch.tensor([[3.0, -4.0]]), "cosine")[0].tolist() == pytest.approx([0.6, -0.8])
 
 

@@ -24,6 +24,7 @@ from sightword.features.tables.origin import parts_of
 from sightword.features.tables.table import Origin, read_features, write_features
 from sightword.features.weights import Weights
 from sightword.images import resized
+from sightword.search import searcher as searching
 from sightword.search.collection import JoinedFolder, PictureFolder, Reading
 from sightword.search.networks import NamedNetwork, UploadedPictures, difference
 from sightword.search.picture_files import list_pictures
@@ -54,8 +55,9 @@ class Read(NamedTuple):
     rejected: set[str]
 
 
-def opened(network, folder, store) -> PictureFolder:
-    return PictureFolder(str(folder), list_pictures(folder), network, Reading(torch.device("cpu"), Store(store)))
+def opened(network, folder, store, **options) -> PictureFolder:
+    reading = Reading(torch.device("cpu"), Store(store))
+    return PictureFolder(str(folder), list_pictures(folder), network, reading, **options)
 
 
 def all_of(place: PictureFolder, **options) -> Read:
@@ -92,6 +94,43 @@ def test_features_are_the_stages_and_are_read_once(world, folder, tmp_path, monk
     again = read(world, folder, tmp_path / "store")
     assert again.image_ids == found.image_ids
     assert np.array_equal(again.features, found.features)
+
+
+def test_many_new_pictures_are_found_by_one_crop_then_by_ten(world, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(searching, "_FEW", 2)
+    attributes = dict(world.encoder().notes["features"])
+    attributes["transform"] = attributes["transform"].replace('"one"', '"ten"')
+    (folder / "broken.png").write_bytes(b"no picture")
+
+    def searcher(store, *, quick=True) -> Searcher:
+        whole, first = (opened(NamedNetwork(attributes), folder, store, quick=is_quick) for is_quick in (False, True))
+        return Searcher(world.encoder(), whole, quick=first if quick else None)
+
+    def hits(of) -> dict[str, float]:
+        return {hit.picture: hit.score for hit in of.pictures("a red circle", 5).hits}
+
+    whole = searcher(tmp_path / "whole", quick=False)
+    assert not whole.read_quickly()
+    whole.read_pictures()
+    table = Searcher(world.encoder(), world.table())  # of the centre crop
+    centre = {hit.picture: hit.score for hit in table.pictures("a red circle", 30).hits}
+    centre["beach/A b.PNG"] = centre["scene-007.png"]
+
+    found = searcher(tmp_path / "store")
+    assert found.read_quickly()
+    assert hits(found) == pytest.approx({picture: centre[picture] for picture in hits(whole)}, abs=1e-6)
+    assert hits(found) != pytest.approx(hits(whole), abs=1e-5)
+    stop = threading.Event()
+    stop.set()
+    found.read_pictures(stop=stop)
+    assert (found.pictures_read, found.pictures_left, found.pictures_quick) == (5, 0, 5)
+    rows = dict(found.catalogue.rows)
+    found.read_pictures()
+    assert hits(found) == pytest.approx(hits(whole), abs=1e-6)
+    assert (found.pictures_left, found.pictures_quick, found.catalogue.rows) == (0, 0, rows)
+    again = searcher(tmp_path / "store")
+    assert not again.read_quickly()
+    assert hits(again) == pytest.approx(hits(whole), abs=1e-6)
 
 
 def test_several_networks_give_features_side_by_side(world, folder, tmp_path, caplog):

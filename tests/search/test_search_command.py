@@ -125,12 +125,28 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "options",
-    ["--top 0 a", "--serve a", "--port 80 a", "a b", "--max a", "--collection files --split test a"],
+    [
+        *("--top 0 a", "--serve a", "--port 80 a", "a b", "--max a", "--collection files --split test a"),
+        *("--copy-to new a", "--index-only", "--collection files --index-only a", "--no-browser a"),
+    ],
 )
 def test_options_that_make_no_sense_end_with_2(options):
     with pytest.raises(SystemExit) as stopped:
         search(*options.split())
     assert stopped.value.code == 2
+
+
+def test_answers_are_copied_into_a_new_folder(world, capsys, tmp_path):
+    assert search("--collection", "files", "--index-only") == 0
+    assert capsys.readouterr().out == ""
+    options = ["--collection", "files", "--top", "3", "--copy-to", str(tmp_path / "found"), "--json"]
+    assert search(*options, "a red circle") == 0
+    hits = json.loads(capsys.readouterr().out)["pictures"]
+    copies = sorted((tmp_path / "found").iterdir())
+    assert [path.name for path in copies] == [f"00{place} {hit['id']}" for place, hit in enumerate(hits, start=1)]
+    assert [path.read_bytes() for path in copies] == [(world.files / hit["id"]).read_bytes() for hit in hits]
+    assert search(*options, "a") == 1
+    assert "found: holds files already; expected a new or empty folder" in capsys.readouterr().err
 
 
 def test_folder_and_pictures_like_a_picture_are_searched(searcher, capsys):

@@ -73,10 +73,13 @@ def until(terminal: int, wanted: bytes) -> bytes:
 
 
 @pytest.fixture
-def page(world) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A page that is served by a process of its own, and its port."""
+def page(world, tmp_path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A page that is served by a process of its own, which opens a browser, and its port."""
+    (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    (tmp_path / "browser").chmod(0o755)
     process = subprocess.Popen(
         [*command(), "--serve", "--port", "0"],
+        env={**os.environ, "DISPLAY": ":0", "BROWSER": str(tmp_path / "browser")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -101,9 +104,10 @@ def ask(port: int, method: str, path: str, **options) -> tuple[int, bytes]:
 
 
 @pytest.mark.slow
-def test_page_is_served_to_this_machine_until_ctrl_c(page, capsys):
+def test_page_is_served_to_this_machine_until_ctrl_c(page, capsys, tmp_path):
     process, port = page
     assert ask(port, "GET", "/")[0] == 200
+    assert (tmp_path / "opened").read_text() == f"http://127.0.0.1:{port}/\n"
     status, body = ask(port, "GET", "/api/pictures?q=a+red+circle&top=3")
     assert (status, len(json.loads(body)["pictures"])) == (200, 3)
     status, body = ask(port, "GET", "/api/pictures?q=" + "%D0%B4" * 100_000)
@@ -119,6 +123,7 @@ def test_page_is_served_to_this_machine_until_ctrl_c(page, capsys):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0
+    assert error.startswith("Loading the encoder …\n")
     assert "Traceback" not in error
 
 

@@ -24,7 +24,7 @@ from sightword.search.picture_files import SIDE, Thumbnails, list_pictures
 from sightword.search.query import shown
 from sightword.search.searcher import WEAK, Searcher
 from sightword.search.serving import MAX_BYTES, keep_reading
-from sightword.search.web import Parts, create_app
+from sightword.search.web import Parts, about, create_app
 from sightword.storage.store import Store
 
 HOST = {"Host": "localhost:8377"}
@@ -68,7 +68,7 @@ def test_picture_of_the_collection_finds_captions(client, searcher):
     alike = searcher.combined([row], 8, how="max")
     assert [picture["id"] for picture in found["pictures"]] == [hit.picture for hit in alike]
     assert "scene-005.png" not in [hit.picture for hit in alike]
-    assert found["picture"]["row"] == row
+    assert found["picture"]["image"] == f"/pictures/{row}"
     assert found["read"] == found["of"] == len(searcher.catalogue.captions)
     answer = get(client, "/api/picture?picture=scene-05.png")
     assert answer.status_code == 422
@@ -209,11 +209,17 @@ def test_folder_is_searched_while_it_is_read(world, tmp_path):
     client = create_app(Parts(fresh, Thumbnails(tmp_path))).test_client()
     assert "4 pictures" in get(client, "/").get_data(as_text=True)
     assert get(client, "/api/pictures?q=a").get_json()["pictures"] == []
-    assert get(client, "/api/some").get_json() == {"of": 0, "pictures": []}
+    unread = get(client, "/api/some").get_json()["pictures"]
+    assert [picture["id"] for picture in unread] == ["broken.png", *files]
+    assert not any("split" in picture for picture in unread)
+    assert [get(client, picture["image"]).status_code for picture in unread] == [404, 200, 200, 200]
     fresh.read_pictures()
+    assert get(client, "/api/some").get_json()["pictures"] == [
+        about(Parts(fresh, Thumbnails(tmp_path)), n) for n in range(3)
+    ]
     found = get(client, "/api/pictures?q=a").get_json()["pictures"]
     assert sorted(picture["id"] for picture in found) == files
-    assert all(picture["shown"] and get(client, f"/pictures/{picture['row']}").status_code == 200 for picture in found)
+    assert all(get(client, picture["image"]).status_code == 200 for picture in found)
     progress = get(client, "/api/progress").get_json()
     assert (progress["pictures"], progress["unusable"]) == ({"read": 3, "left": 0}, 1)
     assert get(client, "/api/picture?picture=scene-004.png").get_json()["picture"]["id"] == "scene-004.png"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import time
 from pathlib import Path
 
 import fork_server
+import numpy as np
 import pytest
+import torch
 from finished_run import write_run
 from stage_here import run_here
 
@@ -105,6 +108,15 @@ def test_a_run_whose_parameters_change_meanwhile_fails(repository, project, monk
     done = run_here(repository, project, "captions", DVC_STAGE="captions", SIGHTWORD_STORE=str(project / "store"))
     assert done.returncode == code, done.stderr
     assert ("captions: captions.case changed while the stage ran" in done.stderr) == bool(code)
+
+
+@pytest.mark.parametrize("library", [torch, np])
+def test_lack_of_memory_is_one_message(repository, project, monkeypatch, library):
+    monkeypatch.setattr("stages.captions.work", lambda _: library.empty(1 << 57))
+    done = run_here(repository, project, "captions")
+    assert done.returncode == 1
+    assert re.match(r"captions: memory does not suffice \(.*allocate.*\)\. Choose smaller widths", done.stderr)
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -160,6 +160,12 @@ def test_a_series_constant_up_to_rounding_has_no_correlation():
         assert spearman(np.arange(9), x) is None
 
 
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_correlation_of_large_and_small_numbers_is_that_of_their_shares(size):
+    x, y = np.array([1.0, 5.0, -7.5]), np.array([1.0, -2.0, 4.0])
+    assert pearson(x * size, y / size) == pytest.approx(pearson(x, y), abs=1e-12)
+
+
 @pytest.mark.parametrize("correlation", [pearson, spearman])
 def test_invalid_series_are_refused(correlation):
     with pytest.raises(ValueError, match="not finite"):

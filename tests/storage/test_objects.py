@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -145,32 +146,52 @@ def test_damaged_copy_is_fetched_again(s3_store, front, tmp_path) -> None:
     assert copies[0].read_bytes() == data
 
 
-def test_listing_that_breaks_off_is_continued(front, address) -> None:
-    """The second of three pages is cut: the listing goes on behind the first, and has each object once."""
+def page(address: str, *numbers: int, more: bool) -> tuple[int, dict[str, str], bytes]:
+    """The answer of S3 to a request for a listing."""
+    name = address.partition("lab/")[2]
+    keys = "".join(
+        f"<Contents><Key>{name}/{number:03}</Key><Size>1</Size><ETag>a</ETag>"
+        f"<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+        for number in numbers
+    )
+    token = f"<NextContinuationToken>{numbers[-1]:03}</NextContinuationToken>" * more
+    truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>"
+    return 200, {}, f"<ListBucketResult>{truncated}{token}{keys}</ListBucketResult>".encode()
 
-    def page(*numbers: int, more: bool) -> bytes:
-        name = address.partition("lab/")[2]
-        keys = "".join(
-            f"<Contents><Key>{name}/{number:03}</Key><Size>1</Size><ETag>a</ETag>"
-            f"<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
-            for number in numbers
-        )
-        token = "<NextContinuationToken>t</NextContinuationToken>" * more
-        truncated = f"<IsTruncated>{str(more).lower()}</IsTruncated>"
-        return f"<ListBucketResult>{truncated}{token}{keys}</ListBucketResult>".encode()
 
-    asked = []
+@pytest.mark.parametrize("fault", ["cut", "slow", (200, {}, b"<ListBucketResult><Contents>")])
+def test_listing_that_breaks_off_goes_on_behind_its_pages(front, address, monkeypatch, tmp_path, fault) -> None:
+    """Within a try, where the fault passes, and in the next one, where it stays."""
+    monkeypatch.setattr(requests, "PAGE", 5)
+    stays, asked = True, []
 
     def answer(_method: str, path: str) -> object:
         asked.append(path)
-        if "start-after" in path:
-            return 200, {}, page(50, 51, more=False)
-        return "cut" if "continuation-token" in path else (200, {}, page(*range(50), more=True))
+        behind = re.search(r"(?:continuation-token=|start-after=.*)(\d{3})", path)
+        first = int(behind[1]) + 1 if behind else 0
+        if first == 10 and (stays or len(asked) == 2):
+            return fault
+        return page(address, *range(first, min(first + 5, 12)), more=first < 10)
 
     front.fault = answer
-    assert list(requests.Requests(address).tree()) == [f"{number:03}" for number in range(52)]
-    assert "049" in asked[-1]
-    assert len(asked) == 3
+    message = refused(requests.Requests(address, requests.PICTURES).tree, "", tmp_path / "pages")
+    assert message.endswith("Run the command again later: it goes on.")
+    assert len([*(tmp_path / "pages").iterdir()]) == 2
+    stays = False
+    asked.clear()
+    assert [*requests.Requests(address).tree("", tmp_path / "pages")] == [f"{number:03}" for number in range(12)]
+    assert "009" in asked[0]
+    assert not (tmp_path / "pages").exists()
+
+
+def test_page_that_repeats_or_has_no_order_loses_nothing(front, address, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(requests, "PAGE", 3)
+    front.fault = lambda _method, path: page(address, 1, 2, 3, more=True)
+    assert "twice: it repeats a page" in refused(requests.Requests(address).tree, "", tmp_path / "pages")
+    first, last = page(address, 7, 8, 9, more=True), page(address, 1, 2, 3, more=False)
+    answers = iter([first, page(address, 1, 2, 3, more=True), "cut", first, last])
+    front.fault = lambda _method, _path: next(answers)
+    assert sorted(requests.Requests(address).tree("", tmp_path / "pages")) == ["001", "002", "003", "007", "008", "009"]
 
 
 @pytest.mark.full

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import itertools
 import tarfile
 from pathlib import Path
 
 import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from s3_front import first_tries
@@ -18,6 +21,7 @@ from sightword.corpus.settings import CorpusSettings
 from sightword.errors import CorpusError, PictureError
 from sightword.images.resized import Source, corpus_sources, read_rejects, write_resized
 from sightword.images.settings import ResizeSettings
+from sightword.images.shards import shard_of
 from sightword.places import place, requests
 from sightword.places.place import read_listing
 
@@ -107,20 +111,55 @@ def test_objects_give_the_bytes_of_loose_files(bucket, front, folder, loose, fau
     assert contents(folder / "resized") == loose
 
 
-def test_a_shard_in_a_bucket_is_read_range_by_range(bucket, front, folder, loose, pictures, shard) -> None:
-    listing = listed([f"{bucket}/shards"], folder)
+@pytest.fixture(params=["tar", "parquet"])
+def shards(request, bucket, s3_server, pictures, shard) -> tuple[str, dict[str, object]]:
+    """The address of a folder with a tar or a Parquet file, in row groups of four, and the corpus settings for it."""
+    if request.param == "tar":
+        return f"{bucket}/shards", {"format": "shards"}
+    rows = {"image": [{"bytes": data, "path": name} for name, data in pictures.items()]}
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(rows | {"caption": ["A text ."] * COUNT}), buffer, row_group_size=4)
+    s3_server.put(f"{bucket.partition('lab/')[2]}/tables/train.parquet", buffer.getvalue())
+    return f"{bucket}/tables", {"format": "table"}
+
+
+def test_shard_in_a_bucket_is_copied_and_a_killed_copy_goes_on(shards, front, folder, loose, monkeypatch) -> None:
+    (folder / "my.csv").unlink()
+    listing = listed([shards[0]], folder)
     front.fault = first_tries("cut")
-    sources = sources_of(folder, listing, format="shards")
-    assert [source.image_id for source in sources] == [f"train-0/in/{number}" for number in range(COUNT)]
+    found = sources_of(folder, listing, **shards[1])
+    names = [f"{one.image_id.removeprefix('train-0/').removesuffix('.png')}.png" for one in found]
+    assert names == [f"in/{number}.png" for number in range(COUNT)]
+    sources = [Source(name, one.path, one.part) for name, one in zip(names, found, strict=True)]
+    monkeypatch.setattr(place, "AT_ONCE", 4000)
+    count = itertools.count()
+    front.fault = lambda _method, _path: "denied" if next(count) >= 3 else ""
+    with pytest.raises(PictureError, match="may not be read") as caught:
+        write_resized(folder / "resized", sources, SMALL)
+    assert "thesecretofatest" not in str(caught.value)
+    assert not (folder / "resized").exists()
     front.fault = lambda _method, _path: ""
     front.clear()
-    renamed = [
-        Source(f"{source.image_id.removeprefix('train-0/')}.png", source.path, source.part) for source in sources
-    ]
-    write_resized(folder / "resized", renamed, SMALL)
+    write_resized(folder / "resized", sources, SMALL)
     assert contents(folder / "resized") == loose
-    assert front.sent <= len(shard) + len(pictures["in/0.png"])
-    assert front.requests == {"GET tar": 2}  # the first picture, and then all others at once
+    size = next(iter(read_listing(listing).values())).part.length
+    assert front.sent == size - 2 * 4000 + 1  # the first byte tells the size
+    assert not (folder / "resized.tmp").exists()
+
+
+def test_resize_that_ended_early_goes_on_with_its_shards(bucket, front, folder, loose) -> None:
+    """The pictures of the first shard are not asked for again; those of the other, of which an object was gone, are."""
+    sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
+    second = [source.image_id for source in sources if shard_of(source.image_id, SMALL.shards)]
+    gone = 404, {}, b"<Error><Code>NoSuchKey</Code></Error>"
+    front.fault = lambda _method, path: gone if path.endswith(second[0]) else ""
+    with pytest.raises(PictureError, match="1 missing"):
+        write_resized(folder / "resized", sources, SMALL.model_copy(update={"max_rejects": 0}))
+    front.fault = lambda _method, _path: ""
+    front.clear()
+    write_resized(folder / "resized", sources, SMALL)
+    assert front.requests["GET png"] == len(second)
+    assert contents(folder / "resized") == loose
 
 
 def test_another_version_stops_the_stage(bucket, front, folder, s3_server, tmp_path) -> None:
@@ -131,14 +170,8 @@ def test_another_version_stops_the_stage(bucket, front, folder, s3_server, tmp_p
     assert not (folder / "resized").exists()
 
 
-def test_a_missing_object_is_a_reject_and_a_refusal_one_message(bucket, front, folder, s3_server, tmp_path) -> None:
+def test_a_missing_object_is_a_reject(bucket, front, folder, s3_server, tmp_path) -> None:
     sources = sources_of(folder, listed([f"{bucket}/loose"], folder))
-    front.fault = lambda _method, _path: "denied"
-    with pytest.raises(PictureError) as caught:
-        write_resized(folder / "resized", sources, SMALL)
-    assert "thesecretofatest" not in str(caught.value)
-    assert not (folder / "resized").exists()
-    front.fault = lambda _method, _path: ""
     s3_server.remove(f"{tmp_path.name}/loose/in/4.png")
     write_resized(folder / "resized", sources, SMALL)
     assert [(one.image_id, one.reason) for one in read_rejects(folder / "resized")] == [("in/4.png", "missing")]
@@ -156,6 +189,31 @@ def test_a_wrong_address_lists_nothing(bucket, front, folder, capsys) -> None:
         assert main(["fetch", address, "--to", str(folder / "no.csv")]) == 1
         assert message in capsys.readouterr().err
     assert not (folder / "no.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "cause"),
+    [
+        (403, "RequestTimeTooSkewed", "the clock of this machine is wrong"),
+        (400, "ExpiredToken", "the credentials have expired"),
+        (
+            400,
+            "AuthorizationHeaderMalformed",
+            "the bucket is in another region (AuthorizationHeaderMalformed: not us-east-1). Set",
+        ),
+        (301, "PermanentRedirect", "the bucket is in another region"),
+        (200, "c/../d.jpg", "the key of an object cannot be used"),
+        (200, " a.jpg", "the key begins or ends with a blank"),
+    ],
+)
+def test_refusal_names_its_cause(front, folder, capsys, status, code, cause) -> None:
+    text = f"<Error><Code>{code}</Code><Message>not us-east-1</Message></Error>"
+    if status == 200:
+        facts = "<Size>1</Size><ETag>a</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+        text = f"<ListBucketResult><Contents><Key>in/{code}</Key>{facts}</Contents></ListBucketResult>"
+    front.fault = lambda _method, _path: (status, {}, text.encode())
+    assert main(["fetch", "s3://lab/in", "--to", str(folder / "no.csv")]) == 1
+    assert cause in capsys.readouterr().err
 
 
 def test_files_of_a_web_server_give_the_bytes_of_loose_files(bucket, s3_server, front, folder, loose, tmp_path) -> None:

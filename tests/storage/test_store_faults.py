@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from faulty_disk import FaultyDisk
-from kept_features import KIND, folder_of
-from odd_files import run_on_a_disk
+from kept_features import KIND
 
 from sightword.errors import StoreError
 from sightword.storage import store as module
@@ -211,51 +210,5 @@ def test_short_writes_are_gone_on_with(tmp_path, caplog) -> None:
     check(folder, told, caplog, clean=True)
 
 
-DISK, FILLER, COUNT = 3 << 20, 2 << 20, 150
-"""Bytes of a disk and of another file there; features of 12 kB: too many beside the file, and not without it."""
-
-
-def stored(store: Store) -> set[int]:
-    """The features that are there, each as it was computed."""
-    features = dict(map(feature, range(COUNT)))
-    numbers = {key: number for number, key in enumerate(features)}
-    found = set()
-    for keys, values in store.read(KIND, DIMENSION, list(features)):
-        for key, value in zip(keys, values, strict=True):
-            assert value.tobytes() == features[key].tobytes()
-            found.add(numbers[key])
-    return found
-
-
-def fill(disk: Path) -> None:
-    """Run on an empty disk, by a process that sees it alone."""
-    module.SEGMENT_BYTES = 10 * 4 * DIMENSION
-    store, filler = Store(disk / "store"), disk / "filler"
-    filler.write_bytes(bytes(FILLER))
-    run(disk / "store", [range(20)], patience=100.0)
-    for _ in range(2):  # the second finds it as full as the first left it
-        with pytest.raises(StoreError) as caught:
-            run(disk / "store", [set(range(COUNT)) - stored(store)], patience=100.0)
-        message = f"{store.place.folder}: the store cannot be written (No space left on device)"
-        assert str(caught.value).startswith(message)
-    kept = stored(store)
-    assert kept >= set(range(20))
-    assert 40 < len(kept) < COUNT  # it was filled
-    assert not list(store.place.folder.rglob(".*"))
-    assert (folder_of(store) / IDENTITY).read_text() == KIND.as_json() + "\n"
-    filler.unlink()
-    run(disk / "store", [set(range(COUNT)) - kept], patience=100.0)
-    assert stored(store) == set(range(COUNT))
-    sys.stdout.write("done\n")
-
-
-@pytest.mark.full
-def test_a_full_disk_keeps_what_was_stored(tmp_path, repository) -> None:
-    run_on_a_disk(repository, tmp_path / "disk", DISK, __file__)
-
-
 if __name__ == "__main__":
-    if sys.argv[2:]:
-        die_everywhere(Path(sys.argv[1]), json.loads(sys.argv[2]))
-    else:
-        fill(Path(sys.argv[1]))
+    die_everywhere(Path(sys.argv[1]), json.loads(sys.argv[2]))

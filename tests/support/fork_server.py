@@ -75,7 +75,7 @@ plain = name in ("python", {worker!r})
 safe, own = False, [{python!r}, *arguments] if plain else [os.path.join({programs!r}, name), *arguments]
 while arguments[:1] in (["-u"], ["-P"]):
     safe, arguments = safe or arguments[0] == "-P", arguments[1:]
-ours = arguments[1:2] and arguments[1].partition(".")[0] in ("stages", "pipeline") and name == "python"
+ours = arguments[1:2] and arguments[1].partition(".")[0] in ("faulty_stage", "pipeline", "stages") and name == "python"
 ours = name == "sightword" or ours and (safe or not any(map(os.path.exists, {rooms!r})))
 ours = ours and {known!r}.issuperset(os.environ.get("PYTHONPATH", "").split(":"))
 server = _socket.socket(_socket.AF_UNIX)
@@ -123,6 +123,11 @@ def programs(before: tuple[str, ...] = ()) -> Path:
         atexit.register(end, server)
         _started[before] = Path(temporary.name), server
     return _started[before][0] / "bin"
+
+
+def pid(before: tuple[str, ...]) -> int:
+    """Return the number of a process that :func:`programs` started."""
+    return _started[before][1].pid
 
 
 def without_python() -> Path:

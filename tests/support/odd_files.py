@@ -26,32 +26,6 @@ def apart() -> list[str]:
     pytest.skip("mounts of its own are not permitted here (unshare -m as root, or unshare -rm)")
 
 
-def on_a_disk(disk: Path, size: int) -> list[str]:
-    """Return the beginning of a command that runs the rest with a new file system, of some bytes, in a folder.
-
-    The test is skipped where no file system can be mounted.
-    """
-    mount = f'mount -t tmpfs -o size={size} tmpfs "$1" && shift && exec "$@"'
-    return [*apart(), "sh", "-c", mount, "sh", str(disk)]
-
-
-def run_on_a_disk(repository: Path, disk: Path, size: int, script: str, *arguments: str) -> None:
-    """Run a Python file with the disk as its first argument; it prints ``done`` when all was as expected.
-
-    The test is skipped where no file system can be mounted.
-    """
-    beginning = on_a_disk(disk, size)
-    disk.mkdir()
-    done = subprocess.run(
-        [*beginning, sys.executable, script, str(disk), *arguments],
-        env={**os.environ, "PYTHONPATH": f"{repository}:{repository}/tests/support"},
-        check=False, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("done\n")
-    assert list(disk.iterdir()) == []  # it was the other disk that was written
-
-
 def fill(disk: Path, free: int) -> Path:
     """Leave only so many bytes free; the file that takes the rest."""
     filler = disk / "filler"

@@ -1,10 +1,11 @@
-"""A cluster of Ray whose nodes are processes of this machine, and a project whose features it computes."""
+"""A project of drawn pictures, and a shell that starts nodes of Ray on this machine."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+import re
+import shlex
 import shutil
 import signal
 import socket
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,74 +26,7 @@ from ruamel.yaml import YAML
 from sightword.io.files import write_table
 
 RAY = str(Path(sys.executable).with_name("ray"))
-_OBJECTS = str(100 << 20)
 FEATURES = Path("data/features/features.h5")
-
-
-class Nodes:
-    """A head without workers, and nodes that come and go; all end with the block.
-
-    The first nodes run once an object is made; a machine at work takes longer for them than a sweep waits.
-    """
-
-    def __init__(self, repository: Path, nodes: int = 0) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="ray-"))  # a short name: sockets lie below
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
-        self.variables = {
-            "RAY_ADDRESS": self.address,
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": secrets.token_hex(),
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_worker_niceness": "0",
-        }
-        self._environment = {**os.environ, **self.variables, "PYTHONPATH": str(repository)}
-        del self._environment["RAY_ADDRESS"]
-        self.started: list[subprocess.Popen[bytes]] = []
-        head = self._start(
-            *("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false", "--no-monitor"),
-            f"--temp-dir={self._folder}",
-        )
-        wait_for(self._answers, 200, head)
-        for node in [self.add() for _ in range(nodes)]:
-            wait_for(lambda node=node: any("raylet/raylet" in title for title in members(node.pid).values()), 200, node)
-
-    def add(self, *before: str, cpus: int = 1, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a node; ``before`` stands before its command."""
-        return self._start(f"--address={self.address}", f"--num-cpus={cpus}", before=before, **environment)
-
-    def __enter__(self) -> Nodes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for node in self.started:
-            kill(node)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _start(self, *arguments: str, before: Sequence[str] = (), **environment: str) -> subprocess.Popen[bytes]:
-        again = [
-            "sh",
-            "-c",
-            'for each in 1 2 3 4 5; do "$@"; done',
-            "sh",
-        ]  # a busy machine is too slow for Ray at times
-        command = [*before, *again, RAY, "start", *arguments, "--block", "--disable-usage-stats"]
-        ports = ["--min-worker-port=0", "--max-worker-port=0", f"--object-store-memory={_OBJECTS}"]
-        node = subprocess.Popen(
-            [*command, *ports, "--include-log-monitor=false"],
-            env=self._environment | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )  # fmt: skip
-        self.started.append(node)
-        return node
-
-    def _answers(self) -> bool:
-        host, _, port = self.address.rpartition(":")
-        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
-            return True
-        return False
 
 
 class Project:
@@ -153,6 +87,66 @@ class Project:
         data = (self.folder / FEATURES).read_bytes()
         (self.folder / FEATURES).unlink()
         return data
+
+
+class Shell:
+    """A reader's shell in a project: `dvc repro STAGE` runs the stage, and `ray start` takes little of this machine."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project, self.store = project, folder / "store"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = str(probe.getsockname()[1])
+        self._temporary = tempfile.mkdtemp(prefix="ray-")  # a short name: sockets lie below
+        little = "--num-cpus=1 --min-worker-port=0 --max-worker-port=0 --object-store-memory=104857600"
+        little += f" --disable-usage-stats --include-log-monitor=false --temp-dir={self._temporary}"
+        programs = {
+            "dvc": '[ "$1" = --cd ] && cd "$2" && shift 2\n'
+            f'[ "$1" = repro ] && exec {shlex.quote(sys.executable)} -m stages "$2"',
+            # a busy machine is too slow for Ray at times
+            "ray": f'[ "$1" = start ] || exec {shlex.quote(RAY)} "$@"\n'
+            f'case "$*" in *--head*) set -- "$@" --include-dashboard=false --no-monitor;; esac\n'
+            f'for each in 1 2 3 4 5; do {shlex.quote(RAY)} "$@" {little} && exit; done; exit 1',
+        }
+        for name, text in programs.items():
+            path = folder / "bin" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "DVC_STAGE"))}
+        self.environment = kept | {
+            "HOME": str(folder),
+            "PATH": f"{folder / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(project.repository),
+            "RAY_worker_niceness": "0",
+            "SIGHTWORD_DEVICE": "cpu",
+            "SIGHTWORD_STORE": str(self.store),
+            "SIGHTWORD_THREADS": "1",
+            "USER": "me",
+        }
+        self._begun: list[subprocess.Popen[bytes]] = []
+
+    def start(self, text: str, **variables: str) -> subprocess.Popen[bytes]:
+        """Type commands in a session of their own; names and ports are those of this machine."""
+        text = re.sub(r"(?<!\$)\bhead:", "127.0.0.1:", text).replace("6379", self.port)
+        with (self.store.parent / "said").open("ab") as said:
+            begun = subprocess.Popen(
+                ["bash", "-e", "-c", text], cwd=self.project.folder, env=self.environment | variables,
+                stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+        self._begun.append(begun)
+        return begun
+
+    def run(self, text: str, **variables: str) -> None:
+        assert self.start(text, **variables).wait(timeout=400) == 0, self.said()
+
+    def said(self) -> str:
+        return (self.store.parent / "said").read_text()
+
+    def close(self) -> None:
+        for begun in self._begun:
+            kill(begun)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:

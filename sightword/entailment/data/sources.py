@@ -17,7 +17,7 @@ from sightword.entailment.settings import SentencePairsSettings, Source
 from sightword.errors import SemanticsError
 from sightword.evaluation.semantics.classification_data import read_parallel
 from sightword.io.files import json_lines, member
-from sightword.io.tables import Table
+from sightword.io.tables import Table, check_bare
 from sightword.messages import quote
 from sightword.settings import SPLITS
 
@@ -105,6 +105,7 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
             found.append((*sentences, known))
     if not found:
         raise SemanticsError(f"has no pairs ({source.name})", where=source.path)
+    check_bare((text for row in found for text in row[:2]), source.path, SemanticsError)
     return found
 
 

@@ -28,7 +28,7 @@ from sightword.evaluation.semantics.classification_data import (
 )
 from sightword.evaluation.semantics.settings import BENCHMARK_DEV, languages_of
 from sightword.io.opening import lines
-from sightword.io.tables import Table, number
+from sightword.io.tables import Table, check_bare, number
 from sightword.messages import plural, quote
 
 _Row = tuple[str, str, float]
@@ -275,6 +275,7 @@ def _read_relatedness(file: Path) -> list[_Row]:
 def _pairs(rows: Sequence[_Row], where: Path) -> RatedPairs:
     if not rows:
         raise SemanticsError("has no pair with a score", where=where)
+    check_bare((text for row in rows for text in row[:2]), where, SemanticsError)
     gold = np.array([score for _, _, score in rows], dtype=np.float64)
     if len(gold) > 1 and (gold == gold[0]).all():
         what = f"all {len(gold)} scores are {gold[0]:g}, so no correlation is defined"

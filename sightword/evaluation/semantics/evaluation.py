@@ -26,6 +26,8 @@ from sightword.evaluation.semantics.datasets import (
 from sightword.evaluation.semantics.encoding import Embeddings, Encode, embed, inputs_of
 from sightword.evaluation.semantics.relatedness import TfIdf, cosine, train_head
 from sightword.evaluation.semantics.results import Entry, Judged, Seen, aggregate, judge_pairs
+from sightword.io.saved import as_folder
+from sightword.messages import quote
 from sightword.settings import MAX_SEED
 
 Control = Encode | TfIdf
@@ -121,7 +123,7 @@ def evaluate(
     """
     training = None if training_captions is None else _texts(training_captions)
     _check(seed, kfold, missing)
-    read, skipped = _read(tasks, Path(data), missing)
+    read, skipped = _read(tasks, as_folder(data, SemanticsError), missing)
     for task in read:
         if isinstance(task, ClassificationTask):
             check_folds(task, kfold)
@@ -205,12 +207,12 @@ def _check(seed: int, kfold: int, missing: str) -> None:
         raise SemanticsError(f"missing is {missing!r}", expected="'error' or 'skip'")
     for name, number, least in (("seed", seed, 0), ("kfold", kfold, 2)):
         if type(number) is not int or not least <= number <= MAX_SEED:
-            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least}")
+            raise SemanticsError(f"{name} is {number!r}", expected=f"a whole number from {least} to {MAX_SEED}")
 
 
 def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -> tuple[list[Task], dict[str, str]]:
-    if isinstance(tasks, str):
-        raise SemanticsError(f"the tasks are the text {tasks!r}", expected="a list of names")
+    if isinstance(tasks, str) or not all(isinstance(name, str) for name in tasks):
+        raise SemanticsError(f"the tasks are {quote(tasks)}", expected="a list of names")
     if twice := sorted({name for name in tasks if list(tasks).count(name) > 1}):
         raise SemanticsError(f"task {twice[0]} is named twice", expected="each task once")
     gone = {name: missing_file(name, data) for name in tasks} if missing == "skip" else {}

@@ -78,7 +78,7 @@ def _matched(chosen: CaptionTable, image_ids: list[str], features: npt.NDArray[n
 def first_copies(features: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """Return for each picture, a row of (N, D), the first picture with the same features: int64 (N,)."""
     seen: dict[bytes, int] = {}
-    hashes = (hashlib.sha256(row.tobytes()).digest() for row in features)
+    hashes = (hashlib.sha256((row + 0).tobytes()).digest() for row in features)  # -0.0 + 0 is 0.0
     return np.array([seen.setdefault(one, place) for place, one in enumerate(hashes)], np.int64)
 
 

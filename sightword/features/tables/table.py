@@ -21,6 +21,8 @@ from sightword.messages import and_more, first_line, quote
 SCHEMA = 2
 AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
 SHA256_LENGTH = 64
+LARGEST = np.float32(1e15)
+"""The largest size of a feature: sums of squares of larger ones leave float32."""
 HEADERS = 1 << 14
 """The most bytes of the file besides its tables."""
 
@@ -112,7 +114,8 @@ def write_features(
         zero_rows: rows of only zeros.
 
     Raises:
-        FeaturesError: ids are not sorted, rows are missing, repeated or out of range, or values are not finite.
+        FeaturesError: ids are not sorted, rows are missing, repeated or out of range, or values do not fit
+            (:data:`LARGEST`).
     """
     count = len(image_ids)
     if len(sha256) != count:
@@ -175,8 +178,8 @@ def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimensi
         raise FeaturesError(f"a block of {values.shape} does not fit {(len(seen), dimension)} features", where=path)
     if ((np.diff(rows) <= 0).any() and len(np.unique(rows)) != len(rows)) or seen[rows].any():
         raise FeaturesError("a row is written twice", where=path)
-    if not np.isfinite(values).all():
-        raise FeaturesError("a block has values that are not finite", where=path)
+    if not (np.abs(values) <= LARGEST).all():  # comparisons with NaN are false
+        raise FeaturesError(f"a block has values that are not finite, or larger than {LARGEST:g}", where=path)
 
 
 def _write_rows(features: h5py.Dataset, rows: Rows, values: Array) -> None:

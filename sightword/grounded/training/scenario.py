@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,8 @@ from sightword.model.embedding import embed_captions
 from sightword.text.storage import Text
 from sightword.training.checkpoint import Checkpoint, Progress
 from sightword.training.engine import run
+
+log = logging.getLogger(__name__)
 
 Doubles = NDArray[np.float64]
 
@@ -100,6 +104,14 @@ def ground(
     extra, others = _extra(scenario, seed, inputs, own, network)
     task = GroundingTask(scenario, seed, modules, training, inputs.dev, device, extra, others)
     run(task, checkpoint, bar=bar)
+    guess = 2 * math.log(len(own.vocabulary))  # at most: two decoders give all words one share
+    for name in extra:
+        if (last := task.progress.last("loss", name)) > guess:
+            log.warning(
+                "train: the %s loss is %.4g and that of a guess %.4g at most: the training run diverged. Lower the "
+                "scenario's rate",
+                *(name, last, guess),
+            )
     modules, skipped = modules.cpu(), sum(part.shape.width for part in before)
     heads = {"sentence": nn.Sequential()}
     if scenario.has_grounded:

@@ -309,6 +309,8 @@ class GroundingTask(Task[Scenario]):
         self.progress.curves = empty()
         self.norms = (0.0, 0.0)
         """The norms of the last point, by the text and by the grounded side."""
+        self.spoilt = torch.zeros((), device=device)
+        """0, or NaN since a norm of all gradients that is not finite: clipping leaves nothing of the gradients."""
 
     def is_point(self, done: int) -> bool:
         """Return whether the curves of losses have a point after so many batches."""
@@ -329,16 +331,19 @@ class GroundingTask(Task[Scenario]):
         self._backward(weighted | {name: (self.extra[name].weight, value) for name, value in more.items()})
         if measure:
             self.norms = _norm(before), _norm(_difference(_gradients(encoder), before))
-        clip_grad_norm_(self.trained, CLIP)
+        self.spoilt = self.spoilt + 0 * clip_grad_norm_(self.trained, CLIP)
         for group in self.adam.param_groups:
             group["lr"] = scenario.rate * DECAY ** (number / DECAY_STEPS)
         self.adam.step()
         return _in_order({name: value.detach() for name, value in (found | parts | more).items()})
 
+    def judge(self) -> None:
+        """Raise the TrainingError of a gradient that is not finite."""
+        if self.spoilt.isnan():
+            raise self.diverged("norm of the gradient", max(0, self.progress.steps - self.points))
+
     def add_point(self) -> None:
-        """Add the norms to their curves; TrainingError if a gradient is not finite."""
-        if not math.isfinite(sum(self.norms)):
-            raise self.diverged("norm of the gradient", self.progress.steps - 1)
+        """Add the norms to their curves."""
         for name, norm in zip(("text", "grounded"), self.norms, strict=True):
             self.progress.add("norms", name, norm)
 

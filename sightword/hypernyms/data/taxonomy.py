@@ -16,7 +16,7 @@ from sightword.errors import CorpusError
 from sightword.io import yaml_reader
 from sightword.io.files import Pathish, mapping, read_text
 from sightword.io.opening import files_in, read_bytes
-from sightword.io.tables import Table
+from sightword.io.tables import Table, check_bare
 from sightword.messages import and_more, short
 
 log = logging.getLogger(__name__)
@@ -226,6 +226,7 @@ def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
             raise CorpusError(f"has {len(tables)} tables", where=where, expected="one .csv or .tsv file of edges")
         where = tables[0]
     found = [(low, high, relation or "hypernym") for _, (low, high, relation) in _EDGES.rows(where)]
+    check_bare((name for edge in found for name in edge[:2]), where, CorpusError)
     edges = [edge for edge in found if edge[2] in relations]
     return build(sorted({name for edge in edges for name in edge[:2]}), edges, where)
 

@@ -77,9 +77,14 @@ class Concepts:
     def energy(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the energy (N,) of pairs (hyponym, hypernym) of names, low for true pairs.
 
-        EncoderError if a name is unknown.
+        EncoderError if a name is unknown, or the pairs are no list of two names each.
         """
-        low, high = (np.array([self._id(pair[side]) for pair in pairs], np.int64) for side in (0, 1))
+        try:
+            sides = [(low, high) for low, high in pairs]
+        except (TypeError, ValueError):
+            expected = "a list of pairs (hyponym, hypernym)"
+            raise EncoderError(f"the pairs are {quote(pairs)}", expected=expected) from None
+        low, high = (np.array([self._id(pair[side]) for pair in sides], np.int64) for side in (0, 1))
         return self.scores(low, high).astype(np.float64)
 
     def is_a(self, hyponym: str, hypernym: str) -> bool:
@@ -93,7 +98,7 @@ class Concepts:
         Raises:
             EncoderError: the name is unknown, or ``top`` is no whole number above 0.
         """
-        if type(top) is not int or top < 1:
+        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
             raise EncoderError(f"top is {quote(top)}", expected="a whole number above 0")
         own = self._id(name)
         energies = self.scores(np.array([own]), slice(None))
@@ -102,8 +107,15 @@ class Concepts:
         return [(self.names[place], float(energies[place])) for place in order if place != own]
 
     def scores(self, low: NDArray[Any] | slice, high: NDArray[Any] | slice) -> NDArray[Any]:
-        """Return the energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms."""
-        return self.model.scores(self.vectors[low], self.vectors[high], self.weights)
+        """Return the energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms.
+
+        EncoderError if an energy is not finite.
+        """
+        energies = self.model.scores(self.vectors[low], self.vectors[high], self.weights)
+        if not np.isfinite(energies).all():
+            todo = "Train with a smaller train.rate."
+            raise EncoderError("the concepts have energies that are not finite", todo=todo)
+        return energies
 
     def find(self, word: str) -> list[str]:
         """Return the concept of this name, or all concepts that the word stands for.

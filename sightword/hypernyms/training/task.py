@@ -125,7 +125,11 @@ class ConceptsTask(Task[EmbedSettings]):
             low, high = self.low[order], self.high[order]
             self.order = (low, high, *corrupt(low, high, self.known, self.concepts, random)[:2])
         low, high, false_low, false_high = (side[place * self.half : (place + 1) * self.half] for side in self.order)
-        return {"loss": self.learn(np.append(low, false_low), np.append(high, false_high))}
+        try:
+            with np.errstate(over="raise"):
+                return {"loss": self.learn(np.append(low, false_low), np.append(high, false_high))}
+        except FloatingPointError:  # an infinite moment of a gradient would freeze its row
+            return {"loss": np.nan}
 
     def learn(self, low: Array, high: Array) -> float:
         """Train on some pairs of hyponyms and hypernyms, true pairs first, and return the loss."""
@@ -146,6 +150,8 @@ class ConceptsTask(Task[EmbedSettings]):
             return None
         low, high = self.table.rows(self.dev.hyponyms), self.table.rows(self.dev.hypernyms)
         energies = self.energy.scores(low, high, {name: one.values for name, one in self.shared.items()})
+        if not np.isfinite(energies).all():
+            raise TrainingError(f"energies of dev are not finite at batch {self.progress.steps}", todo=self.advice)
         threshold, score = best_threshold(energies, self.dev.labels, self.settings.criterion)
         self.progress.add("dev", self.settings.criterion, score)
         return Validation(score, {"threshold": threshold})

@@ -9,6 +9,7 @@ const { version, largest, most } = document.body.dataset;
 const NAME = document.title;
 const DEBOUNCE = 120; // milliseconds without a key before the server is asked
 const AGAIN = 2500; // milliseconds between two looks at captions that are still being read
+const SOON = 800; // the same at the beginning, when each look shows more
 const AT_ONCE = 24; // pictures that load before anybody scrolls to them
 const number = (count) => count.toLocaleString("en");
 let asking = null; // the request whose answer is waited for
@@ -56,13 +57,13 @@ function pictureOf(picture, late = false) {
     found.append(...(picture.captions.length ? picture.captions : [picture.id]).map((text) => make("span", "", text)));
     return found;
   };
-  if (!picture.shown) return words();
+  if (!picture.image) return words();
   const image = make("img", "waiting");
   image.alt = picture.captions[0] || picture.id;
   image.addEventListener("load", () => image.classList.remove("waiting"), { once: true });
   image.addEventListener("error", () => image.replaceWith(words()), { once: true });
   image.loading = late ? "lazy" : "eager";
-  image.src = `/pictures/${picture.row}?${version}`;
+  image.src = `${picture.image}?${version}`;
   return image;
 }
 
@@ -72,7 +73,7 @@ function tile(picture, place) {
   button.type = "button";
   const frame = make("span", "frame");
   frame.append(pictureOf(picture, place >= AT_ONCE));
-  if (picture.shown && picture.captions.length) {
+  if (picture.image && picture.captions.length) {
     const over = make("span", "over");
     over.setAttribute("aria-hidden", "true"); // the picture's name says the first already
     over.append(...picture.captions.slice(0, 2).map((caption) => make("span", "", caption)));
@@ -82,6 +83,8 @@ function tile(picture, place) {
   const scored = picture.score !== undefined;
   if (scored) under.append(make("span", "", `${place + 1}. ${score(picture.score)}`), barOf(picture));
   button.append(frame, under);
+  button.disabled = !("split" in picture); // not read yet
+  if (button.disabled) button.title = "Not read yet";
   button.addEventListener("click", () => openPicture(picture));
   item.append(button);
   return item;
@@ -121,12 +124,16 @@ async function search(top) {
   results.classList.add("old");
   try {
     if (!shown.length) results.replaceChildren(...Array.from({ length: AT_ONCE }, empty));
-    const answer = await ask(address(text ? "/api/pictures" : "/api/some", asked), { signal: mine.signal });
+    let answer = await ask(address(text ? "/api/pictures" : "/api/some", asked), { signal: mine.signal });
+    const none = text && !answer.of;
+    if (none) answer = await ask("/api/some", { signal: mine.signal });
     const same = JSON.stringify(shown) === JSON.stringify(answer.pictures);
     shown = answer.pictures;
     if (!same || !shown.length) results.replaceChildren(...shown.map(tile));
-    more.hidden = !text || shown.length >= Math.min(answer.of, most);
-    if (text) {
+    more.hidden = !text || none || shown.length >= Math.min(answer.of, most);
+    if (none) {
+      say(status, answer.of ? "No picture is read yet. The answers will appear here." : "There are no pictures.");
+    } else if (text) {
       const milliseconds = Math.max(1, Math.round(answer.seconds * 1000));
       const found = `The best ${shown.length} of ${number(answer.of)} pictures, in ${milliseconds} ms.`;
       say(status, [answer.note, found].filter(Boolean).join(" "));
@@ -378,31 +385,43 @@ addEventListener("popstate", () => {
   if (asked.has("picture") || other) fromAddress();
 });
 
+const duration = (seconds) => (seconds < 90 ? `about ${Math.ceil(seconds)} s left` : `about ${Math.round(seconds / 60)} min left`);
 const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 // Tells how far the reading is, and shows the pictures that came, unless somebody looks at one of the others.
 async function watchReading() {
   const [progress, count, bar] = ["progress", "count", "reading"].map(byId);
   let seen = -1;
+  let closer = 0;
+  let begun = null; // when the first picture of this look was read
   try {
     for (;;) {
-      const { pictures, captions, unusable, problem } = await ask("/api/progress");
+      const { pictures, captions, quick, unusable, problem } = await ask("/api/progress");
       const { read, left } = pictures;
       bar.hidden = left === 0;
       bar.value = read / Math.max(1, read + left);
       count.textContent = left ? `${number(read)} of ${plural(read + left, "picture")} read` : plural(read, "picture");
       const parts = [];
+      if (left && read) {
+        begun ??= { read, time: performance.now() };
+        const rate = (read - begun.read) / (performance.now() - begun.time);
+        if (rate > 0) parts.push(duration(left / rate / 1000));
+      }
+      if (!left && quick) parts.push(`a closer look at ${plural(quick, "picture")} goes on`);
       if (unusable) parts.push(`${number(unusable)} cannot be used`);
       if (captions.read < captions.of) parts.push(`captions: ${Math.floor((100 * captions.read) / captions.of)} % prepared`);
       if (problem) parts.push(`failed (${problem})`);
       progress.textContent = parts.map((part) => `, ${part}`).join("");
       const busy = sheet.open || results.contains(document.activeElement);
-      if (seen >= 0 && read > seen && !busy && (query.value.trim() || shown.length < AT_ONCE)) {
+      const unread = shown.some((picture) => !("split" in picture));
+      const better = (seen >= 0 && read > seen) || (closer && !quick);
+      if (better && !busy && (query.value.trim() || unread || shown.length < AT_ONCE)) {
         await search(shown.length > AT_ONCE ? shown.length : undefined);
       }
-      if (seen < 0 || !busy) seen = read;
-      if ((!left || problem) && (captions.read >= captions.of || problem) && seen === read) return;
-      await pause(AGAIN);
+      if (seen < 0 || !busy) [seen, closer] = [read, quick];
+      const isDone = !left && !quick && !closer && captions.read >= captions.of;
+      if ((isDone || problem) && seen === read) return;
+      await pause(read < 2 * AT_ONCE ? SOON : AGAIN);
     }
   } catch {
     // the next search says that the server is gone

@@ -190,7 +190,8 @@ class Watch:
             raise self._error(f"the {kind} is not finite at", plan, place, " of the batch before:", place - 1)
         for place, loss in enumerate(losses, start):
             alike = self.objective.alike(len(plan.order[place]))
-            self._shares.append(loss / alike if alike else 0.0)  # 0 without a margin: equal scores cost nothing
+            # 0 without a margin that float32 has: equal scores cost nothing
+            self._shares.append(loss / alike if alike > np.finfo(np.float32).tiny else 0.0)
         if len(self._shares) >= LOOK:
             self._judge(plan)
 

@@ -183,7 +183,7 @@ def test_missing_sets_are_an_error_or_named(data, bag_encoder):
 def test_wrong_arguments_are_refused(data, bag_encoder):
     with pytest.raises(SemanticsError, match="task STSOwn is named twice"):
         evaluate(bag_encoder, ["STSOwn", "STSOwn"], data)
-    with pytest.raises(SemanticsError, match="the tasks are the text 'STSOwn'; expected a list of names"):
+    with pytest.raises(SemanticsError, match="the tasks are 'STSOwn'; expected a list of names"):
         evaluate(bag_encoder, "STSOwn", data)
     with pytest.raises(SemanticsError, match="the training captions are one text"):
         evaluate(bag_encoder, ["STSOwn"], data, "a caption")

@@ -19,7 +19,7 @@ from sightword.model.encoders import Encoders
 from sightword.training.checkpoint import Checkpoint
 from sightword.vse.training import objective as rules
 from sightword.vse.training import task as loop
-from sightword.vse.training.objective import LARGEST_SCALE, LOOK, Objective, Plan, Watch, at_chance
+from sightword.vse.training.objective import GROWN, LARGEST_SCALE, LOOK, Objective, Plan, Watch, at_chance
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask, Data, train
 
@@ -247,6 +247,23 @@ def test_loss_that_comes_back_to_that_of_knowing_nothing_explodes():
     assert "over 50 batches it is 0.95 times what it costs to give all pairs one score, and it was 0.40 times" in text
     assert "batch 100 (epoch 1), learning rate 0.1, gradient norms 0.25 (pictures) and 4 (captions)" in text
     assert "Lower train.rate_max" in text
+
+
+@pytest.mark.parametrize("grown", [0.9 * GROWN, 1.1 * GROWN, math.nan])
+def test_loss_of_knowing_nothing_with_grown_weights_explodes(grown):
+    seen = watching()
+    with torch.no_grad():
+        seen._sides[0][0].mul_(grown)
+        seen._sides[0][1].zero_()
+        seen._start[0] = torch.linalg.vector_norm(seen._sides[0][0] / grown)
+    feed(seen, np.full(LOOK - 1, 1.0))
+    if grown < GROWN:
+        feed(seen, np.ones(1))
+        return
+    with pytest.raises(
+        TrainingError, match=r"of 1\.00 times|is 1\.00 times .*the weights have grown (1.1e\+03|nan)-fold"
+    ):
+        feed(seen, np.ones(1))
 
 
 @settings(deadline=None, max_examples=50)
