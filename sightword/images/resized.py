@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
+from filelock import FileLock, Timeout
 from PIL import Image, features
 from tqdm import tqdm
 
@@ -151,8 +153,7 @@ def write_resized(
     absent = [source for source in sources if stamps[source.path] is None]
     missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
-    kept = Path(folder).with_name(f"{Path(folder).name}.tmp")
-    with atomic_folder(folder) as temporary:
+    with _unfinished(Path(f"{Path(folder)}.tmp")) as kept, atomic_folder(folder) as temporary:
         ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
         by_shard = itertools.groupby(ordered, key=lambda source: shard_of(source.image_id, settings.shards))
         shards = {shard: [*rows] for shard, rows in by_shard}
@@ -175,14 +176,34 @@ def write_resized(
                 done.add(shard)
         _check_count(rejects, settings)
         for shard in done:
-            os.replace(files[shard], shard_path(temporary, shard))
+            with contextlib.suppress(OSError):  # a file system without links
+                os.link(files[shard], shard_path(temporary, shard))
+            if not shard_path(temporary, shard).exists():
+                os.replace(files[shard], shard_path(temporary, shard))
         for shard in range(settings.shards):
             if not shard_path(temporary, shard).exists():
                 write_shard(shard_path(temporary, shard), [], settings.transform)
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
-    shutil.rmtree(kept, ignore_errors=True)
     return Summary(len(sources) - len(rejects), rejects)
+
+
+@contextlib.contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """Yield the folder for what the next run can use, or a new one while another process has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / "lock", timeout=0):
+            try:
+                yield folder
+                shutil.rmtree(folder)
+            finally:
+                with contextlib.suppress(OSError):
+                    (folder / "lock").unlink()
+                    folder.rmdir()
+    except Timeout:
+        with tempfile.TemporaryDirectory(".tmp", f"{folder.stem}.", folder.parent) as other:
+            yield Path(other)
 
 
 def _name(sources: Sequence[Source], stamps: Mapping[str | None, object], settings: ResizeSettings) -> str:
