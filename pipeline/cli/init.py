@@ -64,11 +64,11 @@ def _init(arguments: argparse.Namespace) -> int:
         print(f"{project}: has the pipeline {arguments.add} now, on its sample")
         print(f'Next: git add -A . && git commit -m "{arguments.add}" && {pipeline.command}')
         return 0
-    found = new_project.renew(project)
-    if not any(found):
+    renewed = new_project.renew(project)
+    if not any(renewed):
         print(f"{project}: was already of sightword {__version__} as it is installed")
         return 0
-    counts = ", ".join(f"{len(names)} {what}" for what, names in found._asdict().items() if names)
+    counts = ", ".join(f"{len(names)} {what}" for what, names in renewed._asdict().items() if names)
     print(f"{project}: is now of sightword {__version__} (files: {counts}; `git diff` shows them)")
     print("Next: sightword params --check && dvc repro")
     return 0

@@ -101,16 +101,16 @@ def of_corpus(
         named[role] = name
     with contextlib.chdir(project):
         try:
-            found = look(Path(inner), named)
+            looked = look(Path(inner), named)
         except CorpusError as error:
             if "corpus.columns" in (error.todo or ""):
                 error.args = (f"{error} Here --column ROLE=NAME sets corpus.columns.",)
             raise
     lines = [f"# The corpus in {inner}, with the other parameters of {base.name}", "#"]
-    lines += [*(f"# {line}"[:WIDTH] for line in found.words), "", f"base: {base.name}", "corpus:"]
-    lines += [f"  {key}: {spelt(value)}" for key, value in found.values.items()]
+    lines += [*(f"# {line}"[:WIDTH] for line in looked.words), "", f"base: {base.name}", "corpus:"]
+    lines += [f"  {key}: {spelt(value)}" for key, value in looked.values.items()]
     write_text(to, "\n".join([*lines, ""]))
-    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), found.words
+    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), looked.words
 
 
 def spelt(value: Any) -> str:
