@@ -93,7 +93,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def leftovers(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*.tmp") if ".git" not in path.parts}
+    return {path for path in folder.rglob("*.tmp") if not {".git", "resized.tmp"} & {*path.parts}}  # which is half-done
 
 
 @dataclass
@@ -178,7 +178,7 @@ class World:
 
     def reset(self, stage: str, *, earlier: bool = False) -> None:
         """Remove outputs and kept work, as a first run finds them; or leave earlier outputs of other bytes."""
-        for path in [*self.outs(stage), "../store", "../scratch", "../cache", ".dvc/cache", "runs"]:
+        for path in [*self.outs(stage), "data/resized.tmp", "../store", "../scratch", "../cache", ".dvc/cache", "runs"]:
             shutil.rmtree(self.project / path, ignore_errors=True)
             (self.project / path).unlink(missing_ok=True)
         for path in leftovers(self.seen):
@@ -208,6 +208,7 @@ class World:
         found, wanted = self.outs(stage), self.undisturbed(stage).outs
         assert {path: sums(files) for path, files in found.items()} == {path: sums(one) for path, one in wanted.items()}
         assert [path for path in (self.seen / "scratch").glob("*/*") if path.is_dir()] == []
+        assert not [*self.seen.rglob("resized.tmp")]
 
     def half_done(self) -> list[Path]:
         """Return the states of trainings and the segments of features that are kept."""

@@ -165,8 +165,7 @@ class TextTask(Task[SkipthoughtSettings]):
             ]
         mean = sum(float(loss) for loss, _ in losses) / sum(count for _, count in losses)
         if not math.isfinite(mean):
-            what = f"the loss on held-out text is not a finite number at batch {done}"
-            raise TrainingError(what, todo="Lower skipthought.rate.")
+            raise TrainingError(f"the loss on held-out text is not a finite number at batch {done}", todo=self.advice)
         self.progress.add("held_out", "loss", mean)
         log.info("skipthought: batch %d, held-out loss %.4f", done, mean)
 

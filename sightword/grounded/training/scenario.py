@@ -107,11 +107,8 @@ def ground(
     guess = 2 * math.log(len(own.vocabulary))  # at most: two decoders give all words one share
     for name in extra:
         if (last := task.progress.last("loss", name)) > guess:
-            log.warning(
-                "train: the %s loss is %.4g and that of a guess %.4g at most: the training run diverged. Lower the "
-                "scenario's rate",
-                *(name, last, guess),
-            )
+            what = "train: the %s loss is %.4g, and that of a guess %.4g at most: lower the scenario's rate"
+            log.warning(what, name, last, guess)
     modules, skipped = modules.cpu(), sum(part.shape.width for part in before)
     heads = {"sentence": nn.Sequential()}
     if scenario.has_grounded:

@@ -107,10 +107,7 @@ class Concepts:
         return [(self.names[place], float(energies[place])) for place in order if place != own]
 
     def scores(self, low: NDArray[Any] | slice, high: NDArray[Any] | slice) -> NDArray[Any]:
-        """Return the energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms.
-
-        EncoderError if an energy is not finite.
-        """
+        """Return finite energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms."""
         energies = self.model.scores(self.vectors[low], self.vectors[high], self.weights)
         if not np.isfinite(energies).all():
             todo = "Train with a smaller train.rate."
