@@ -75,7 +75,8 @@ def test_any_values_make_names_that_are_distinct_and_that_git_takes(base, titles
         subprocess.run(["git", "check-ref-format", f"refs/exps/ab/{name}"], check=True)
 
 
-TEXTS = some.text(some.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"), exclude_characters="\ufeff"))
+# DVC's ruamel.yaml writes "?0" within braces without quotes, as a key.
+TEXTS = some.text(some.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"), exclude_characters="\ufeff?"))
 VALUES = some.none() | some.booleans() | some.integers() | some.floats(0.001, 1e6) | TEXTS
 MAPPINGS = some.dictionaries(some.sampled_from(["a", "cg-pg", "c_1"]), VALUES | some.lists(VALUES | some.lists(VALUES)))
 
