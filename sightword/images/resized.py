@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import itertools
@@ -27,7 +28,16 @@ from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import encode, hash_pixels
 from sightword.images.settings import Interpolation, ResizeSettings, Size
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.io.files import Pathish, atomic_folder, canonical_json, read_json, read_table, write_json, write_table
+from sightword.io.files import (
+    Pathish,
+    atomic_folder,
+    canonical_json,
+    read_json,
+    read_table,
+    temporary_name,
+    write_json,
+    write_table,
+)
 from sightword.io.modules import hash_sources
 from sightword.machine import is_address
 from sightword.messages import and_more
@@ -151,8 +161,7 @@ def write_resized(
     absent = [source for source in sources if stamps[source.path] is None]
     missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
-    kept = Path(folder).with_name(f"{Path(folder).name}.tmp")
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder) as temporary, _kept(Path(folder)) as kept:
         ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
         by_shard = itertools.groupby(ordered, key=lambda source: shard_of(source.image_id, settings.shards))
         shards = {shard: [*rows] for shard, rows in by_shard}
@@ -181,8 +190,27 @@ def write_resized(
                 write_shard(shard_path(temporary, shard), [], settings.transform)
         schema = pa.schema([(name, pa.string()) for name in _REJECT_COLUMNS])
         write_table(temporary / "rejects.parquet", pa.Table.from_pylist([*map(asdict, rejects)], schema))
-    shutil.rmtree(kept, ignore_errors=True)
     return Summary(len(sources) - len(rejects), rejects)
+
+
+@contextlib.contextmanager
+def _kept(folder: Path) -> Iterator[Path]:
+    """Yield the folder of kept shards, which is removed once all is done; while another process has it, one of no later
+    use.
+    """
+    kept, own = folder.with_name(f"{folder.name}.tmp"), temporary_name(folder)
+    kept.mkdir(exist_ok=True)
+    held = os.open(kept, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            own = kept if kept.exists() else own  # the other process has just removed it
+        yield own
+        shutil.rmtree(own, ignore_errors=True)
+    finally:
+        if own != kept:
+            shutil.rmtree(own, ignore_errors=True)
+        os.close(held)
 
 
 def _name(sources: Sequence[Source], stamps: Mapping[str | None, object], settings: ResizeSettings) -> str:

@@ -45,6 +45,7 @@ TRAININGS = (
 STAGES = (*TRAININGS, "features", "resize", "grounded/dvc.yaml:text")
 CURVES = "plots/train"
 """The output that grows by the epoch."""
+KEPT = "resized.tmp"
 DAY = 86_400.0
 DISK = 64 << 20
 PROMISES = ("Nothing half-written is left.", "Stored features stay", "set SIGHTWORD_WORKERS=0")
@@ -92,7 +93,8 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def leftovers(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*.tmp") if ".git" not in path.parts}
+    """Return the temporary files, but for the shards from which resize goes on."""
+    return {path for path in folder.rglob("*.tmp") if not {".git", KEPT}.intersection(path.parts)}
 
 
 @dataclass
@@ -152,9 +154,9 @@ class World:
 
     @staticmethod
     def ended(process: Any) -> tuple[int, str]:
-        """Return the exit code of a process and what it said, without a traceback."""
+        """Return the exit code of a process and what it said, without a traceback but that of a killed one's child."""
         said, _ = process.communicate(timeout=300)
-        assert "Traceback" not in said, said
+        assert "Traceback" not in said or process.returncode == -signal.SIGKILL, said
         return process.returncode, said
 
     def outs(self, stage: str) -> dict[str, dict[str, bytes]]:
@@ -177,7 +179,7 @@ class World:
 
     def reset(self, stage: str, *, earlier: bool = False) -> None:
         """Remove outputs and kept work, as a first run finds them; or leave earlier outputs of other bytes."""
-        for path in [*self.outs(stage), "../store", "../scratch", "../cache", ".dvc/cache", "runs"]:
+        for path in [*self.outs(stage), "../store", "../scratch", "../cache", ".dvc/cache", "runs", f"data/{KEPT}"]:
             shutil.rmtree(self.project / path, ignore_errors=True)
             (self.project / path).unlink(missing_ok=True)
         for path in leftovers(self.seen):
@@ -205,7 +207,8 @@ class World:
         """Check a run that ended well: the bytes of an undisturbed one, and no half-done work."""
         assert code == 0, said
         assert self.outs(stage) == self.undisturbed(stage).outs
-        assert [path for path in (self.seen / "scratch").glob("*/*") if path.is_dir()] == []
+        assert [path for path in self.seen.glob("scratch/*/*") if path.is_dir()] == []
+        assert not (self.project / "data" / KEPT).exists()
 
     def half_done(self) -> list[Path]:
         """Return the states of trainings and the segments of features that are kept."""
