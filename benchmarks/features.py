@@ -87,8 +87,8 @@ def measure(side: str, name: str, paths: list[Path], threads: int) -> float:
     return (time.perf_counter() - started) / len(paths)
 
 
-def speed(name: str, paths: list[Path], threads: int, rounds: int) -> dict[str, float | None]:
-    """All sides in turn, round after round: medians of the ratios within a round."""
+def speed(name: str, paths: list[Path], threads: int, rounds: int, *, here: bool) -> dict[str, float | None]:
+    """All sides in turn, round after round: medians of the ratios within a round; ``here`` starts no processes."""
     precisions = ["fp32", "bf16"] if has_bfloat16_units() else ["fp32"]
     engines = ["", " openvino"] if importlib.util.find_spec("openvino") else [""]
     sides = ["published", *(f"{precision}{engine}" for engine in engines for precision in precisions)]
@@ -96,8 +96,11 @@ def speed(name: str, paths: list[Path], threads: int, rounds: int) -> dict[str, 
     for number in range(rounds):
         for side in sides:
             command = [sys.executable, __file__, "--side", side, "--network", name, "--threads", str(threads)]
-            answer = subprocess.run([*command, *map(str, paths)], check=True, capture_output=True, text=True).stdout
-            found[side].append(float(answer.splitlines()[-1]))
+            if here:
+                found[side].append(measure(side, name, paths, threads))
+            else:
+                answer = subprocess.run([*command, *map(str, paths)], check=True, capture_output=True, text=True).stdout
+                found[side].append(float(answer.splitlines()[-1]))
             print(f"round {number + 1}: {side:13} {found[side][-1]:.3f} s a picture", flush=True)
     result: dict[str, float | None] = {}
     for side, seconds in found.items():
@@ -114,7 +117,7 @@ def flops_a_picture(name: str) -> int:
     return counter.get_total_flops()
 
 
-def agreement(paths: list[Path], weights: Path, precisions: tuple[str, str]) -> dict[str, float]:
+def agreement(paths: list[Path], weights: Path, half_precision: str) -> dict[str, float]:
     """DenseNet-169 with trained weights against the published way, and the control that must fail."""
 
     def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -125,7 +128,9 @@ def agreement(paths: list[Path], weights: Path, precisions: tuple[str, str]) -> 
     expected = published(network, paths)
     known = {"backbone": "densenet169", "inputs": str(Path(weights).parent), "weights": Path(weights).name}
     known["weights_sha256"] = sha256_file(weights)
-    exact, half = (extract(paths, FeaturesSettings.model_validate({**known, "precision": name})) for name in precisions)
+    precisions = dict.fromkeys(["fp32", half_precision])
+    found = [extract(paths, FeaturesSettings.model_validate({**known, "precision": name})) for name in precisions]
+    exact, half = found[0], found[-1]
     return {
         "fp32_difference_max": float(np.abs(exact - expected).max()),
         "bf16_cosine_min": round(float(cosines(half, expected).min()), 6),
@@ -151,9 +156,9 @@ def main() -> None:
     timed, rounds, compared = (6, 3, 12) if arguments.quick else (20, 5, len(paths))
     if arguments.tiny:
         timed, rounds, compared, arguments.network = 1, 1, 2, "resnet18"
-    precisions = ("fp32", "fp32" if arguments.tiny else "bf16")  # CPUs without bfloat16 take minutes
-    result = speed(arguments.network, paths[:timed], arguments.threads, rounds)
-    result |= agreement(paths[:compared], weights, precisions)
+    half = "fp32" if arguments.tiny else "bf16"  # CPUs without bfloat16 take minutes
+    result = speed(arguments.network, paths[:timed], arguments.threads, rounds, here=arguments.tiny)
+    result |= agreement(paths[:compared], weights, half)
     if "bf16 seconds" in result and not arguments.tiny:
         peak = common.peak_flops("bf16", torch.device("cpu"))
         result["peak_share"] = round(flops_a_picture(arguments.network) / result["bf16 seconds"] / peak, 3)

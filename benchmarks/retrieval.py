@@ -132,7 +132,8 @@ def main() -> None:
     if arguments.peak:
         print(peak(arguments.peak))
         return
-    if os.environ.get("OPENBLAS_NUM_THREADS") != str(arguments.threads):  # numpy asks for it once, when it is loaded
+    settled = arguments.tiny or os.environ.get("OPENBLAS_NUM_THREADS") == str(arguments.threads)
+    if not settled:  # numpy asks for the number once, when it is loaded
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         threads = dict.fromkeys(names, str(arguments.threads))
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **threads})

@@ -93,15 +93,7 @@ class Pipeline:
     @functools.cached_property
     def document(self) -> Mapping[str, Any]:
         """The whole ``dvc.yaml``; a FileFormatError where it is absent or invalid, or a stage lacks ``wdir: ..``."""
-        found = yaml_reader.parse(read_text(self.project / self.dvc_yaml), self.dvc_yaml)
-        stages = found.get("stages") if isinstance(found, Mapping) else None
-        if not isinstance(stages, Mapping) or not all(isinstance(one, Mapping) for one in stages.values()):
-            raise FileFormatError("has no stages", where=self.dvc_yaml, todo=f"`git checkout -- {self.dvc_yaml}`")
-        for name, stage in stages.items():
-            if self.folder and stage.get("wdir") != "..":
-                where = f"{self.dvc_yaml}: {name}"
-                raise FileFormatError("does not run in the project's folder", where=where, expected="wdir: ..")
-        return dict(found)
+        return _document(read_text(self.project / self.dvc_yaml), self.dvc_yaml, self.folder)
 
     @property
     def stages(self) -> Mapping[str, Mapping[str, Any]]:
@@ -118,6 +110,20 @@ class Pipeline:
         with_items = any(MATRIX in stage for stage in self.stages.values())
         values = yaml_reader.parse(read_text(self.project / self.params), self.params) if with_items else {}
         return {self.address(name): one for name, one in expanded(self.stages, values, self.dvc_yaml).items()}
+
+
+@functools.lru_cache
+def _document(text: str, where: str, folder: str) -> Mapping[str, Any]:
+    """Return a checked ``dvc.yaml``; a text is parsed once, since many pipelines are made in a process."""
+    document = yaml_reader.parse(text, where)
+    stages = document.get("stages") if isinstance(document, Mapping) else None
+    if not isinstance(stages, Mapping) or not all(isinstance(one, Mapping) for one in stages.values()):
+        raise FileFormatError("has no stages", where=where, todo=f"`git checkout -- {where}`")
+    for name, stage in stages.items():
+        if folder and stage.get("wdir") != "..":
+            place = f"{where}: {name}"
+            raise FileFormatError("does not run in the project's folder", where=place, expected="wdir: ..")
+    return dict(document)
 
 
 def stage_of(entry: str) -> str:
@@ -155,16 +161,16 @@ def expanded(stages: Mapping[str, Mapping[str, Any]], params: Any, where: str) -
 
     ``params`` has the lists of the items; messages name the file ``where``. FileFormatError for a matrix without them.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    runs: dict[str, Mapping[str, Any]] = {}
     for name, stage in stages.items():
         if MATRIX not in stage:
-            found[name] = stage
+            runs[name] = stage
             continue
         axes = {key: _axis(axis, params, f"{where}: {name}.{MATRIX}.{key}") for key, axis in stage[MATRIX].items()}
         template = {key: value for key, value in stage.items() if key != MATRIX}
         for values in itertools.product(*axes.values()):
-            found[f"{name}{ITEM}{'-'.join(values)}"] = _filled(template, dict(zip(axes, values, strict=True)))
-    return found
+            runs[f"{name}{ITEM}{'-'.join(values)}"] = _filled(template, dict(zip(axes, values, strict=True)))
+    return runs
 
 
 def _axis(axis: Any, params: Any, where: str) -> list[str]:

@@ -65,8 +65,8 @@ def declared(pipeline: Pipeline, name: str, default: Any) -> Any:
 
 def encoders(pipeline: Pipeline, values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the parameters of a pipeline that name saved encoders of other runs, each with the encoder's folder."""
-    found: list[tuple[str, str]] = declared(pipeline, "encoders", lambda _: [])(values)
-    return found
+    named: list[tuple[str, str]] = declared(pipeline, "encoders", lambda _: [])(values)
+    return named
 
 
 def start(values: Mapping[str, Any]) -> list[tuple[str, str]]:

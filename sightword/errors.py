@@ -6,6 +6,8 @@ states the problem, the place, the expected value and the remedy.
 
 from __future__ import annotations
 
+import re
+
 from sightword.messages import bounded, short
 
 
@@ -37,8 +39,8 @@ class SightwordError(Exception):
 def memory_error(error: BaseException) -> SetupError | None:
     """Return the message of an error by which Python, NumPy or torch says that memory does not suffice, or None."""
     said = " ".join(str(error).rpartition("Allocator: ")[2].split())
-    told = ("not enough memory", "can't allocate memory", "out of memory", "Storage size calculation overflowed")
-    if not isinstance(error, MemoryError) and not any(words in said for words in told):
+    told = "can't allocate memory|not enough memory|out of memory|Storage size calculation overflowed"
+    if not isinstance(error, MemoryError) and not re.search(told, str(error)):
         return None
     todo = "Choose smaller widths or batches, or take a machine with more memory."
     return SetupError(f"memory does not suffice ({short(said) or 'of Python'})", todo=todo)

@@ -25,7 +25,9 @@ SEALED = "sealed"
 BESIDE = "beside"
 """The name of the split of captions whose pictures are not in the corpus (``corpus.beside``)."""
 MAX_SEED = 2**32 - 1
-"""The largest seed that all random generators in use accept, and the largest whole number of any parameter."""
+"""The largest seed that all random generators in use accept."""
+MOST = 10**8
+"""The largest whole number of a parameter without another limit, as in the shape of a saved network."""
 
 
 class Settings(BaseModel):
@@ -35,22 +37,26 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
-        for name, value in vars(self).items():
-            if isinstance(value, int) and value > MAX_SEED:
-                raise ValueError(f"{name} = {quote(value)} is too large; expected a number up to {MAX_SEED}")
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if isinstance(value, int) and value > MOST and not any(hasattr(limit, "le") for limit in field.metadata):
+                raise ValueError(f"{name} is {quote(value)}; expected at most {MOST:,}")
         return self
 
     @classmethod
     @functools.cache
     def meanings(cls) -> Mapping[str, str]:
-        """Return the docstring of each field that has one, read from the source.
+        """Return the docstring of each field that has one, and by '' that of the section, read from the source.
 
-        Pydantic would read them as it makes the class, for which each program and each stage would wait.
+        Pydantic would read them as it makes the class, for which each program and each stage would wait; and
+        ``python -OO`` has none.
         """
         found: dict[str, str] = {}
         for one in reversed(cls.__mro__[: cls.__mro__.index(Settings)]):
             (definition,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
             assert isinstance(definition, ast.ClassDef)
+            if text := ast.get_docstring(definition):
+                found[""] = text
             for pair in itertools.pairwise(definition.body):
                 match pair:
                     case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):

@@ -85,7 +85,8 @@ def main() -> None:
             raise
         where = f" ({error.filename})" if error.filename else ""
         what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
-        _fail(name, SightwordError(what), debug=arguments.verbose > 1)
+        todo = "`sightword doctor` checks the folders, and names the variables for others."
+        _fail(name, SightwordError(what, todo=todo), debug=arguments.verbose > 1)
     except (MemoryError, RuntimeError) as error:
         if (told := memory_error(error)) is None:
             raise

@@ -92,10 +92,10 @@ def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -
     fields, body = _head(card)
     kind, title = (corpus.name, corpus.title) if corpus else ("unnamed", "the training corpus")
     tested = [
-        result(kind, f"{title}, {split} split, {protocol}", split, found)
+        result(kind, f"{title}, {split} split, {protocol}", split, directions)
         for split, protocols in (retrieval or {}).items()
-        for protocol, found in (protocols.items() if isinstance(protocols, dict) else ())
-        if isinstance(found, dict) and found.keys() >= DIRECTIONS.keys()
+        for protocol, directions in (protocols.items() if isinstance(protocols, dict) else ())
+        if isinstance(directions, dict) and directions.keys() >= DIRECTIONS.keys()
     ]
     fields["model-index"][0]["results"][:0] = tested
     parts = [f"{scores.strip()}\n\n{one}" if one.startswith("## Scores on ") else one for one in _sections(body)]

@@ -101,5 +101,5 @@ def _numbers(choice: Choice, settings: SelectSettings, features: dict[str, Any],
         "ensemble_r10_caption_to_image": whole["caption_to_image"]["r10"] if whole else None,
         "ensemble_r10_image_to_caption": whole["image_to_caption"]["r10"] if whole else None,
     }
-    found: dict[str, Any] = rounded({name: value for name, value in numbers.items() if value is not None})
-    return found
+    kept: dict[str, Any] = rounded({name: value for name, value in numbers.items() if value is not None})
+    return kept

@@ -55,16 +55,16 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
         name: TfIdf(training, progress=True) if name == "tfidf" else encoding(untrained(encoder, settings.seed))
         for name in settings.controls
     }
-    found = evaluate(
+    evaluated = evaluate(
         encoding(encoder), settings.tasks, settings.data, seen, trained_head=settings.trained_head, seed=settings.seed,
         kfold=settings.kfold, missing=settings.missing, controls=controls, progress=True,
     )  # fmt: skip
     encoder_hash = hash_of(ENCODER)
-    enter([row for task, rows in found.tested.items() for row in scored("test", task, rows, encoder_hash)])
-    _write(found)
+    enter([row for task, rows in evaluated.tested.items() for row in scored("test", task, rows, encoder_hash)])
+    _write(evaluated)
 
 
-def _write(found: Any) -> None:
+def _write(evaluated: Any) -> None:
     """Write the tables, the curves and the numbers, and log what was left out."""
     from sightword.evaluation.semantics import tables
     from sightword.evaluation.semantics.results import write_pairs
@@ -72,7 +72,7 @@ def _write(found: Any) -> None:
     from sightword.messages import counts
     from sightword.statistics.inference import rounded
 
-    judged = found.judged
+    judged = evaluated.judged
     with atomic_folder(PAIRS) as folder:
         write_pairs(folder / "pairs.parquet", judged)
         worst = tables.worst(judged, WORST_PAIRS)
@@ -80,17 +80,17 @@ def _write(found: Any) -> None:
     with atomic_folder(PLOTS) as folder:
         write_text(folder / "systems.tsv", tables.system_tsv(judged))
         write_text(folder / "breakdown.tsv", tables.bin_tsv(tables.bins(judged)))
-    write_json(METRICS, rounded(found.metrics))
-    for task, reason in found.metrics.get("skipped", {}).items():
+    write_json(METRICS, rounded(evaluated.metrics))
+    for task, reason in evaluated.metrics.get("skipped", {}).items():
         log.warning("%s left out: %s", task, reason)
-    for row in found.judged:
+    for row in evaluated.judged:
         if "undefined" in row.entry:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
 
-    scores = [row.entry["pearson"] for row in found.judged if row.entry["pearson"] is not None]
+    scores = [row.entry["pearson"] for row in evaluated.judged if row.entry["pearson"] is not None]
     log.info(
         "semantics: %d tasks%s%s",
-        len(found.metrics.keys() - {"skipped", "controls"}),
+        len(evaluated.metrics.keys() - {"skipped", "controls"}),
         f", mean Pearson {sum(scores) / len(scores):.3f}" if scores else "",
-        counts({"accuracies": len(found.accuracies)}, before=", "),
+        counts({"accuracies": len(evaluated.accuracies)}, before=", "),
     )

@@ -26,19 +26,18 @@ def conflicts(values: dict[str, dict[str, Any]]) -> list[str]:
             problems.append(f"select.members = {members}: there are {kept} to choose from ({causes})")
         for key in ("beside", "lexical"):
             if values["select"][key] and train["similarity"] != "cosine":
-                found = train["similarity"]
                 what = "parts stand beside an encoder of the cosine only"
-                problems.append(f"select.{key}: {what} (train.similarity is {found})")
+                problems.append(f"select.{key}: {what} (train.similarity is {train['similarity']})")
         if "querybank" in values.get("retrieval", {}).get("protocols", ()):
             if train["similarity"] != "cosine":
-                found = train["similarity"]
-                problems.append(f"retrieval.protocols: querybank needs the cosine (train.similarity is {found})")
+                what = f"(train.similarity is {train['similarity']})"
+                problems.append(f"retrieval.protocols: querybank needs the cosine {what}")
             elif members > 1 and not values["select"]["renormalise"] and not joined:
                 problems.append("retrieval.protocols: querybank with select.members > 1 needs select.renormalise: true")
     if "train" in values and "corpus" in values:
-        found = values["train"]["beside_batch"]
-        if found and not values["corpus"]["beside_files"]:
-            problems.append(f"train.beside_batch is {found}: corpus.beside_files names no captions without pictures")
+        size = values["train"]["beside_batch"]
+        if size and not values["corpus"]["beside_files"]:
+            problems.append(f"train.beside_batch is {size}: corpus.beside_files names no captions without pictures")
     if "resize" in values and "features" in values and values["features"]["source"] == "extract":
         side, crop = values["resize"]["side"], values["features"]["crop"]
         if crop is not None and crop > side:

@@ -186,5 +186,5 @@ def _read(settings: TrainSettings) -> _Inputs:
         others = read_captions(CAPTIONS, withheld=[BESIDE]).split(BESIDE)
         beside = without_pictures(with_ids(others, vocabulary) if start else others)
     training, dev = pair(features, captions, "train"), pair(features, captions, "dev")
-    found = features.attributes, len(features.rejected), sha256_file(CAPTIONS)
-    return _Inputs(training, dev, beside, vocabulary, start, *found)
+    origin = features.attributes, len(features.rejected), sha256_file(CAPTIONS)
+    return _Inputs(training, dev, beside, vocabulary, start, *origin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
@@ -41,6 +42,11 @@ def find_recipe(name: str, project: Path) -> recipes.Recipe:
     return recipes.find(str(path) if path.is_file() else name, project)
 
 
+@functools.cache  # many rows share a recipe
+def _resolved(name: str, project: Path) -> overlay.Whole:
+    return overlay.resolve(find_recipe(name, project), project)
+
+
 def recognise(
     values: Mapping[str, Any],
     pipeline: Pipeline,
@@ -58,7 +64,7 @@ def recognise(
         counted = {key: value for key, value in all_values.items() if not sections or key in sections}
         return {key: value for key, value in flat(counted).items() if key != without and not key.endswith(TITLE)}
 
-    whole = overlay.resolve(find_recipe(name, pipeline.project), pipeline.project)
+    whole = _resolved(name, pipeline.project)
     if whole.pipeline.folder != pipeline.folder:
         raise ParamsError(f"{pipeline.params} has the parameters of another pipeline than the recipe", where=name)
     ours, theirs = chosen(values), chosen(whole.values)
@@ -67,7 +73,7 @@ def recognise(
 
 def overridden(recipe: str, overrides: Mapping[str, Any], project: Path) -> overlay.Whole:
     """Return the checked parameters of a recipe with some others of its file; ParamsError where they do not fit."""
-    whole = overlay.resolve(find_recipe(recipe, project), project)
+    whole = _resolved(recipe, project)
     values: dict[str, Any] = whole.values
     for key, value in overrides.items():
         if PARAMS not in key:

@@ -49,6 +49,11 @@ finally:
     assert done.stdout.endswith("heavy: []\n")
 
 
+def test_command_with_closed_standard_output_ends_well(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["params", "--list"]) == 0
+
+
 def test_a_recipe_is_written_whole_with_its_comments(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["params", "--recipe", "sample"]) == 0
     text = (project / "params.yaml").read_text()

@@ -69,6 +69,15 @@ def test_files_import_each_other_in_no_circle(repository: Path) -> None:
         pytest.fail(f"a circle: {' -> '.join(error.args[1])}", pytrace=False)
 
 
+def test_no_assert_calls_what_can_fail(repository: Path) -> None:
+    """Python with -O leaves every assert out: what checks a user's file must not stand there."""
+    files = [path for package in first_party.PACKAGES for path in (repository / package).rglob("*.py")]
+    nodes = [(path.name, one.test) for path in files for one in ast.walk(ast.parse(path.read_text()))
+             if isinstance(one, ast.Assert)]  # fmt: skip
+    called = {(name, ast.unparse(test)) for name, test in nodes if isinstance(test, ast.Attribute | ast.Call)}
+    assert {text.split("(")[0] for _, text in called} == {"isinstance"}, called
+
+
 SYSTEMS = re.compile(r"\b(vse|hypernyms|entailment|grounded)\b")
 NAMED = {
     "pipeline/cli/__init__.py": "the public command `hypernyms`",

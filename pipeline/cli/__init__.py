@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.exit(2)
     try:
         code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        print(end="", flush=True)  # also where standard output is closed
     except SightwordError as error:
         print(f"sightword: {error}", file=sys.stderr)
         return 1

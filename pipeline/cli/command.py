@@ -20,8 +20,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message, and exit with 2."""
-        if found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message):
-            near = guess(found[1], re.findall(r"[\w.:-]+", found[2]))
+        if choice := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message):
+            near = guess(choice[1], re.findall(r"[\w.:-]+", choice[2]))
             message = message.replace(" (choose from", f"{near} (choose from") if near else message
         super().error(message)
 

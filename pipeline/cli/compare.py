@@ -71,39 +71,41 @@ def _compare(arguments: argparse.Namespace) -> int:
             raise
         project = None
     with contrast.opened(arguments.a, arguments.b, project) as (a, b):
-        found = contrast.contrast(a, b, project=project, **options)
-        _print_contrast(arguments, found)
+        compared = contrast.contrast(a, b, project=project, **options)
+        _print_contrast(arguments, compared)
     return 0
 
 
-def _print_contrast(arguments: argparse.Namespace, found: Contrast) -> None:
+def _print_contrast(arguments: argparse.Namespace, compared: Contrast) -> None:
     """Print tables and verdicts; as CSV only one table, the first with rows among the tables of the option --csv."""
     from pipeline.comparison import table
 
     parts = []
-    if found.recalls and not (arguments.csv and found.semantics):
-        below = table.recall_verdict(found.recalls, found.samples)
-        parts.append((table.recall_lines(found.recalls, exact=arguments.csv), below))
-    if found.semantics is not None:
-        parts.append((table.lines(found.semantics, exact=arguments.csv), table.verdict(found.semantics)))
-    for one in found.tested:
+    if compared.recalls and not (arguments.csv and compared.semantics):
+        below = table.recall_verdict(compared.recalls, compared.samples)
+        parts.append((table.recall_lines(compared.recalls, exact=arguments.csv), below))
+    if compared.semantics is not None:
+        parts.append((table.lines(compared.semantics, exact=arguments.csv), table.verdict(compared.semantics)))
+    for one in compared.tested:
         if not (arguments.csv and parts):
             parts.append((table.result_lines(one, exact=arguments.csv), table.result_verdict(one)))
-    if found.numbers and not (arguments.csv and parts):
-        parts.append((table.number_lines(found.numbers, exact=arguments.csv), ["These scores have no test."]))
-    names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (found.a, found.b)]
+    if compared.numbers and not (arguments.csv and parts):
+        parts.append((table.number_lines(compared.numbers, exact=arguments.csv), ["These scores have no test."]))
+    names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (compared.a, compared.b)]
     head = [f"{label}: {name}" for label, name in zip("AB", names, strict=True)]
-    drawn = ["the pictures"] * bool(found.recalls) + ["the pairs"] * (found.semantics is not None)
-    tail = [f"Bootstrap: {found.samples} resamples of {' and of '.join(drawn)}, seed {found.seed}."] if drawn else []
-    if found.recalls:
+    drawn = ["the pictures"] * bool(compared.recalls) + ["the pairs"] * (compared.semantics is not None)
+    tail = (
+        [f"Bootstrap: {compared.samples} resamples of {' and of '.join(drawn)}, seed {compared.seed}."] if drawn else []
+    )
+    if compared.recalls:
         tail[0] += " As many swaps of the pictures' answers."
-    if found.because:
-        tail.append("\n".join(["why", *(f"  {line}" for line in found.because)]))
+    if compared.because:
+        tail.append("\n".join(["why", *(f"  {line}" for line in compared.because)]))
     _print(arguments, head, parts, tail)
-    for note in found.notes:
+    for note in compared.notes:
         print(note, file=sys.stderr)
-    if found.semantics is not None:
-        _print_left_out(found.semantics.left_out)
+    if compared.semantics is not None:
+        _print_left_out(compared.semantics.left_out)
 
 
 def _beside_published(arguments: argparse.Namespace) -> int:

@@ -44,19 +44,19 @@ def _doctor(arguments: argparse.Namespace) -> int:
         from pipeline.doctor import lockfile
         from pipeline.lineage.evidence import facts_folders
 
-        found = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
+        findings = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
     else:
         from pipeline.doctor.findings import Context, examine
         from pipeline.doctor.project import checks
 
-        found = list(examine(checks(Path.cwd()), Context(Path.cwd(), project, quick=arguments.quick)))
-    counts = {state: sum(finding.state == state for finding in found) for state in _MARKS}
+        findings = list(examine(checks(Path.cwd()), Context(Path.cwd(), project, quick=arguments.quick)))
+    counts = {state: sum(finding.state == state for finding in findings) for state in _MARKS}
     if arguments.json:
         import json
 
-        print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
+        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:
-        for finding in found:
+        for finding in findings:
             print(f"{_MARKS[finding.state]}  {finding.check + ':':12}{finding.what}")
             if finding.todo:
                 print(f"{'':21}-> {finding.todo}")

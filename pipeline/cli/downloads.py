@@ -75,10 +75,10 @@ def _fetch(arguments: argparse.Namespace) -> int:
 def _list_objects(addresses: list[str], to: str) -> int:
     from sightword.places.place import objects, write_listing
 
-    found = objects(addresses)
-    write_listing(to, found)
-    total = sum(place.part.length or 0 for place in found.values() if place.part)
-    print(f"{to}: {plural(len(found), 'object')}, {size(total)}")
+    listed = objects(addresses)
+    write_listing(to, listed)
+    total = sum(place.part.length or 0 for place in listed.values() if place.part)
+    print(f"{to}: {plural(len(listed), 'object')}, {size(total)}")
     return 0
 
 

@@ -96,16 +96,16 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
     options = {name: getattr(arguments, name) for name in ("kfold", "missing")}
     options["controls"] = {"tfidf": TfIdf(training, progress=True)} if training else {}
-    found = judge(encode, tasks, data, training, trained_head=not arguments.no_trained_head, progress=True, **options)
+    judged = judge(encode, tasks, data, training, trained_head=not arguments.no_trained_head, progress=True, **options)
     if out is not None:
-        write_json(out, found.metrics)
+        write_json(out, judged.metrics)
     if pairs is not None:
-        write_pairs(pairs, found.judged)
-    print(columns(_score_table(found.metrics)))
-    for row in found.judged:
+        write_pairs(pairs, judged.judged)
+    print(columns(_score_table(judged.metrics)))
+    for row in judged.judged:
         if "undefined" in row.entry:
             print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
-    for task, reason in found.metrics.get("skipped", {}).items():
+    for task, reason in judged.metrics.get("skipped", {}).items():
         print(f"left out: {task} ({reason})", file=sys.stderr)
     return 0
 

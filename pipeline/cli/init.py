@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 
 from pipeline.cli.command import Commands, add_column, add_command, refuse
@@ -52,7 +53,7 @@ def _init(arguments: argparse.Namespace) -> int:
         what = "the sample corpus" if arguments.source is None else f"{new_project.OWN}, a link to {arguments.source}"
         print("\n".join(words), end="\n" * bool(words))
         print(f"{arguments.folder} is now a project, on {what}; its README.md says what is where.")
-        steps = [] if here == "." else [f"cd {arguments.folder}"]
+        steps = [] if here == "." else [f"cd {shlex.quote(arguments.folder)}"]
         steps += [] if new_project.first_commit(folder) else ["git add -A .", 'git commit -m "A new project"']
         steps += [] if arguments.source is None else ["sightword fetch senteval weights"]
         print("Next: " + " && ".join([*steps, "dvc repro"]))
@@ -63,11 +64,11 @@ def _init(arguments: argparse.Namespace) -> int:
         print(f"{project}: has the pipeline {arguments.add} now, on its sample")
         print(f'Next: git add -A . && git commit -m "{arguments.add}" && {pipeline.command}')
         return 0
-    found = new_project.renew(project)
-    if not any(found):
+    renewed = new_project.renew(project)
+    if not any(renewed):
         print(f"{project}: was already of sightword {__version__} as it is installed")
         return 0
-    counts = ", ".join(f"{len(names)} {what}" for what, names in found._asdict().items() if names)
+    counts = ", ".join(f"{len(names)} {what}" for what, names in renewed._asdict().items() if names)
     print(f"{project}: is now of sightword {__version__} (files: {counts}; `git diff` shows them)")
     print("Next: sightword params --check && dvc repro")
     return 0

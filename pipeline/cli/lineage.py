@@ -73,10 +73,10 @@ def _audit(arguments: argparse.Namespace) -> int:
         from pipeline.lineage.history import difference
 
         first, second = arguments.diff
-        found = difference(first, second, project, what=arguments.what or "", start=Path.cwd())
-        values = text.of_difference(found)
+        changed = difference(first, second, project, what=arguments.what or "", start=Path.cwd())
+        values = text.of_difference(changed)
         _print_json(values) if arguments.json else text.print_difference(values, full=arguments.full)
-        return 1 if found.doubts or found.edited else 0
+        return 1 if changed.doubts or changed.edited else 0
     from pipeline.lineage.audit import audit
 
     result = audit(arguments.what, project, revision=arguments.rev, start=Path.cwd())
@@ -108,10 +108,10 @@ def _verify(arguments: argparse.Namespace, project: Path) -> int:
     from pipeline.lineage.verify import verify
 
     with tempfile.TemporaryDirectory(prefix="sightword-verify-") as folder:
-        found = verify(arguments.verify, project, Path(folder), revision=arguments.rev)
-    values = text.of_verification(found)
+        verified = verify(arguments.verify, project, Path(folder), revision=arguments.rev)
+    values = text.of_verification(verified)
     _print_json(values) if arguments.json else text.print_verification(values)
-    return 0 if found.same else 1
+    return 0 if verified.same else 1
 
 
 def _print_json(value: Any) -> None:

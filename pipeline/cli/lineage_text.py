@@ -49,66 +49,66 @@ def _link(link: Link) -> dict[str, Any]:
     }
 
 
-def of_audit(found: Audit) -> dict[str, Any]:
+def of_audit(audit: Audit) -> dict[str, Any]:
     """Return the values of an audit; the first of ``stages`` is the one that made the result."""
-    subject = found.subject
+    subject = audit.subject
     return {
         "what": subject.what,
         "path": subject.path,
         "key": subject.key or None,
-        "value": found.value,
-        "edited": found.edited,
+        "value": audit.value,
+        "edited": audit.edited,
         "stage": subject.stage.name,
-        "state": found.state,
-        "revision": _known(found.revision) if found.revision else None,
-        "stages": [_link(link) for link in found.links],
-        "not_known": found.unknown,
-        "scorings": [asdict(one) for one in found.scorings],
+        "state": audit.state,
+        "revision": _known(audit.revision) if audit.revision else None,
+        "stages": [_link(link) for link in audit.links],
+        "not_known": audit.unknown,
+        "scorings": [asdict(one) for one in audit.scorings],
     }
 
 
-def of_history(found: History) -> dict[str, Any]:
+def of_history(history: History) -> dict[str, Any]:
     """Return the values of a history; ``points`` are in order, the oldest first."""
     points = []
-    for point in found.points:
+    for point in history.points:
         values = asdict(point)
         del values["commit"]
         points.append({**_known(point.commit), "params": values.pop("changed"), **values})
-    return {"path": found.path, "key": found.key, "points": points, "not_known": found.unknown}
+    return {"path": history.path, "key": history.key, "points": points, "not_known": history.unknown}
 
 
-def of_difference(found: Difference) -> dict[str, Any]:
+def of_difference(difference: Difference) -> dict[str, Any]:
     """Return the values of a difference; pairs are of the first and of the second."""
-    values = asdict(found)
+    values = asdict(difference)
     return {"a": values.pop("first"), "b": values.pop("second"), **values}
 
 
-def of_verification(found: Verification) -> dict[str, Any]:
+def of_verification(verification: Verification) -> dict[str, Any]:
     """Return the values of a rerun."""
-    outs = [{**asdict(out), "same": out.same} for out in found.outs]
-    return {**asdict(found), "same": found.same, "seconds": round(found.seconds, 1), "outs": outs}
+    outs = [{**asdict(out), "same": out.same} for out in verification.outs]
+    return {**asdict(verification), "same": verification.same, "seconds": round(verification.seconds, 1), "outs": outs}
 
 
-def print_audit(found: Values, *, full: bool) -> None:
+def print_audit(audit: Values, *, full: bool) -> None:
     """Print an audit: a line for each stage, then what has changed; ``full``: everything about each stage."""
-    name = found["path"] or found["what"]
-    if found["key"]:
-        value = found["value"] if full else rounded(found["value"])
-        name += f":{found['key']}"
+    name = audit["path"] or audit["what"]
+    if audit["key"]:
+        value = audit["value"] if full else rounded(audit["value"])
+        name += f":{audit['key']}"
         name += f" = {spelt(value)}" if value is not None else ": not known"
     print(name)
-    if found["edited"]:
-        print(f"EDITED: this is not the file that {found['stage']} wrote")
-    where = f" in {name_of(found['revision'])}" if found["revision"] else ""
-    print(f"made by {found['stage']}{where}; {_summary(found)}")
-    print(f"proof: `sightword audit --verify {found['stage']}` runs it again and compares all bytes")
-    (_print_sheets if full else _print_stages)(found["stages"])
-    if lines := _scoring_lines(found["scorings"]):
+    if audit["edited"]:
+        print(f"EDITED: this is not the file that {audit['stage']} wrote")
+    where = f" in {name_of(audit['revision'])}" if audit["revision"] else ""
+    print(f"made by {audit['stage']}{where}; {_summary(audit)}")
+    print(f"proof: `sightword audit --verify {audit['stage']}` runs it again and compares all bytes")
+    (_print_sheets if full else _print_stages)(audit["stages"])
+    if lines := _scoring_lines(audit["scorings"]):
         print("\nscored")
         _print_lines(lines)
-    if found["not_known"]:
+    if audit["not_known"]:
         print("\nnot known")
-        for line in found["not_known"]:
+        for line in audit["not_known"]:
             print(f"  {line}")
 
 
@@ -147,9 +147,9 @@ def _print_sheets(stages: Iterable[Values]) -> None:
         _print_lines((title, "  ".join(filter(None, [text, state]))) for title, text, state in _sheet(stage))
 
 
-def _summary(found: Values) -> str:
+def _summary(audit: Values) -> str:
     stages: dict[str, list[str]] = {}
-    for stage in found["stages"]:
+    for stage in audit["stages"]:
         stages.setdefault(stage["status"], []).append(stage["name"])
     lists = [f"{status}: {', '.join(names)}" for status, names in stages.items() if status != "ok"]
     return "; ".join(lists) or "all inputs unchanged"
@@ -163,10 +163,10 @@ def _print_lines(lines: Iterable[tuple[str, str]]) -> None:
         last = title
 
 
-def print_history(found: Values, *, full: bool) -> None:
+def print_history(history: Values, *, full: bool) -> None:
     """Print a history; ``full``: with all digits."""
-    print(f"{found['path']}:{found['key']}")
-    for point in found["points"]:
+    print(f"{history['path']}:{history['key']}")
+    for point in history["points"]:
         indent = "  " if "experiment" in point else ""
         value = point["value"] if full else rounded(point["value"])
         print(f"\n{indent}{name_of(point)}  {spelt(value)}  {point['date'][:16].replace('T', ' ')}  "
@@ -180,36 +180,36 @@ def print_history(found: Values, *, full: bool) -> None:
         for title in ("code", "data"):
             if point[title]:
                 print(f"{indent}  {title}: {and_more(point[title], SHOWN)}")
-    for line in found["not_known"]:
+    for line in history["not_known"]:
         print(f"\nnot known: {line}")
 
 
-def print_difference(found: Values, *, full: bool) -> None:
+def print_difference(difference: Values, *, full: bool) -> None:
     """Print a difference, its reasons first; ``full``: with all files and numbers."""
-    if not found["stages"] and not found["values"]:
-        print(f"{found['a']} and {found['b']} are the same: commands, parameters, code, data and outputs")
-        if WORKSPACE in (found["a"], found["b"]):
+    if not difference["stages"] and not difference["values"]:
+        print(f"{difference['a']} and {difference['b']} are the same: commands, parameters, code, data and outputs")
+        if WORKSPACE in (difference["a"], difference["b"]):
             print("in dvc.lock, that is: `sightword audit WHAT` reports what was changed here and not run yet")
-        for line in found["doubts"]:
+        for line in difference["doubts"]:
             print(f"  {line}")
         return
-    print("why" if found["because"] else "why: not known")
-    for line in found["because"]:
+    print("why" if difference["because"] else "why: not known")
+    for line in difference["because"]:
         print(f"  {line}")
-    for stage in found["stages"]:
+    for stage in difference["stages"]:
         if lines := list(_stage_lines(stage, full=full)):
             print(f"\n{stage['name']}")
             _print_lines(lines)
-    if unknown := [stage["name"] for stage in found["stages"] if not stage["facts_known"]]:
+    if unknown := [stage["name"] for stage in difference["stages"] if not stage["facts_known"]]:
         print(f"\npackages and machine not known: no run record found of {', '.join(unknown)}")
-    shown = found["values"] if full else _headline(found["values"])
+    shown = difference["values"] if full else _headline(difference["values"])
     if shown:
         print("\nnumbers that differ")
     for name, pair in shown.items():
         before, now = (spelt(one if full else rounded(one)) for one in pair)
         before, now = (before, now) if before != now else map(spelt, pair)
         print(f"  {name}: {before} -> {now}")
-    if rest := len(found["values"]) - len(shown):
+    if rest := len(difference["values"]) - len(shown):
         print(f"  and {rest} more: --full shows all, with all digits")
 
 
@@ -240,12 +240,12 @@ def _stage_lines(stage: Values, *, full: bool) -> Iterator[tuple[str, str]]:
             yield title, f"{name}: {before} -> {now}"
 
 
-def print_verification(found: Values) -> None:
+def print_verification(verification: Values) -> None:
     """Print the result of a rerun."""
-    stage, seconds = found["stage"], found["seconds"]
-    if found["exit_code"]:
-        print(f"{stage}: the rerun failed with exit code {found['exit_code']} after {seconds:.1f} s")
-    for out in found["outs"]:
+    stage, seconds = verification["stage"], verification["seconds"]
+    if verification["exit_code"]:
+        print(f"{stage}: the rerun failed with exit code {verification['exit_code']} after {seconds:.1f} s")
+    for out in verification["outs"]:
         result = "the same bytes" if out["same"] else "differs" if out["found"] else "was not written"
         print(f"{out['path']}: {result}  {out['wanted']}")
         if not out["same"] and out["found"]:
@@ -254,10 +254,10 @@ def print_verification(found: Values) -> None:
             print(f"  {name} differs")
         if out["here"] == "changed since":
             print("  the file here is another one: dvc.lock does not describe it")
-    for line in [] if found["same"] else found["remarks"]:
+    for line in [] if verification["same"] else verification["remarks"]:
         print(f"  {line}")
-    if found["outs"]:
-        print(f"{stage}: {'verified' if found['same'] else 'NOT the same'}, {seconds:.1f} s")
+    if verification["outs"]:
+        print(f"{stage}: {'verified' if verification['same'] else 'NOT the same'}, {seconds:.1f} s")
 
 
 def _scoring_lines(scorings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

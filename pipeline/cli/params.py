@@ -107,10 +107,10 @@ def _list_recipes(project: Path) -> int:
     from pipeline.pipelines import shipped
     from sightword.errors import SightwordError
 
-    found = recipes.list_recipes(project)
-    width = max(len(name) for name in (_FIRST, *(recipe.name for recipe in found)))
+    listed = recipes.list_recipes(project)
+    width = max(len(name) for name in (_FIRST, *(recipe.name for recipe in listed)))
     groups: dict[str, list[str]] = {}
-    for recipe in found:
+    for recipe in listed:
         folder = "cannot be used"  # the recipe itself says why
         with contextlib.suppress(SightwordError):
             folder = overlay.pipeline_of(recipe, project).folder

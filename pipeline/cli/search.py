@@ -217,7 +217,7 @@ def _sentences(arguments: argparse.Namespace, searcher: Searcher) -> int:
                 answer = next(answers)
                 first = {"query": query.text, "unknown": list(query.unknown), "weak": answer.weak}
                 printer.pictures(query.text, answer.hits, first, notes=[query.note, WEAK * answer.weak])
-            sys.stdout.flush()
+            print(end="", flush=True)
     return 1 if failed and not sys.stdin.isatty() else 0
 
 
@@ -277,9 +277,9 @@ def _captions(arguments: argparse.Namespace, searcher: Searcher) -> int:
     print_notes(searcher.notes)
     with tqdm(total=len(catalogue.captions), desc="captions", unit="caption", leave=False, disable=None) as bar:
         searcher.read_captions(bar.update)
-    found = searcher.captions(vector, arguments.top or _TOP)
+    captions = searcher.captions(vector, arguments.top or _TOP)
     picture = catalogue.pictures[shown] if isinstance(shown, int) else None
-    Printer(arguments, searcher).captions(arguments.picture, picture, found)
+    Printer(arguments, searcher).captions(arguments.picture, picture, captions)
     return 0
 
 
@@ -370,11 +370,11 @@ class Printer:
             )
         captions, splits = self._searcher.catalogue.captions_of, self._searcher.catalogue.splits
         if self._json:
-            found = []
+            pictures = []
             for hit in hits:
                 more = {"split": splits.get(hit.picture), "captions": captions.get(hit.picture, [])}
-                found.append({"id": hit.picture, "score": hit.score, **more})
-            self._print_json(first, {"pictures": found})
+                pictures.append({"id": hit.picture, "score": hit.score, **more})
+            self._print_json(first, {"pictures": pictures})
             return
         if self._headed:
             print(f"{'' if not self._answers else chr(10)}{_plain(query)}", flush=True)  # before notes
@@ -387,15 +387,15 @@ class Printer:
             print(f"{place:4}  {hit.score:8.4f}{split}  {_plain(hit.picture):{wide}}  {_plain(caption)}".rstrip())
         self._answers += 1
 
-    def captions(self, name: str, picture: str | None, found: Sequence[tuple[Caption, float]]) -> None:
+    def captions(self, name: str, picture: str | None, captions: Sequence[tuple[Caption, float]]) -> None:
         """Print the captions that a picture found: one of the collection, or the file ``name``."""
         from sightword.search.query import shown
 
         if self._json:
-            hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in found]
+            hits = [{"text": one.text, "score": score, "pictures": list(one.pictures)} for one, score in captions]
             self._print_json({"picture": picture or name}, {"captions": hits})
             return
-        for place, (caption, score) in enumerate(found, start=1):
+        for place, (caption, score) in enumerate(captions, start=1):
             own = "  (its own)" if picture in caption.pictures else ""
             print(f"{place:4}  {score:8.4f}  {_plain(shown(caption.text))}{own}")
 

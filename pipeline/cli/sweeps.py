@@ -178,14 +178,14 @@ def _listing(project: Path, commit: str | None = None) -> Listing:
 def _print_table(arguments: argparse.Namespace, listing: Listing) -> None:
     from pipeline.experiments import results
 
-    found: list[Group] = []
+    groups: list[Group] = []
     if listing.experiments:
-        found = results.groups(listing.experiments, arguments.metric)
-    if found:
-        print(laid_out(arguments, results.table(found, exact=arguments.csv)))
+        groups = results.groups(listing.experiments, arguments.metric)
+    if groups:
+        print(laid_out(arguments, results.table(groups, exact=arguments.csv)))
     else:
         _print("no experiment has results yet")
-    if left_out := results.left_out(listing, found):
+    if left_out := results.left_out(listing, groups):
         _print(f"left out: {', '.join(left_out)}")
 
 

@@ -209,8 +209,8 @@ def contrast(
         raise FileFormatError(what, where=f"{a.name} and {b.name}")
     because: list[str] = []
     if project is not None and a.revision and b.revision:
-        found = difference(a.revision, b.revision, project)
-        because, notes = found.because, notes + found.doubts
+        changed = difference(a.revision, b.revision, project)
+        because, notes = changed.because, notes + changed.doubts
     return Contrast(a, b, recalls, semantics, tested, numbers, because, notes, samples, seed)
 
 
@@ -276,20 +276,20 @@ def _answers(path: Path) -> Answers:
 
 def _lacking(sides: Sequence[Side], path: Path) -> str:
     """Name the sides without a file, each with the remedy."""
-    found = []
+    lacking = []
     for side in sides:
         text = f"{side.label} has no {path}"
         if side.lock is not None and side.revision and side.lock.producer(path.as_posix()):
             remedy = f"else run {side.name} again and commit the run, or compare `workspace`"
             text += f" in DVC's cache (`dvc fetch --all-commits` brings what was pushed; {remedy})"
-        found.append(text)
-    return ", ".join(found)
+        lacking.append(text)
+    return ", ".join(lacking)
 
 
 def _numbers(a: Side, b: Side, recalls: Sequence[Recall], *, with_pearson: bool) -> list[tuple[str, float, float]]:
     """Return the scores in the metrics of both that were not compared otherwise."""
     tested = {f"{row.direction}.r{row.depth}" for row in recalls}
-    found = []
+    numbers = []
     for path in METRICS:
         ours, theirs = _flat(a.file(path)), _flat(b.file(path))
         for name, value in ours.items():
@@ -299,8 +299,8 @@ def _numbers(a: Side, b: Side, recalls: Sequence[Recall], *, with_pearson: bool)
             if path.stem == "semantics" and last == "pearson" and not with_pearson:
                 continue
             if is_number(value) and is_number(other):
-                found.append((f"{path.stem} {name}", float(value), float(other)))
-    return found
+                numbers.append((f"{path.stem} {name}", float(value), float(other)))
+    return numbers
 
 
 def _flat(path: Path | None) -> dict[str, Any]:

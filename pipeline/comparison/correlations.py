@@ -84,7 +84,7 @@ class Comparison(NamedTuple):
     rows: list[Row]
     """The subtasks that both have, in the order of A."""
     mean: Mean | None
-    """None with fewer than two such subtasks, or if one of them has no difference."""
+    """None with fewer than two of these subtasks, or if one of them has no difference."""
     left_out: list[str]
     """The subtasks that only one table has, each with the name of that table."""
     samples: int
@@ -99,9 +99,9 @@ def pairs_file(place: Pathish) -> Path:
     path = Path(place)
     if not path.is_dir():
         return path
-    for found in (path / PAIRS, path / PAIRS.name):
-        if found.exists():
-            return found
+    for file in (path / PAIRS, path / PAIRS.name):
+        if file.exists():
+            return file
     raise FileFormatError(
         f"holds no {PAIRS}", where=path, todo="The stage semantics makes it: dvc repro semantics in that project."
     )

@@ -36,7 +36,7 @@ Values = Mapping[str, Any]
 def lines(comparison: Comparison, *, exact: bool = False) -> list[list[str]]:
     """Return the header, one row for each subtask, and the mean.
 
-    With ``exact`` the numbers have all digits, and ends of intervals and statistics have columns of their own.
+    With ``exact`` the numbers have all digits, and ends of intervals and statistics have separate columns.
     """
     rows: list[tuple[object, ...]] = [
         (
@@ -108,7 +108,7 @@ def number_lines(numbers: Sequence[tuple[str, float, float]], *, exact: bool = F
 
 
 def published_lines(beside: BesidePublished, *, exact: bool = False) -> list[list[str]]:
-    """Return the lines of a system beside a published one, by the paper's rule; the mean has no interval."""
+    """Return the lines of a system and a published one, by the paper's rule; the mean has no interval."""
     ours, theirs = _sides(beside)
     better = dict.fromkeys(wins(ours, theirs), "A") | dict.fromkeys(wins(theirs, ours), "B")
     rows: list[tuple[object, ...]] = []

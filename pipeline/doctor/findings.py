@@ -114,7 +114,7 @@ def probe(command: Sequence[str], folder: Path, seconds: float) -> dict[str, Any
     ``failed`` says why the program ended early; ``late`` is True where its time was over.
     """
     paths = [str(Path(__file__).resolve().parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # In a session of its own the program cannot ask the user for a password, and dies with all its children.
+    # In a new session the program cannot ask the user for a password, and dies with all its children.
     with subprocess.Popen(  # noqa: S603 - this Python, with modules of Sightword
         command, cwd=folder, start_new_session=True, encoding="utf-8", errors="replace",
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -149,7 +149,7 @@ class Check(NamedTuple):
 
 
 def examine(checks: Iterable[Check], context: Context) -> Iterator[Finding]:
-    """Yield the findings of the checks, in their order; a check that fails is a problem of its own."""
+    """Yield the findings of the checks, in their order; a check that fails is a problem too."""
     for check in checks:
         if (check.needs_project and context.project is None) or (check.slow and context.quick):
             continue

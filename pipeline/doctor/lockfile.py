@@ -165,7 +165,7 @@ def _against_pipeline(entry: Entry, stage: Mapping[str, Any], params: Mapping[st
 
 
 def _against_hashes(entry: Entry, lock: Lock, tracked: Mapping[str, str]) -> Iterator[str]:
-    """Yield inputs whose hash is not that of the stage that wrote them, or of the .dvc file that tracks them."""
+    """Yield inputs whose hash differs from the stage that wrote them, or the .dvc file that tracks them."""
     for dep in entry.deps:
         source = lock.producer(dep.path)
         if source and any(out.path == dep.path and out.md5 != dep.md5 for out in source.outs):

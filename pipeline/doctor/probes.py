@@ -1,4 +1,4 @@
-"""Facts about DVC and torch, from a process of their own: ``python -m pipeline.doctor.probes dvc|torch OPTION``.
+"""Facts about DVC and torch, from a separate process: ``python -m pipeline.doctor.probes dvc|torch OPTION``.
 
 Both print JSON objects, one a line, so that the first facts are known even if a remote never answers or a library
 crashes. No credentials are printed.
@@ -51,7 +51,7 @@ def probe_dvc(option: str) -> None:
             remote.fs.ls(remote.path, detail=False)  # an empty project would not ask the remote
         status = repo.data_status(not_in_remote=True, remote_refresh=True)
         _print(answers=True, lacks=status["not_in_remote"], gone=status["not_in_cache"])
-    except Exception as error:  # noqa: BLE001 - each kind of remote has errors of its own, all reported alike
+    except Exception as error:  # noqa: BLE001 - each kind of remote raises other errors, all reported alike
         _print(remote_error=mask_address(f"{type(error).__name__}: {first_line(error)}"))
 
 
@@ -82,7 +82,7 @@ def mask_address(text: str) -> str:
 
 
 def readers(folder: Path) -> str:
-    """Return who may read a folder beside its owner, in the letters of `chmod`: g for the group, o for all others.
+    """Return who except its owner may read a folder, in the letters of `chmod`: g for the group, o for all others.
 
     A folder in which the group may write and all others may not is the group's.
     """

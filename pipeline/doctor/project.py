@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,7 @@ def check_files(context: Context) -> Iterator[Finding]:
     for pipeline in every:
         yield from _check_pipeline(pipeline)
     yield from check_hidden(every)
+    yield from check_names(context.root)
     if not any(pipeline.has_run for pipeline in every):
         yield good("there is no dvc.lock: nothing has run here yet")
         return
@@ -103,6 +106,16 @@ def check_hidden(every: Sequence[Pipeline]) -> Iterator[Finding]:
             committed = git_output(pipeline.project, "ls-files", "--", pipeline.ignore)
             hide = f"git checkout -- {pipeline.ignore}" if committed else f"echo dvc.yaml > {pipeline.ignore}"
             yield warning(what, f"Run it: `{pipeline.command}`; or hide it from DVC until then: `{hide}`.")
+
+
+def check_names(project: Path) -> Iterator[Finding]:
+    """Check that no file of the project is loaded in place of a module: a stage looks in its own folder first."""
+    elsewhere = [one for one in sys.path if one and Path(one).resolve() != project.resolve()]
+    files = {path.stem: path.name for path in sorted(project.glob("*.py"))}
+    taken = [file for name, file in files.items()
+             if name in sys.stdlib_module_names or PathFinder.find_spec(name, elsewhere)]  # fmt: skip
+    if taken:
+        yield warning(f"stages would load {and_more(taken, 5)} in place of a package of that name", "Rename the file.")
 
 
 def check_leftovers(project: Path) -> Iterator[Finding]:

@@ -144,8 +144,8 @@ def fetch(source: Source, order: Order) -> Outcome:
         by_hand = file.is_file() and not _beside(file, ".json").is_file()
         if file.is_file():
             sha256, address = _verified(source, file), _record(file).get("address", str(file))
-        elif found := _download(source, order, file):
-            sha256, address = found
+        elif downloaded := _download(source, order, file):
+            sha256, address = downloaded
         else:
             return Outcome("to ask for")
         keep = by_hand or order.keep
@@ -217,15 +217,15 @@ def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
 def _verified(source: Source, path: Path) -> str:
     """Return the sha256 of a file, or raise _AnotherFileError for another size or hash than the published one."""
     sha256 = sha256_file(path)
-    kind, found, wanted = "sha256", sha256, source.sha256
+    kind, actual, wanted = "sha256", sha256, source.sha256
     if not wanted and source.md5:
         with open(path, "rb") as file:
-            found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            actual = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
         kind, wanted = "md5", source.md5
     if source.size is not None and path.stat().st_size != source.size:
         what, expected = f"has {path.stat().st_size} bytes", str(source.size)
-    elif not found.startswith(wanted or source.begins):
-        what, expected = f"has the {kind} {found}", wanted or f"one that begins with {source.begins}"
+    elif not actual.startswith(wanted or source.begins):
+        what, expected = f"has the {kind} {actual}", wanted or f"one that begins with {source.begins}"
     else:
         return sha256
     raise _AnotherFileError(what, where=path, expected=expected, todo="Delete it and fetch it again.")

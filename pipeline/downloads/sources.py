@@ -19,6 +19,8 @@ TABLE = Path(__file__).with_name("sources.yaml")
 WEIGHTS = "weights"
 """The data set whose files go where torch looks for them."""
 
+LARGEST = 10**13
+"""The most bytes of a file."""
 _BEGINNING = re.compile(r"-([0-9a-f]{8,})\.pth$")
 
 
@@ -37,9 +39,9 @@ class Source(Settings):
     """How to request the file; empty for one that can be downloaded."""
     optional: bool = False
     """Fetched only if its part is named."""
-    size: int | None = None
+    size: int | None = Field(default=None, le=LARGEST)
     """Bytes."""
-    about: int | None = None
+    about: int | None = Field(default=None, le=LARGEST)
     """Bytes in round numbers, where the size is not known."""
     sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     md5: str = Field(default="", pattern="^([0-9a-f]{32})?$")
@@ -64,8 +66,8 @@ class Source(Settings):
     @property
     def begins(self) -> str:
         """The first digits of the sha256, if the name contains them (torch.hub's rule)."""
-        found = _BEGINNING.search(self.file)
-        return found.group(1) if found else ""
+        beginning = _BEGINNING.search(self.file)
+        return beginning.group(1) if beginning else ""
 
     @property
     def checked(self) -> bool:

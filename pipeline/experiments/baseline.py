@@ -106,8 +106,8 @@ class Baseline:
 
     def _check_tracked(self, inputs: Sequence[str], tracked: Collection[str]) -> None:
         """Check that git or DVC has all inputs; SweepError otherwise."""
-        own = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
-        if lost := [path for path in own if not _overlaps(path, tracked)]:
+        inside = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
+        if lost := [path for path in inside if not _overlaps(path, tracked)]:
             there = [path for path in lost if (self.project / path).exists()]
             what = "tracked by neither git nor DVC, and experiments see only tracked files"
             add = f"`dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}`"

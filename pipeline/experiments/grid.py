@@ -198,7 +198,7 @@ def _checked(
     grid: Grid, combinations: Sequence[dict[str, Any]], base: Mapping[str, Any], where: object
 ) -> list[dict[str, dict[str, Any]]]:
     """Return all parameters of each combination, as the stages will see them."""
-    found, wrong, twice = [], dict[str, str](), list[str]()
+    checked, wrong, twice = [], dict[str, str](), list[str]()
     first: dict[str, dict[str, Any]] = {}
     for values in combinations:
         whole = copy.deepcopy(dict(base))
@@ -206,17 +206,17 @@ def _checked(
             *above, last = key.split(".")
             functools.reduce(operator.getitem, above, whole)[last] = value
         try:
-            found.append(sections(whole))
+            checked.append(sections(whole))
         except ParamsError as error:
             for line in error.what.splitlines()[1:]:
                 wrong.setdefault(line.strip(), f"{line.strip()}\n    in {_shown(values)}")
             continue
-        other = first.setdefault(canonical_json(found[-1]), values)
+        other = first.setdefault(canonical_json(checked[-1]), values)
         if other is not values:
             twice.append(f"{_shown(values)}\n    is the same as {_shown(other)}")
     _refuse("has values that no stage accepts:", list(wrong.values()), where)
     _refuse("has the same experiment twice:", twice, where, "\nRemove one, or leave it out by `exclude`.")
-    return found
+    return checked
 
 
 def _shown(values: Mapping[str, Any]) -> str:
@@ -224,7 +224,7 @@ def _shown(values: Mapping[str, Any]) -> str:
 
 
 def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
-    """Return names such as ``grid-gru-hidden512-seed0``, made of own values and of letters that git and a shell accept.
+    """Return names such as ``grid-gru-hidden512-seed0``, made of the values and of letters that git and a shell accept.
 
     A name that would be changed, cut or repeated ends with a hash of the values.
     """

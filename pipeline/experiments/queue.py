@@ -1,6 +1,6 @@
 """DVC's queue of experiments: what of a sweep is in it, and the workers that run it.
 
-The workers are processes of their own: they go on when the sweep that started them ends, however it ends. DVC reports
+The workers are separate processes: they go on when the sweep that started them ends, however it ends. DVC reports
 the experiment of a killed worker as running for ever, so an experiment runs where a live worker has it.
 """
 
@@ -47,10 +47,10 @@ class Queue:
     def states(self) -> dict[str, str]:
         """Return ``queued``, ``running``, ``failed`` or ``dead`` (its worker is gone) of experiments, by name."""
         entries = {"queued": self._queue.iter_queued(), "dead": self._queue.iter_active()}
-        found = {self._named(entry): state for state, some in entries.items() for entry in some}
+        states = {self._named(entry): state for state, some in entries.items() for entry in some}
         failed = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
-        dead = [name for name, state in found.items() if name and state == "dead"]
-        return {name: state for name, state in (failed | found | _running(self._queue, dead)).items() if name}
+        dead = [name for name, state in states.items() if name and state == "dead"]
+        return {name: state for name, state in (failed | states | _running(self._queue, dead)).items() if name}
 
     def _named(self, entry: Any) -> str:
         return entry.name or "" if entry.baseline_rev == self.baseline.commit else ""
@@ -89,9 +89,9 @@ class Queue:
     def start(self, slots: Slots, count: int) -> None:
         """Start workers until there are ``count`` of them; SetupError where DVC cannot."""
         inherited = repository.environment().items()
-        own = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
+        kept = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        environment = {**own, **slots.environment, "PATH": path, "DVC_EXP_AUTO_PUSH": "0", "DVC_NO_ANALYTICS": "1"}
+        environment = {**kept, **slots.environment, "PATH": path, "DVC_EXP_AUTO_PUSH": "0", "DVC_NO_ANALYTICS": "1"}
         command = [sys.executable, "-m", "dvc", "queue", "start", "-j", str(count)]
         with tempfile.TemporaryFile("w+") as said:  # the workers would hold a pipe open
             where = self.baseline.project
@@ -122,18 +122,18 @@ def _running(queue: LocalCeleryQueue, names: Sequence[str]) -> dict[str, str]:
     """
     import psutil
 
-    found = set()
+    running = set()
     for entry in queue.iter_active() if names else ():
         with contextlib.suppress(psutil.Error):
             process = queue.proc.get(entry.stash_rev)
             if process and entry.stash_rev in " ".join(psutil.Process(process.pid).cmdline()):
-                found.add(entry.name)
-    if set(names) - found:
+                running.add(entry.name)
+    if set(names) - running:
         for tasks in (queue.celery.control.inspect(timeout=ANSWER).active() or {}).values():
             for task in tasks:
                 with contextlib.suppress(KeyError, IndexError):
-                    found.add(task["args"][0]["name"])
-    return {name: "running" for name in names if name in found}
+                    running.add(task["args"][0]["name"])
+    return {name: "running" for name in names if name in running}
 
 
 def listing(project: Path, commit: str | None = None) -> Any:

@@ -82,7 +82,7 @@ def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -
 
 
 def _listing(states: Any, repository: Repository | None, records: KnownFacts | None) -> Listing:
-    found = Listing([], [])
+    listing = Listing([], [])
     try:
         revisions = []
         for baseline in states:
@@ -93,33 +93,33 @@ def _listing(states: Any, repository: Repository | None, records: KnownFacts | N
         for revision, state in revisions:
             name, data = revision["name"] or revision["rev"][:7], revision.get("data")
             if state != "success":
-                found.left_out.append(f"{name} ({state})")
+                listing.left_out.append(f"{name} ({state})")
             elif revision["error"] or data is None:
-                found.left_out.append(f"{name} (cannot be read)")
+                listing.left_out.append(f"{name} (cannot be read)")
             else:
                 sha = str(revision["rev"])
                 lock = repository.lock_or_none(Commit(sha)) if repository else None
                 one = _experiment(name, data, _committed(repository, sha), lock, records)
                 if any(one.metrics.values()):
-                    found.experiments.append(one)
+                    listing.experiments.append(one)
                 else:
-                    found.left_out.append(f"{name} (no metrics)")
+                    listing.left_out.append(f"{name} (no metrics)")
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         what = f"is not a listing of experiments ({type(error).__name__}: {error})"
         todo = "Give the output of `dvc exp show --json`."
         raise FileFormatError(what, where="experiments", todo=todo) from None
-    return found
+    return listing
 
 
 def _committed(repository: Repository | None, revision: str) -> dict[str, dict[str, Any]]:
     """Return the values of each metrics file of a commit; nothing of a commit that is not here."""
-    found = {}
+    committed = {}
     with contextlib.suppress(LineageError):
         for name in repository.files(revision, METRICS) if repository else ():
             text = repository.read(revision, f"{METRICS}/{name}") if repository and name.endswith(".json") else None
             with contextlib.suppress(ValueError, AttributeError):
-                found[f"{METRICS}/{name}"] = flat(json.loads(text or b"{}"))
-    return found
+                committed[f"{METRICS}/{name}"] = flat(json.loads(text or b"{}"))
+    return committed
 
 
 def _experiment(
@@ -150,7 +150,7 @@ def foreign(
 
     A run of other code with the same outputs is no reason: it has the same parameters.
     """
-    found: dict[str, str] = {}
+    foreign_seeds: dict[str, str] = {}
     for path in paths:
         maker = lock.producer(path) if lock else None
         for entry in lock.chain(maker.name) if lock and maker else ():
@@ -158,27 +158,27 @@ def foreign(
                 values = params.get(file, {}).get("data")
                 for key, (then, now) in entry.changed_params(file, values).items() if values else ():
                     why = f"its metrics are not of its parameters: {key} is {now!r}, in dvc.lock {then!r}"
-                    found.setdefault(path, why)
+                    foreign_seeds.setdefault(path, why)
             one = records.weigh(entry) if records else Evidence("never seen to run")
             if one.doubted and not (one.differing and all(map(is_code, one.differing))):
                 said = in_words(one.verdict, one.why)
-                found.setdefault(path, f"{entry.name} does not agree with the records of runs: {said}")
-    return found
+                foreign_seeds.setdefault(path, f"{entry.name} does not agree with the records of runs: {said}")
+    return foreign_seeds
 
 
 def only(listing: Listing, pattern: str) -> Listing:
     """Return the experiments whose whole name matches a regular expression; ParamsError without a match."""
     wanted = compiled(pattern, "--only")
-    found = [one for one in listing.experiments if wanted.fullmatch(one.name)]
-    if not found:
+    chosen = [one for one in listing.experiments if wanted.fullmatch(one.name)]
+    if not chosen:
         names = [one.name for one in listing.experiments]
         expected = f"one that matches one of {and_more(names, SHOWN)}" if names else None
         raise ParamsError("no experiment with results has such a name", where=pattern, expected=expected)
-    return Listing(found, [text for text in listing.left_out if wanted.fullmatch(text.rpartition(" (")[0])])
+    return Listing(chosen, [text for text in listing.left_out if wanted.fullmatch(text.rpartition(" (")[0])])
 
 
 def compiled(pattern: str, option: str) -> re.Pattern[str]:
-    """Return a regular expression of the user's, that of an option; ParamsError for a text that is not one."""
+    """Return the user's regular expression of an option; ParamsError for another text."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -202,8 +202,8 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = ()) -> li
     """
     folders = _varied_folders(experiments)
     varied = [Pipeline(project_of(Path.cwd()), folder) for folder in folders]
-    own = [(one, systems.declared(one, "SEED", None)) for one in varied]
-    seeds = [one.full_name(seed) for one, seed in own if seed]
+    declared = [(one, systems.declared(one, "SEED", None)) for one in varied]
+    seeds = [one.full_name(seed) for one, seed in declared if seed]
     wanted = _metrics(experiments, metrics, [f"metrics/{folder}/summary.json".replace("//", "/") for folder in folders])
     files = {file for file, _ in wanted.values()}
     experiments = [one for one in experiments if not one.foreign.keys() & files]
@@ -211,7 +211,7 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = ()) -> li
     columns = [column for column, _ in together]
     keys = dict.fromkeys(key for column in columns for key in column)
     varying = [key for key in keys if len({repr(column.get(key)) for column in columns}) > 1]
-    found = []
+    grouped = []
     for column, runs in together:
         firsts = [same[0] for same in runs]
         values = {
@@ -219,8 +219,8 @@ def groups(experiments: Sequence[Experiment], metrics: Sequence[str] = ()) -> li
             for shown, (file, name) in wanted.items()
         }
         names = ["=".join(one.name for one in same) for same in runs]
-        found.append(Group(names, {key: column.get(key) for key in varying}, values))
-    return sorted(found, key=lambda group: [_order(value) for value in group.varied.values()])
+        grouped.append(Group(names, {key: column.get(key) for key in varying}, values))
+    return sorted(grouped, key=lambda group: [_order(value) for value in group.varied.values()])
 
 
 def _together(
@@ -237,9 +237,9 @@ def _together(
     return [(column, list(runs.values())) for column, runs in together.values()]
 
 
-def left_out(listing: Listing, found: Sequence[Group]) -> list[str]:
+def left_out(listing: Listing, in_groups: Sequence[Group]) -> list[str]:
     """Return the names of experiments that are in none of the groups, each with the reason."""
-    shown = {name for group in found for same in group.names for name in same.split("=")}
+    shown = {name for group in in_groups for same in group.names for name in same.split("=")}
     foreign = [one for one in listing.experiments if one.name not in shown and one.foreign]
     return [f"{one.name} ({next(iter(one.foreign.values()))})" for one in foreign] + listing.left_out
 
@@ -261,12 +261,12 @@ def _metrics(
     chosen: dict[tuple[str, str], None] = {}
     for pattern in patterns or files:
         wanted = compiled(pattern, "--metric") if patterns else None
-        found = [(path, key) for path, key in every if (wanted.fullmatch(key) if wanted else path == pattern)]
-        if not found:
+        named = [(path, key) for path, key in every if (wanted.fullmatch(key) if wanted else path == pattern)]
+        if not named:
             names = sorted({key for _, key in every}, key=lambda key: (key.count("."), key))
             expected = f"one of {and_more(names, SHOWN)}"
             raise ParamsError("no experiment has such a metric", where=pattern, expected=expected)
-        chosen |= dict.fromkeys(found)
+        chosen |= dict.fromkeys(named)
     keys = [key for _, key in chosen]
     return {key if keys.count(key) == 1 else f"{path}:{key}": (path, key) for path, key in chosen}
 
@@ -281,19 +281,19 @@ def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
+def table(shown: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
     """Return the header and one row for each group: varied parameters, number of runs, metrics, names.
 
     A metric is ``mean ± deviation``, rounded, with the number of runs that have the metric where not all do. Parameters
-    of :data:`ASIDE` are left out. If ``exact``, nothing is left out, and mean and deviation are columns of their own,
+    of :data:`ASIDE` are left out. If ``exact``, nothing is left out, and mean and deviation are separate columns,
     with all digits.
     """
-    varied = [name for name in found[0].varied if exact or name.partition(".")[0] not in ASIDE]
-    columns = [column for name in found[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
+    varied = [name for name in shown[0].varied if exact or name.partition(".")[0] not in ASIDE]
+    columns = [column for name in shown[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
     last = [name.rpartition(".")[2] for name in varied]
     short = [one if last.count(one) == 1 and not exact else name for name, one in zip(varied, last, strict=True)]
     lines = [[*short, "runs", *columns, "experiments"]]
-    for group in found:
+    for group in shown:
         cells = ["-" if group.varied[name] is None else str(group.varied[name]) for name in varied]
         line = [*cells, str(len(group.names))]
         for name, values in group.metrics.items():
@@ -301,7 +301,7 @@ def table(found: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
                 spread = deviation(values)
                 line += [repr(statistics.fmean(values)) if values else "", "" if spread is None else repr(spread)]
             else:
-                large = any(abs(value) >= 10 for other in found for value in other.metrics[name])
+                large = any(abs(value) >= 10 for other in shown for value in other.metrics[name])
                 line.append(_rounded(values, len(group.names), 1 if large else 3) if values else "-")
         lines.append([*line, " ".join(group.names) if exact else and_more(group.names, 1)])
     return lines

@@ -41,8 +41,8 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
     """Return the slots of this machine; the environment's settings of threads and workers stay.
 
     ``wanted`` is by default one for each visible GPU, else for every two cores and 4 GiB of memory, and at most the
-    number of all ``experiments``: that of unfinished ones would change between two runs, and a training run resumes
-    only with its first number of threads. SetupError for a wrong setting, or a GPU that does not exist.
+    number of all ``experiments``: the number of unfinished ones would change between two runs, and a training run
+    resumes only with its first number of threads. SetupError for a wrong setting, or a GPU that does not exist.
     """
     machine = current()
     gpus = [] if machine.device == "cpu" else _gpus(machine.device, environment)
@@ -50,12 +50,12 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
         raise SetupError(f"SIGHTWORD_DEVICE={machine.device}: no such GPU here", todo="Set SIGHTWORD_DEVICE=cpu.")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     count = max(1, min(wanted or len(gpus) or min(cores() // CORES, memory // MEMORY), experiments, MOST))
-    own = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
+    variables = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
-        own[variable] = environment.get(variable) or str(max(1, cores() // count))
+        variables[variable] = environment.get(variable) or str(max(1, cores() // count))
     if gpus:
-        own[GPUS] = ",".join(gpus[number % len(gpus)] for number in range(count))
-    return Slots(count, f"GPU {', '.join(gpus[:count])}" if gpus else "the CPU", own)
+        variables[GPUS] = ",".join(gpus[number % len(gpus)] for number in range(count))
+    return Slots(count, f"GPU {', '.join(gpus[:count])}" if gpus else "the CPU", variables)
 
 
 def take_gpu(machine: Machine) -> Machine:
@@ -64,7 +64,8 @@ def take_gpu(machine: Machine) -> Machine:
     Without a sweep, or on a CPU, nothing is taken.
     """
     gpus = [gpu for gpu in os.environ.get(GPUS, "").split(",") if gpu]
-    machine.scratch.mkdir(parents=True, exist_ok=True)
+    if gpus:
+        machine.scratch.mkdir(parents=True, exist_ok=True)
     while gpus:
         for place, gpu in enumerate(gpus):
             lock = (machine.scratch / f"gpu-{gpu}.{gpus[:place].count(gpu)}.lock").open("a")

@@ -126,10 +126,10 @@ class Link:
 
     @property
     def state(self) -> State:
-        """The worst state of its parts, parameters and command, beside the workspace."""
-        own: list[State] = ["changed since"] if self.changed_params or self.reasons else []
-        own += ["missing"] if self.unread else []
-        return _worst([*own, *(part.state for part in (*self.deps, *self.outs))])
+        """The worst state of its parts, parameters and command, compared with the workspace."""
+        states: list[State] = ["changed since"] if self.changed_params or self.reasons else []
+        states += ["missing"] if self.unread else []
+        return _worst([*states, *(part.state for part in (*self.deps, *self.outs))])
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Audit:
     revision: Commit | None = None
     """The commit of the lock; None for the workspace's own."""
     checked_out: bool = True
-    """Whether the lock is that of the workspace or of the commit that is checked out."""
+    """Whether the lock belongs to the workspace or to the commit that is checked out."""
     unknown: list[str] = field(default_factory=list)
     """Gaps, with their reasons."""
     scorings: list[Tally] = field(default_factory=list)
@@ -205,15 +205,15 @@ def audit(
         entries = then.lock.chain(subject.stage.name)
         known = known_facts(project)
         links = [_link(entry, then.lock, here, known, repository) for entry in entries]
-        found = Audit(subject, links, revision=then.commit, unknown=unknown)
+        traced = Audit(subject, links, revision=then.commit, unknown=unknown)
         if repository is not None:
             head = repository.head()
-            found.checked_out = then.commit is None or (head is not None and head.sha == then.commit.sha)
-            _find_commits(found, repository, then.commit)
-        _evaluate(found, here, then)
-        _add_unknown(found, repository)
-        found.scorings = tallies({link.entry.name: link.run for link in links}, project, known)
-        return found
+            traced.checked_out = then.commit is None or (head is not None and head.sha == then.commit.sha)
+            _find_commits(traced, repository, then.commit)
+        _evaluate(traced, here, then)
+        _add_unknown(traced, repository)
+        traced.scorings = tallies({link.entry.name: link.run for link in links}, project, known)
+        return traced
 
 
 def _link(entry: Entry, lock: Lock, here: Workspace, known: KnownFacts, repository: Repository | None) -> Link:
@@ -247,7 +247,7 @@ def _traced(artefact: Artefact, lock: Lock, here: Workspace, known: KnownFacts) 
         state = "ok"  # it grows by each scoring, and no number depends on it
     if maker and state == "changed since":
         out = next(out.path for out in maker.outs if within(path, out.path))
-        if (found := here.hashed(out)) and known.wrote(maker.name, out, found.md5):
+        if (hashed := here.hashed(out)) and known.wrote(maker.name, out, hashed.md5):
             state = "not checked out"
     kind = "output" if lock.made(path) else "code" if is_code(path) else "data"
     files = here.files(path) if kind == "code" and state == "ok" else None
@@ -275,9 +275,9 @@ def _weights(link: Link) -> dict[str, str]:
     return {name: str(value) for name in chosen if (value := wanted.get(f"features.{name}")) not in (None, "")}
 
 
-def _find_commits(found: Audit, repository: Repository, revision: Commit | None) -> None:
+def _find_commits(traced: Audit, repository: Repository, revision: Commit | None) -> None:
     """Find the commit that recorded each link's state first: of the newest unbroken row of commits with this state."""
-    waiting = {link.entry.name: link for link in found.links}
+    waiting = {link.entry.name: link for link in traced.links}
     for commit in repository.commits(LOCKS, start=revision.sha if revision else "HEAD"):
         if not waiting:
             break
@@ -287,16 +287,16 @@ def _find_commits(found: Audit, repository: Repository, revision: Commit | None)
                 link.commit = revision if revision and revision.sha == commit.sha else commit
             elif link.commit is not None:
                 del waiting[name]
-    homeless = [link for link in found.links if link.commit is None]
+    homeless = [link for link in traced.links if link.commit is None]
     experiments = [(commit, repository.lock_or_none(commit)) for commit in repository.experiments()] if homeless else []
     for link in homeless:
         entry = link.entry
         link.commit = next((one for one, lock in experiments if lock and lock.entries.get(entry.name) == entry), None)
 
 
-def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
+def _evaluate(traced: Audit, here: Workspace, then: Snapshot) -> None:
     """Find the value of the subject, and whether its file is the one that its stage wrote."""
-    path, key, maker = found.subject.path, found.subject.key, found.subject.stage
+    path, key, maker = traced.subject.path, traced.subject.key, traced.subject.stage
     if path is None:
         return
     out = next(out for out in maker.outs if within(path, out.path))
@@ -308,22 +308,22 @@ def _evaluate(found: Audit, here: Workspace, then: Snapshot) -> None:
     if key and not path.endswith(".json"):
         raise LineageError("is not a JSON file: it has no keys", where=path)
     text = then.read(path)
-    found.links[0].edited = text is not None and here.cache.edited(text, maker, path)
+    traced.links[0].edited = text is not None and here.cache.edited(text, maker, path)
     if not key:
         return
     where = f"{path} in {then.commit.name}" if then.commit else path
     if text is None:
-        found.unknown.append(f"{where} is absent or cannot be read: its values are not known")
+        traced.unknown.append(f"{where} is absent or cannot be read: its values are not known")
         return
     try:
-        found.value = find_entry(json.loads(text), key, path)
+        traced.value = find_entry(json.loads(text), key, path)
     except ValueError as error:
         raise LineageError(f"is not valid JSON ({error})", where=where) from None
 
 
-def _add_unknown(found: Audit, repository: Repository | None) -> None:
+def _add_unknown(traced: Audit, repository: Repository | None) -> None:
     """Add the gaps of the audit, and their reasons."""
-    links = found.links
+    links = traced.links
     missing = [part.path for link in links for part in link.outs if part.state == "missing"]
     homeless = [link.entry.name for link in links if link.commit is None] if repository else []
     locks = dict.fromkeys(Pipeline(Path(), folder_of(name)).lock for name in homeless)
@@ -339,9 +339,9 @@ def _add_unknown(found: Audit, repository: Repository | None) -> None:
             [link.entry.name for link in links if link.evidence.verdict == "never seen to run"],
         f"no commit has this state of {{}}: commit {' and '.join(locks)}": homeless,
     }  # fmt: skip
-    found.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
+    traced.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
     if repository is not None and repository.shallow:
-        found.unknown.append(SHALLOW)
+        traced.unknown.append(SHALLOW)
 
 
 def find_entry(values: Any, key: str, where: object) -> Any:
@@ -350,8 +350,8 @@ def find_entry(values: Any, key: str, where: object) -> Any:
     Of several ways to cut the name, the one with the longest first key that leads to an entry counts. An empty name
     stands for all values. A LineageError names the nearest entries of the file ``where``.
     """
-    if found := look_up(values, key.split(".") if key else []):
-        return found[0]
+    if entry := look_up(values, key.split(".") if key else []):
+        return entry[0]
     names = flat(values) if isinstance(values, Mapping) else {}
     raise LineageError(f"has no entry {key}", where=where, todo=did_you_mean(key, names))
 
@@ -362,6 +362,6 @@ def look_up(values: Any, parts: Sequence[str]) -> tuple[Any] | None:
         return (values,)
     for count in range(len(parts), 0, -1) if isinstance(values, Mapping) else ():
         first = ".".join(parts[:count])
-        if first in values and (found := look_up(values[first], parts[count:])):
-            return found
+        if first in values and (inner := look_up(values[first], parts[count:])):
+            return inner
     return None

@@ -26,7 +26,7 @@ def corpus(project: Path, encoder: str) -> str:
     lock = lock_here(project)
     maker = lock.producer(encoder)
     chain = lock.chain(maker.name) if maker else []
-    return str(next((found for one in chain if (found := one.flat_params().get("corpus.format"))), ""))
+    return str(next((name for one in chain if (name := one.flat_params().get("corpus.format"))), ""))
 
 
 def sections(project: Path, encoder: str) -> tuple[str, Any, str]:
@@ -67,9 +67,9 @@ def _metrics(project: Path, lock: Lock, encoder: str, path: str, known: KnownFac
 def _retrieval(metrics: Any) -> str:
     rows = []
     for split, protocols in metrics.items():
-        for protocol, found in protocols.items() if isinstance(protocols, dict) else ():
+        for protocol, directions in protocols.items() if isinstance(protocols, dict) else ():
             for direction, words in _DIRECTIONS.items():
-                entry = found.get(direction) if isinstance(found, dict) else None
+                entry = directions.get(direction) if isinstance(directions, dict) else None
                 if entry is not None:
                     recalls = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in (1, 5, 10)]
                     rows.append([f"{split}, {protocol}", words, *recalls, f"{entry['median_rank']:g}"])

@@ -34,12 +34,12 @@ Hashes = dict[str, str]
 
 
 def is_list(path: str) -> bool:
-    """Return whether a path of a project is that of a list."""
+    """Return whether a path of a project names a list."""
     return within(path, LISTS) and path.endswith(SUFFIX)
 
 
 def path_of(folder: str, stage: str) -> str:
-    """Return the path of the list of a stage of the pipeline in a folder; that of the first one is empty."""
+    """Return the path of a stage's list in the pipeline of a folder; the first pipeline's folder is empty."""
     return "/".join(filter(None, (LISTS, folder, f"{stage}{SUFFIX}")))
 
 
@@ -61,7 +61,7 @@ def _rooms(folder: str) -> dict[str, list[str]]:
 
 
 def _is_source(path: Path) -> bool:
-    """Return whether a path is a file that neither Python nor an editor left beside the code."""
+    """Return whether a path is a file of source code, and not left by Python or an editor."""
     odd = path.name.startswith(".") or path.suffix in (".pyc", ".tmp", ".old", ".swp") or path.name.endswith("~")
     return path.is_file() and "__pycache__" not in path.parts and not odd
 
@@ -98,15 +98,15 @@ def changed(
     path: str, before: str | None, after: str | None, project: Path, repository: Repository | None
 ) -> list[str]:
     """Return the files in which two lists at a path differ, given by MD5; the path where one of both is not known."""
-    found = [find(path, md5, project, repository) if md5 else None for md5 in (before, after)]
-    return sorted(changes(*(one for one in found if one is not None))) if None not in found else [path]
+    lists = [find(path, md5, project, repository) if md5 else None for md5 in (before, after)]
+    return sorted(changes(*(one for one in lists if one is not None))) if None not in lists else [path]
 
 
 def outdated(project: Path) -> dict[str, list[str]]:
     """Return by list of a project the files in which the running program differs from the list."""
     paths = sorted(file.relative_to(project).as_posix() for file in (project / LISTS).rglob(f"*{SUFFIX}"))
-    found = {path: sorted(changes(read(project, path), installed(path))) for path in paths}
-    return {path: names for path, names in found.items() if names}
+    changed_files = {path: sorted(changes(read(project, path), installed(path))) for path in paths}
+    return {path: names for path, names in changed_files.items() if names}
 
 
 def check(described: Mapping[str, Any], project: Path) -> None:

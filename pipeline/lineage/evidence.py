@@ -167,25 +167,25 @@ class KnownFacts:
     @functools.cached_property
     def _of_stage(self) -> dict[str, list[tuple[str, Facts]]]:
         """The sources and facts of each stage's runs."""
-        found: dict[str, list[tuple[str, Facts]]] = {}
+        by_entry: dict[str, list[tuple[str, Facts]]] = {}
         for source, facts in self._all.values():
-            found.setdefault(facts["stage"], []).append((source, facts))
-        return found
+            by_entry.setdefault(facts["stage"], []).append((source, facts))
+        return by_entry
 
     @functools.cached_property
     def _all(self) -> dict[str, tuple[str, Facts]]:
         """The source and the facts of each run."""
-        found: dict[str, tuple[str, Facts]] = {}
+        by_digest: dict[str, tuple[str, Facts]] = {}
         unused: dict[str, list[str]] = {}
         for source, text in self._texts():
             facts, why = _read(text)
             if facts is not None:
-                found.setdefault(facts["id"], (source, facts))
+                by_digest.setdefault(facts["id"], (source, facts))
             else:
                 unused.setdefault(why, []).append(source)
         for why, (first, *more) in unused.items():
             log.warning("%s%s: %s", first, f" and {len(more)} more" if more else "", why)
-        return found
+        return by_digest
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """Yield the text of each file of facts, with the name for messages: of all runs here, then those in git."""
@@ -208,16 +208,16 @@ class KnownFacts:
 def _read(text: bytes) -> tuple[Facts | None, str]:
     """Return the facts in the text of a file, or the reason for which nobody can rely on them."""
     try:
-        found = json.loads(text)
+        facts = json.loads(text)
     except ValueError:
         return None, "cannot be read, so not used as facts of runs"
-    if isinstance(found, dict) and found.get("schema") != SCHEMA:
-        schemas = f"schema {found.get('schema')}, not {SCHEMA}"
+    if isinstance(facts, dict) and facts.get("schema") != SCHEMA:
+        schemas = f"schema {facts.get('schema')}, not {SCHEMA}"
         return None, f"written by another version of Sightword ({schemas}), so not used"
     with contextlib.suppress(KeyError, TypeError, AttributeError):
-        entry = entry_key(found["stage"], **found["ran"])
-        if found["id"] == run_id(entry, found["outs"]) and isinstance(found["started"], str):
-            return {**found, "entry": entry}, ""
+        entry = entry_key(facts["stage"], **facts["ran"])
+        if facts["id"] == run_id(entry, facts["outs"]) and isinstance(facts["started"], str):
+            return {**facts, "entry": entry}, ""
     return None, "edited, so not used as facts of runs"
 
 
@@ -225,11 +225,11 @@ def scorings_of(facts: Mapping[str, Any]) -> list[Scoring] | None:
     """Return the scorings in the facts of a run; None if the facts have no scorings entry."""
     if not isinstance(facts.get(SCORINGS), list):
         return None
-    found = []
+    scorings = []
     for one in facts[SCORINGS]:
         with contextlib.suppress(TypeError):  # edited, or of another version
-            found.append(Scoring(**one))
-    return list(filter(ledger.is_whole, found))
+            scorings.append(Scoring(**one))
+    return list(filter(ledger.is_whole, scorings))
 
 
 def entry_of(facts: Mapping[str, Any]) -> Entry:

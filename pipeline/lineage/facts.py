@@ -163,11 +163,11 @@ def _text(facts: Mapping[str, Any]) -> str:
 
 def packages_here() -> dict[str, str]:
     """Return the versions of :data:`PACKAGES` that are installed; a half-installed package has none."""
-    found = {}
+    versions = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError, KeyError):
-            found[name] = importlib.metadata.version(name)
-    return {name: version for name, version in found.items() if version}
+            versions[name] = importlib.metadata.version(name)
+    return {name: version for name, version in versions.items() if version}
 
 
 def _own_entry(stage: str, project: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -223,22 +223,22 @@ def _versions(
     project: Path, parameters: Mapping[str, Sequence[str]], code: Sequence[str], data: Sequence[str]
 ) -> dict[str, Any]:
     """Return the values of parameters, the hashes of code and the times of data, by name; None for an unread one."""
-    found: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
     for file, names in parameters.items():
         values: Any = None
         with contextlib.suppress(SightwordError, OSError):
             values = yaml_reader.parse(read_text(project / file), file)
         flattened = flat({name: parameter(values, name, None) for name in names})
-        found |= {full_name(file, name): value for name, value in flattened.items()}
+        versions |= {full_name(file, name): value for name, value in flattened.items()}
     ignored = Ignored(project)
     for path in (*code, *data):
-        found[path] = None
+        versions[path] = None
         with contextlib.suppress(OSError):
             # Data may be too large to be read once more.
-            found[path] = hash_path(project / path, ignored).md5 if path in code else stamp(project / path, ignored)
+            versions[path] = hash_path(project / path, ignored).md5 if path in code else stamp(project / path, ignored)
         if code_lists.is_list(path):
-            found |= code_lists.installed(path)
-    return found
+            versions |= code_lists.installed(path)
+    return versions
 
 
 def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, list[str]]:
@@ -246,11 +246,11 @@ def params_files(described: Mapping[str, Any], pipeline: Pipeline) -> dict[str, 
 
     The pipeline's own file is always there.
     """
-    found: dict[str, list[str]] = {pipeline.params: []}
+    sections: dict[str, list[str]] = {pipeline.params: []}
     for one in described.get("params", []):
         for file, names in one.items() if isinstance(one, Mapping) else [(pipeline.params, [one])]:
-            found.setdefault(file, []).extend(names)
-    return found
+            sections.setdefault(file, []).extend(names)
+    return sections
 
 
 def listed(described: Mapping[str, Any], kinds: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -296,8 +296,8 @@ def inputs_hash(described: Mapping[str, Any], params: Pathish, item: Mapping[str
     except KeyError as error:
         raise LineageError(f"has no {error.args[0]}, which a dependency of the stage names", where=params) from None
     rooms = [path for path in deps if is_code(path) and not code_lists.is_list(path)]  # a list is the program's
-    found = {path: _of_code(_CODE / path) if path in rooms else _of_data(Path(path).absolute()) for path in deps}
-    return hashlib.sha256(canonical_json(found).encode()).hexdigest()
+    hashes = {path: _of_code(_CODE / path) if path in rooms else _of_data(Path(path).absolute()) for path in deps}
+    return hashlib.sha256(canonical_json(hashes).encode()).hexdigest()
 
 
 def _of_code(path: Path) -> Any:
@@ -336,10 +336,10 @@ class Entering:
         if not scorings:
             return ledger.read(place)
         recipe, stage = recipe_hash(self._entry, self._params), stage_of(self._entry).rpartition(":")[2]
-        own = [replace(one, recipe=recipe, stage=stage) for one in scorings]
-        self.scorings += own
+        entered = [replace(one, recipe=recipe, stage=stage) for one in scorings]
+        self.scorings += entered
         runs = Path(os.environ.get("DVC_ROOT") or Path.cwd()) / RUNS
-        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *own])
+        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *entered])
 
 
 def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
@@ -355,18 +355,19 @@ def recipe_hash(entry: str, params: Pathish) -> str:
     project = project_of(Path.cwd())
     stages: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {}
     for pipeline in pipelines(project):
-        own = pipeline.folder == folder_of(entry)
-        if not own and not (project / pipeline.params).is_file():
+        has_entry = pipeline.folder == folder_of(entry)
+        if not has_entry and not (project / pipeline.params).is_file():
             continue  # a copy in which one stage runs again has what this stage reads
-        values = {pipeline.params: yaml_reader.parse(read_text(params if own else project / pipeline.params), params)}
+        source = params if has_entry else project / pipeline.params
+        values = {pipeline.params: yaml_reader.parse(read_text(source), params)}
         for address, described in pipeline.runs().items():
-            found: dict[str, Any] = {}
+            params_read: dict[str, Any] = {}
             for file, names in params_files(described, pipeline).items():
                 if file not in values:
                     values[file] = yaml_reader.parse(read_text(project / file), file)
-                found |= {full_name(file, name): parameter(values[file], name, None) for name in names}
+                params_read |= {full_name(file, name): parameter(values[file], name, None) for name in names}
             try:
-                stages[address] = (found, *stage_paths(described, values[pipeline.params]))
+                stages[address] = (params_read, *stage_paths(described, values[pipeline.params]))
             except KeyError as error:
                 raise LineageError(f"has no {error.args[0]}, which {address} reads", where=params) from None
     if entry not in stages:

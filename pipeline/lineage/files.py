@@ -82,8 +82,8 @@ def hash_path(path: Path, ignored: Ignored) -> Hashed:
     paths = {file.relative_to(path).as_posix(): file for file in _files(path, ignored)}
     names = sorted(paths)
     with ThreadPoolExecutor(THREADS, thread_name_prefix="hash") as threads:
-        found = dict(zip(names, threads.map(lambda name: md5_of(paths[name]), names), strict=True))
-    return Hashed(hash_listing(found), found)
+        hashes = dict(zip(names, threads.map(lambda name: md5_of(paths[name]), names), strict=True))
+    return Hashed(hash_listing(hashes), hashes)
 
 
 def measure(path: Path, ignored: Ignored) -> int:
@@ -95,8 +95,8 @@ def stamp(path: Path, ignored: Ignored) -> str:
     """Return a hash of the name, size and time of each file in a file or folder; no file is read."""
     digest = hashlib.md5(usedforsecurity=False)
     for file in _files(path, ignored) if path.is_dir() else [path]:
-        found = file.stat()
-        digest.update(f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode(errors="surrogateescape"))
+        status = file.stat()
+        digest.update(f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
@@ -177,7 +177,7 @@ def _configured(project: Path) -> Path:
     """Return ``cache.dir`` of DVC's configuration; the project's own settings win over the user's and the machine's."""
     homes = ["/etc/xdg", os.environ.get("XDG_CONFIG_HOME") or "~/.config"]
     files = [*(Path(home, "dvc/config") for home in homes), project / ".dvc/config", project / ".dvc/config.local"]
-    found = project / ".dvc/cache"
+    folder = project / ".dvc/cache"
     for file in files:
         parser = configparser.RawConfigParser(strict=False)
         # DVC itself reports a file that cannot be read.
@@ -185,8 +185,8 @@ def _configured(project: Path) -> Path:
             file = file.expanduser()
             parser.read(file, encoding="utf-8")
             if named := parser.get("cache", "dir", fallback=""):
-                found = file.parent / Path(named).expanduser()
-    return found
+                folder = file.parent / Path(named).expanduser()
+    return folder
 
 
 class Workspace:
@@ -210,8 +210,8 @@ class Workspace:
 
     def files(self, path: str) -> dict[str, str] | None:
         """Return the MD5 of each file of a folder; None for a file, and where the folder cannot be read."""
-        found = self.hashed(path)
-        return found.files if found else None
+        hashed = self.hashed(path)
+        return hashed.files if hashed else None
 
     def state(self, artefact: Artefact) -> State:
         """Compare a file or folder with the lock."""
@@ -221,13 +221,13 @@ class Workspace:
     @functools.cached_property
     def commands(self) -> dict[str, str]:
         """The command of each stage, and of each item of a matrix, as far as ``dvc.yaml`` can be read."""
-        found: dict[str, str] = {}
+        commands: dict[str, str] = {}
         for pipeline in pipelines(self.project):
             try:
-                found |= {name: one["cmd"] for name, one in pipeline.runs().items()}
+                commands |= {name: one["cmd"] for name, one in pipeline.runs().items()}
             except (SightwordError, KeyError):
                 self._broken.append(pipeline.dvc_yaml)
-        return found
+        return commands
 
     def unread(self, entry: Entry) -> list[str]:
         """Return the files with the parameters and the command of a stage that are absent or cannot be read."""
@@ -249,8 +249,8 @@ class Workspace:
                 self._values[file] = yaml_reader.parse(read_text(self.project / file), file)
             except SightwordError:
                 self._values[file] = None
-        found = self._values.get(file)
-        return found if isinstance(found, Mapping) else None
+        values = self._values.get(file)
+        return values if isinstance(values, Mapping) else None
 
 
 @dataclass(frozen=True)
@@ -303,9 +303,9 @@ def take_out(
 
 
 def put(files: Mapping[str, Path | bytes], folder: Path) -> None:
-    """Write texts and link files at their paths in a folder; an empty path is the folder's own.
+    """Write texts and link files at their paths in a folder; an empty path is the folder itself.
 
-    Code is copied, since Python may write beside it.
+    Code is copied, since Python may write into its folder.
     """
     for name, source in files.items():
         target = folder / name
@@ -320,7 +320,7 @@ def put(files: Mapping[str, Path | bytes], folder: Path) -> None:
 
 def _cached(path: str, lock: Lock, cache: Cache, commit: Commit) -> dict[str, Path]:
     """Return the objects of the files at or below a path; empty where the cache does not have all of them."""
-    found: dict[str, Path] = {}
+    places: dict[str, Path] = {}
     for out in (out for entry in lock.entries.values() for out in entry.outs):
         if not within(path, out.path) and not within(out.path, path):
             continue
@@ -336,7 +336,7 @@ def _cached(path: str, lock: Lock, cache: Cache, commit: Commit) -> dict[str, Pa
                     where=f"{name} of {commit.name}",
                     todo="Remove that object; `dvc fetch` or `dvc repro` brings it back.",
                 )
-            found[name] = place
+            places[name] = place
         if not files:
             return {}
-    return found
+    return places

@@ -112,11 +112,11 @@ class _States:
         """Return a point with the changes since a chain, if both chains are known."""
         if not before or not after:
             return point
-        found = changes(_inputs(before), _inputs(after))
-        code = {path for path in found if is_code(path)}
-        for path in filter(code_lists.is_list, found):
-            code = code - {path} | {*code_lists.changed(path, *found[path], self._project, self._repository)}
-        data = sorted(path for path in found if not is_code(path))
+        inputs = changes(_inputs(before), _inputs(after))
+        code = {path for path in inputs if is_code(path)}
+        for path in filter(code_lists.is_list, inputs):
+            code = code - {path} | {*code_lists.changed(path, *inputs[path], self._project, self._repository)}
+        data = sorted(path for path in inputs if not is_code(path))
         return replace(point, changed=changed_params(before, after), code=sorted(code), data=data)
 
     def _value(self, here: Snapshot) -> Any:
@@ -124,8 +124,8 @@ class _States:
             values = json.loads(here.read(self._path) or b"null")
         except ValueError:
             return None
-        if found := look_up(values, self._key.split(".")):
-            return found[0]
+        if entry := look_up(values, self._key.split(".")):
+            return entry[0]
         self.keys = list(flat(values)) if isinstance(values, Mapping) else self.keys
         return None
 
@@ -167,7 +167,7 @@ class StageDifference:
             f"code ({plural(len(self.code), 'file')})": self.code,
             f"raw data ({', '.join(self.data)})": self.data,
         }
-        return [text for text, found in texts.items() if found]
+        return [text for text, differs in texts.items() if differs]
 
 
 @dataclass
@@ -222,13 +222,13 @@ def difference(first: str, second: str, project: Path, *, what: str = "", start:
 
 def _doubted(chains: Mapping[str, Mapping[str, Entry]], known: KnownFacts) -> dict[tuple[str, str], Evidence]:
     """Return the evidence against entries of chains, by stage and side; ``both`` where two sides have one entry."""
-    found: dict[tuple[str, str], Evidence] = {}
+    doubted: dict[tuple[str, str], Evidence] = {}
     for side, chain in chains.items():
         for name, entry in chain.items():
             if (weighed := known.weigh(entry)).doubted:
                 alike = [other for other, entries in chains.items() if entries.get(name) == entry]
-                found[name, side if alike == [side] else "both"] = weighed
-    return found
+                doubted[name, side if alike == [side] else "both"] = weighed
+    return doubted
 
 
 def _chain(side: Snapshot, what: str, start: Path | None) -> dict[str, Entry]:
@@ -247,31 +247,31 @@ def _stage(
     repository: Repository,
     known: KnownFacts,
 ) -> StageDifference:
-    found = StageDifference(name)
+    differing = StageDifference(name)
     if old is None or new is None or old.command != new.command:
-        found.command = (old.command if old else None, new.command if new else None)
+        differing.command = (old.command if old else None, new.command if new else None)
     if old is None or new is None:
-        return found
-    found.params = changes(old.flat_params(), new.flat_params())
+        return differing
+    differing.params = changes(old.flat_params(), new.flat_params())
     for path in sorted(changes(hashes(old.deps), hashes(new.deps))):
         if any(side.lock.made(path) for side in sides):
-            found.inputs.append(path)
+            differing.inputs.append(path)
         elif code_lists.is_list(path):
             then, now = (hashes(one.deps).get(path) for one in (old, new))
-            found.code += code_lists.changed(path, then, now, sides[0].project, repository)
+            differing.code += code_lists.changed(path, then, now, sides[0].project, repository)
         elif is_code(path):
             revisions = [side.commit.sha for side in sides if side.commit]
-            found.code += (repository.changed_files(revisions, path) if revisions else []) or [path]
+            differing.code += (repository.changed_files(revisions, path) if revisions else []) or [path]
         else:
-            found.data.append(path)
-    found.code = sorted(set(found.code))
-    found.outs = sorted(changes(hashes(old.outs), hashes(new.outs)))
+            differing.data.append(path)
+    differing.code = sorted(set(differing.code))
+    differing.outs = sorted(changes(hashes(old.outs), hashes(new.outs)))
     before, after = (known.of(entry) for entry in (old, new))
-    found.facts_known = None not in (before, after) and (before != after or not found.outs)
-    if before and after and found.facts_known:
-        found.run = {name: pair for name, pair in changes(before, after).items() if name in _MACHINE}
-        found.packages = changes(before["packages"], after["packages"])
-    return found
+    differing.facts_known = None not in (before, after) and (before != after or not differing.outs)
+    if before and after and differing.facts_known:
+        differing.run = {name: pair for name, pair in changes(before, after).items() if name in _MACHINE}
+        differing.packages = changes(before["packages"], after["packages"])
+    return differing
 
 
 def _numbers(text: bytes | None) -> Mapping[str, Any]:
@@ -293,8 +293,8 @@ def _because(stages: Sequence[StageDifference], doubted: Set[str]) -> list[str]:
         elif reasons and stage.name not in doubted:
             idle.append(f"{stage.name} by {reasons}")
         elif stage.outs and not stage.inputs:
-            known = [f"{word} ({', '.join(own)})"
-                     for word, own in (("packages", stage.packages), ("machine", stage.run)) if own]  # fmt: skip
+            known = [f"{word} ({', '.join(names)})"
+                     for word, names in (("packages", stage.packages), ("machine", stage.run)) if names]  # fmt: skip
             known += [] if stage.facts_known else ["the facts of the runs are not known"]
             why = " and ".join(known) or "on the same machine with the same packages"
             lines.append(f"{stage.name} gave other bytes for the same command, parameters, code and data: {why}")

@@ -72,8 +72,8 @@ class Entry:
     def changed_params(self, file: str, now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Return the parameters of a file that differ from these values: then and now (None: absent), by full name."""
         then = self.params[file]
-        found = changes(flat(then), flat({name: parameter(now, name, None) for name in then}))
-        return {full_name(file, name): pair for name, pair in found.items()}
+        changed = changes(flat(then), flat({name: parameter(now, name, None) for name in then}))
+        return {full_name(file, name): pair for name, pair in changed.items()}
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class Lock:
 
     def sources(self, entry: Entry) -> list[Entry]:
         """Return the stages whose outputs, or parts of outputs, an entry reads."""
-        found: set[str] = set()
+        makers: set[str] = set()
         for dep in entry.deps:
             maker = self.producer(dep.path)
-            found |= {maker.name} if maker else self._inside.get(dep.path, set())
-        return [self.entries[name] for name in self.entries if name in found]
+            makers |= {maker.name} if maker else self._inside.get(dep.path, set())
+        return [self.entries[name] for name in self.entries if name in makers]
 
     @functools.cached_property
     def _makers(self) -> dict[str, str]:
@@ -106,11 +106,11 @@ class Lock:
     @functools.cached_property
     def _inside(self) -> dict[str, set[str]]:
         """The stages with outputs in each folder, at any depth."""
-        found: dict[str, set[str]] = {}
+        makers: dict[str, set[str]] = {}
         for path, name in self._makers.items():
             for folder in _upwards(posixpath.dirname(path)):
-                found.setdefault(folder, set()).add(name)
-        return found
+                makers.setdefault(folder, set()).add(name)
+        return makers
 
     def chain(self, name: str) -> list[Entry]:
         """Return a stage and all that it builds on, each before those that it reads; LineageError for a circle."""
@@ -176,15 +176,15 @@ def lock_here(project: Path) -> Lock:
 
 def joined(texts: Mapping[str, str], *, of: str = "", lenient: bool = False) -> Lock:
     """Return one lock from the texts of several by their paths; ``lenient`` leaves out those that cannot be read."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for path, text in texts.items():
         folder = path.rpartition("/")[0]
         try:
-            found |= read_lock(text, f"{path}{of}", f"{folder}/{DVC_YAML}:" if folder else "").entries
+            entries |= read_lock(text, f"{path}{of}", f"{folder}/{DVC_YAML}:" if folder else "").entries
         except LineageError:
             if not lenient:
                 raise
-    return Lock(found)
+    return Lock(entries)
 
 
 def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
@@ -199,7 +199,7 @@ def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
         if _CONFLICT.match(line):
             raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
     entries: dict[str, Entry] = {}
-    try:  # in pieces, most of which an earlier commit had too
+    try:  # in pieces: an earlier commit had most of them
         for entry in (entry for part in _STAGE.split(text) for entry in _entries(part, pipeline)):
             if entry.name in entries:
                 raise LineageError(f"has the stage {entry.name} twice")
@@ -215,8 +215,8 @@ def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
 @functools.lru_cache(maxsize=4096)
 def _entries(part: str, pipeline: str) -> tuple[Entry, ...]:
     """Return the entries of a part of a lock; most entries of a history are those of the commit before."""
-    found = yaml_reader.parse(part, LOCK) or {}
-    stages = found if part.startswith(" ") else found.get("stages") or {}
+    entries = yaml_reader.parse(part, LOCK) or {}
+    stages = entries if part.startswith(" ") else entries.get("stages") or {}
     return tuple(build_entry(f"{pipeline}{name}", stage) for name, stage in stages.items())
 
 

@@ -44,8 +44,8 @@ class Commit:
 
 def environment() -> dict[str, str]:
     """Return the variables of a git command that works in its folder's repository and takes no optional lock."""
-    own = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-    return {**own, "GIT_OPTIONAL_LOCKS": "0"}  # reading must not block somebody's commit
+    inherited = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    return {**inherited, "GIT_OPTIONAL_LOCKS": "0"}  # reading must not block somebody's commit
 
 
 def git(
@@ -55,7 +55,8 @@ def git(
     try:
         done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
             ["git", *arguments],  # noqa: S607 - the user's own git
-            cwd=folder, env=environment(), capture_output=True, check=False, timeout=seconds,
+            cwd=folder, env={**environment(), "LC_ALL": "C"},  # messages are read below, in English
+            capture_output=True, check=False, timeout=seconds,
             input=None if text is None else text.encode(errors="surrogateescape"),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -135,12 +136,12 @@ class Repository:
         """Return DVC's experiments, oldest first."""
         fields = ["%(refname)", "%(objectname)", "%(committerdate:iso-strict)", "%(authorname)", "%(contents:subject)"]
         output = self._run("for-each-ref", "refs/exps", f"--format={'%1f'.join(fields)}")
-        found = [
+        commits = [
             Commit(sha, date, author, subject, experiment=match[3], baseline=match[1] + match[2])
             for ref, sha, date, author, subject in (line.split("\x1f", 4) for line in output.splitlines())
             if (match := _EXPERIMENT.fullmatch(ref))
         ]
-        return sorted(found, key=lambda one: (one.date, one.name))
+        return sorted(commits, key=lambda one: (one.date, one.name))
 
     def lock(self, commit: Commit, name: str = "") -> Lock:
         """Return the locks of a commit, which the user called ``name``; LineageError without a readable one."""
@@ -151,8 +152,8 @@ class Repository:
 
     def lock_or_none(self, commit: Commit) -> Lock | None:
         """Return the locks of a commit that can be read; None without one."""
-        found = joined(self._lock_texts(commit), lenient=True)
-        return found if found.entries else None
+        lock = joined(self._lock_texts(commit), lenient=True)
+        return lock if lock.entries else None
 
     def _lock_texts(self, commit: Commit) -> dict[str, str]:
         texts = {path: self.read(commit.sha, path) for path in self._locks}
@@ -185,11 +186,11 @@ class Repository:
         assert self._reader.stdout is not None
         self._reader.stdin.write(f"{name}\n".encode())
         self._reader.stdin.flush()
-        found = _OBJECT.fullmatch(self._reader.stdout.readline())
-        if found is None:
+        header = _OBJECT.fullmatch(self._reader.stdout.readline())
+        if header is None:
             return None
-        text = self._reader.stdout.read(int(found[2]) + 1)[:-1]  # a newline follows
-        return text if found[1] == b"blob" else None
+        text = self._reader.stdout.read(int(header[2]) + 1)[:-1]  # a newline follows
+        return text if header[1] == b"blob" else None
 
     def files(self, revision: str, folder: str) -> list[str]:
         """Return the tracked files in a folder of a commit, from the folder."""

@@ -34,7 +34,7 @@ _SETTINGS = {"threads": 1, "engine": "torch"}
 
 @dataclass(frozen=True)
 class Compared:
-    """An output of the rerun: its hash (None: not written) and that of the lock."""
+    """An output of the rerun: its hash (None: not written) and the lock's hash."""
 
     path: str
     wanted: str
@@ -150,11 +150,11 @@ class Copy:
     def _committed(self, name: str) -> bytes | None:
         """Return a file of the commit, else of the workspace."""
         text = self._repository.read(self._revision, name) if self._revision else None
-        own = self._here.project / name
-        return own.read_bytes() if text is None and own.is_file() else text
+        file = self._here.project / name
+        return file.read_bytes() if text is None and file.is_file() else text
 
     def _texts(self, path: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the texts of files below a path in the commit; an empty name is the path's own file."""
+        """Return the texts of files below a path in the commit; an empty name is the path itself."""
         texts = {name: self._repository.read(self._revision or "", f"{path}/{name}".rstrip("/")) for name in names}
         return {name: text for name, text in texts.items() if text is not None}
 
@@ -166,8 +166,8 @@ class Copy:
 
     def _in_cache(self, dep: Artefact) -> Mapping[str, Path] | None:
         files = self._here.cache.files(dep)
-        found = {name: place for name, md5 in files.items() if (place := self._here.cache.sound(md5))}
-        return found if files and len(found) == len(files) else None
+        places = {name: place for name, md5 in files.items() if (place := self._here.cache.sound(md5))}
+        return places if files and len(places) == len(files) else None
 
     def _in_git(self, dep: Artefact) -> Mapping[str, bytes] | None:
         if self._revision is None:
@@ -187,14 +187,15 @@ def _placed(values: Any, parts: Sequence[str], value: Any) -> Any:
 
 def environment(folder: Path, run: dict[str, Any] | None) -> dict[str, str]:
     """Return the variables of a rerun in a folder: the user's own, and the machine's settings of the first run."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("DVC_") and name != "PYTHONPATH"}
+    inherited = ((name, value) for name, value in os.environ.items() if name != "PYTHONPATH")
+    variables = {name: value for name, value in inherited if not name.startswith("DVC_")}
     # DVC does not put its own environment on PATH: the rerun uses the environment of this process.
-    own["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
-    own |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
+    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
+    variables |= {"SIGHTWORD_STORE": str(folder / ".store"), "SIGHTWORD_SCRATCH": str(folder / ".scratch")}
     if run is not None:
         for name, default in _SETTINGS.items():
-            own.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
-    return own
+            variables.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
+    return variables
 
 
 def _present(out: Artefact, maker: Entry, here: Workspace, then: Snapshot) -> State:
@@ -206,9 +207,9 @@ def _present(out: Artefact, maker: Entry, here: Workspace, then: Snapshot) -> St
 
 
 def _compared(out: Artefact, here: Workspace, made: Workspace, present: State) -> Compared:
-    found = made.hashed(out.path)
-    differing = here.cache.differing(out, found.files or {}) if found and found.md5 != out.md5 else None
-    return Compared(out.path, out.md5, found.md5 if found else None, differing, present)
+    hashed = made.hashed(out.path)
+    differing = here.cache.differing(out, hashed.files or {}) if hashed and hashed.md5 != out.md5 else None
+    return Compared(out.path, out.md5, hashed.md5 if hashed else None, differing, present)
 
 
 def _remarks(run: dict[str, Any] | None) -> list[str]:
@@ -218,9 +219,9 @@ def _remarks(run: dict[str, Any] | None) -> list[str]:
     packages = packages_here()
     others = [f"{name} {then} then, {packages.get(name)} now"
               for name, then in run["packages"].items() if packages.get(name) != then]  # fmt: skip
-    found = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
+    remarks = [f"packages: {and_more(others, 8, between='; ')}"] if others else []
     settings = [(name, str(run.get(name, default))) for name, default in _SETTINGS.items()]
     now = [(name, then, os.environ.get(f"SIGHTWORD_{name.upper()}", then)) for name, then in settings]
     for name, then, here in (("processor", run["processor"], processor()), *now):
-        found += [f"{name}: {then} then, {here} now"] if then != here else []
-    return found + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])
+        remarks += [f"{name}: {then} then, {here} now"] if then != here else []
+    return remarks + ([f"device: {run['device']} then"] if run["device"] != "cpu" else [])

@@ -67,24 +67,24 @@ def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of both, those ``above`` where both have a key; mappings are merged by key."""
-    found = dict(below)
+    values = dict(below)
     for key, value in above.items():
-        under = found.get(key)
-        found[key] = merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
-    return found
+        under = values.get(key)
+        values[key] = merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
+    return values
 
 
 def published(settings: type[Settings]) -> dict[str, Any]:
     """Return the published values of a section; a value that the settings require is absent."""
-    found = {}
+    values = {}
     for name, field in settings.model_fields.items():
         nested = field.annotation
         if isinstance(nested, type) and issubclass(nested, Settings):
-            found[name] = published(nested)
+            values[name] = published(nested)
         if not field.is_required():
             value = plain(field.get_default(call_default_factory=True))
-            found[name] = merged(found.get(name, {}), value) if isinstance(value, Mapping) else value
-    return found
+            values[name] = merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
+    return values
 
 
 def plain(value: Any) -> Any:
@@ -98,7 +98,6 @@ def _chain(recipe: Recipe, project: Path) -> tuple[dict[Path, dict[str, Any]], p
     """Return the values of a recipe's file, of that of its base, and so on, and the pipeline of the recipe."""
     chain: dict[Path, dict[str, Any]] = {}
     stated: pipelines.Pipeline | None = None
-    known = {one.name: one for one in list_recipes(project)}
     names, one = [recipe.name], recipe
     while True:
         values = yaml_reader.parse(read_text(one.path), one.path)
@@ -112,6 +111,7 @@ def _chain(recipe: Recipe, project: Path) -> tuple[dict[Path, dict[str, Any]], p
             sections = [name for one in reversed(chain.values()) for name in one]
             return chain, stated or pipelines.of_sections(sections, project)
         where = f"{one.path}: {BASE}"
+        known = {other.name: other for other in list_recipes(project)}
         if not isinstance(name, str) or name not in known:
             others = [other for other in known if other != one.name]
             what = f"no such recipe: {quote(name)}{guess(name, others)}"

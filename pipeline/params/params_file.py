@@ -29,8 +29,8 @@ def settings_class(pipeline: Pipeline, section: str) -> type[Settings]:
     if module is None:
         what = f"{pipeline.dvc_yaml} has this stage, and there is no {systems.path(pipeline, section)}"
         raise ParamsError(what, where=section)
-    found: type[Settings] = module.SETTINGS
-    return found
+    settings: type[Settings] = module.SETTINGS
+    return settings
 
 
 def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
@@ -51,10 +51,10 @@ def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
 
 def section(path: Pathish, name: str) -> Settings:
     """Check the whole file, and return one section."""
-    found = load(path)
-    if name not in found:
-        raise ParamsError("has no such section", where=f"{path}: {name}", expected=", ".join(found))
-    return found[name]
+    sections = load(path)
+    if name not in sections:
+        raise ParamsError("has no such section", where=f"{path}: {name}", expected=", ".join(sections))
+    return sections[name]
 
 
 def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> Pipeline:
@@ -74,7 +74,7 @@ def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipelin
     sections = list(pipeline.stages)
     known = f"; accepted: {', '.join(sections)}"
     problems = [f"{key}: no such section{guess(key, sections) or known}" for key in values if key not in sections]
-    found: dict[str, Settings] = {}
+    checked: dict[str, Settings] = {}
     for name in sections:
         if name not in values:
             problems.append(f"{name}: the section is missing")
@@ -85,17 +85,17 @@ def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipelin
         wanted = settings_class(pipeline, name).of(values[name])
         problems += _missing(wanted, values[name], name)
         try:
-            found[name] = wanted.model_validate(values[name])
+            checked[name] = wanted.model_validate(values[name])
         except ValidationError as error:
             lines = (explain(wanted, item, name) for item in error.errors() if item["type"] != "missing")
             problems += dict.fromkeys(lines)
     conflicts = systems.declared(pipeline, "conflicts", lambda _: [])
-    problems += conflicts({name: settings.model_dump() for name, settings in found.items()})
+    problems += conflicts({name: settings.model_dump() for name, settings in checked.items()})
     if problems:
         count = "1 entry is" if len(problems) == 1 else f"{len(problems)} entries are"
         todo = "\nFix the file, or write it anew from a recipe with `sightword params --recipe NAME`."
         raise ParamsError("\n  ".join([f"{count} wrong:", *problems]), where=where, todo=todo)
-    return found
+    return checked
 
 
 def _read(path: Pathish) -> dict[str, Any]:

@@ -80,6 +80,6 @@ def _is_path(name: str) -> bool:
 
 def _describe(path: Path) -> Recipe:
     first, *others = read_text(path).split("\n", 2)
-    found = _NEEDS.fullmatch(others[0].strip()) if others else None
-    needs, time = found.groups() if found else ("", "")
+    comment = _NEEDS.fullmatch(others[0].strip()) if others else None
+    needs, time = comment.groups() if comment else ("", "")
     return Recipe(path.stem, path, first.strip().lstrip("# ") if first.startswith("#") else "", needs, time)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import typing
 from collections.abc import Collection, Iterator, Mapping
@@ -50,7 +49,7 @@ class Section(NamedTuple):
 
 def sections() -> list[Section]:
     """Return the parameters of all pipelines, in the order of the stages."""
-    found = []
+    described = []
     for pipeline in pipelines.pipelines(pipelines.project_of(Path.cwd())):
         for stage in pipeline.stages:
             settings, name = settings_class(pipeline, stage), pipeline.full_name(stage)
@@ -60,8 +59,8 @@ def sections() -> list[Section]:
                 for one in _parameters(settings, name)
             ]
             parameters += _of_kinds(settings, name, {one.name for one in parameters})
-            found.append(Section(name, _markdown(inspect.getdoc(settings) or ""), parameters))
-    return found
+            described.append(Section(name, _markdown(settings.meanings()[""]), parameters))
+    return described
 
 
 def page() -> str:
@@ -82,14 +81,14 @@ def page() -> str:
 def explain(wanted: str) -> list[Parameter]:
     """Return parameters by full name, last part or section, such as ``train.margin``; ParamsError without any."""
     every = [parameter for section in sections() for parameter in section.parameters]
-    found = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
-    found = found or [
+    chosen = [one for one in every if one.name == wanted or one.name.startswith(f"{wanted}.")]
+    chosen = chosen or [
         one for one in every if one.name.endswith((f".{wanted}", f":{wanted}")) or f":{wanted}." in one.name
     ]
-    if not found:
+    if not chosen:
         todo = did_you_mean(wanted, [one.name for one in every])
         raise ParamsError("no parameter has this name", where=wanted, todo=todo)
-    return found
+    return chosen
 
 
 def _entry(one: Parameter, section: str, told: dict[tuple[str, str], str]) -> str:
@@ -119,7 +118,7 @@ def present(name: str) -> str:
 
 def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Parameter:
     """Return the parameter that names the kind of a section, with the first line about each kind."""
-    firsts = {kind: (inspect.getdoc(own) or "").partition("\n")[0] for kind, own in kinds.items()}
+    firsts = {kind: own.meanings()[""].partition("\n")[0] for kind, own in kinds.items()}
     about = [f"`{kind}`: {_markdown(first)}" for kind, first in firsts.items()]
     return parameter._replace(
         accepted=" or ".join(f"`{kind}`" for kind in kinds), text=" ".join([parameter.text, *about])
@@ -128,15 +127,15 @@ def _with_kinds(parameter: Parameter, kinds: Mapping[str, type[Settings]]) -> Pa
 
 def _of_kinds(settings: type[Settings], name: str, known: Collection[str]) -> list[Parameter]:
     """Return the parameters that only some kinds of a section have."""
-    found: dict[str, dict[str, list[str]]] = {}
+    kinds: dict[str, dict[str, list[str]]] = {}
     first: dict[str, Parameter] = {}
     for kind, own in settings.kinds().items():
         for one in _parameters(own, name):
             if one.name not in known:
-                found.setdefault(one.name, {}).setdefault(one.text, []).append(f"`{kind}`")
+                kinds.setdefault(one.name, {}).setdefault(one.text, []).append(f"`{kind}`")
                 first.setdefault(one.name, one)
     return [
-        one._replace(text=" ".join(f"Format {', '.join(of)}: {text}" for text, of in found[one.name].items()))
+        one._replace(text=" ".join(f"Format {', '.join(of)}: {text}" for text, of in kinds[one.name].items()))
         for one in first.values()
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import math
 import os
@@ -48,7 +47,7 @@ def text(recipe: Recipe, project: Path) -> str:
     for name in whole.pipeline.stages:
         settings = params_file.settings_class(whole.pipeline, name)
         kind = settings.of(whole.values[name])
-        lines += ["", *_entry(name, whole.values[name], kind, _first_sentence(inspect.getdoc(settings) or ""))]
+        lines += ["", *_entry(name, whole.values[name], kind, _first_sentence(settings.meanings()[""]))]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -102,16 +101,16 @@ def of_corpus(
         named[role] = name
     with contextlib.chdir(project):
         try:
-            found = look(Path(inner), named)
+            looked = look(Path(inner), named)
         except CorpusError as error:
             if "corpus.columns" in (error.todo or ""):
                 error.args = (f"{error} Here --column ROLE=NAME sets corpus.columns.",)
             raise
     lines = [f"# The corpus in {inner}, with the other parameters of {base.name}", "#"]
-    lines += [*(f"# {line}"[:WIDTH] for line in found.words), "", f"base: {base.name}", "corpus:"]
-    lines += [f"  {key}: {spelt(value)}" for key, value in found.values.items()]
+    lines += [*(f"# {line}"[:WIDTH] for line in looked.words), "", f"base: {base.name}", "corpus:"]
+    lines += [f"  {key}: {spelt(value)}" for key, value in looked.values.items()]
     write_text(to, "\n".join([*lines, ""]))
-    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), found.words
+    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), looked.words
 
 
 def spelt(value: Any) -> str:

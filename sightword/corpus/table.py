@@ -26,13 +26,13 @@ from sightword.corpus.flickr8k import numbered_captions
 from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import Drawn, within
-from sightword.errors import CorpusError
+from sightword.errors import CorpusError, FileFormatError
 from sightword.io.files import check_text, parquet_file
 from sightword.io.opening import is_inside, lines, reading
 from sightword.io.tables import Table, cells, semicolons
 from sightword.machine import is_address
 from sightword.messages import and_more, quote, short
-from sightword.places.place import Part, Place, open_object, read_listing
+from sightword.places.place import Part, Place, open_object, read_listing, size
 
 Role = Literal["image", "caption", "split", "language", "name"]
 
@@ -59,12 +59,14 @@ ARROW = "Write them as Parquet, by `load_from_disk(FOLDER)[SPLIT].to_parquet(FIL
 _TODO = "A table has a column of pictures and one or more of captions; docs/data.md has examples."
 _AGAIN = "Download or write the file again."
 _NO_PICTURE = "Write the data set with its pictures in it, or with the names of files."
+_ROWS = 1_000_000  # of a Parquet file; a larger file may have as many rows as bytes
 _AT_A_TIME = {False: 1000, True: 64}
 """Rows that are read at a time: without and with the bytes of their pictures."""
 _NUMBERED_LINE = re.compile(r"[^\t]+#\d+\t")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
-_LIST = re.compile(r"""\[\s*\]|\[\s*["'[{].*\]|\(\s*(["']).*\1\s*,.*\)|\{\s*["'].*\}""", re.DOTALL)
-"""Lists, tuples and objects, in JSON or as Python prints them."""
+_LIST = re.compile(
+    r"""\[\s*\]|\[\s*["'[{].*\]|\(\s*(["']).*\1\s*,.*\)|\{\s*["'].*\}""", re.DOTALL
+)  # JSON's, or Python's
 
 
 class Columns(NamedTuple):
@@ -420,6 +422,9 @@ def _opened(file: Path | Place) -> Iterator[pq.ParquetFile]:
     with reading(str(file), todo=_AGAIN):
         source = None if isinstance(file, Path) else open_object(file)
     with parquet_file(str(file), todo=_AGAIN, source=source, buffer_size=1 << 20, pre_buffer=False) as parquet:
+        most = max(_ROWS, size(file if isinstance(file, Place) else Place(str(file))))
+        if (count := parquet.metadata.num_rows) > most:
+            raise FileFormatError(f"states {count:,} rows", where=file, expected=f"at most {most:,}", todo=_AGAIN)
         yield parquet
 
 
@@ -451,13 +456,10 @@ def _values(batch: pa.RecordBatch, name: str | None) -> list[Any]:
 
 
 def _plain(path: str) -> str:
-    """Return a path below a folder; of another path, on any machine, the name of the file alone; else nothing, as of a
-    web address.
-    """
+    """Return a path below a folder; of another path, on any machine, the file's name; nothing of a web address."""
     if is_address(path):
         return ""
-    names = (path, re.split(r"[\\/]", path)[-1])
-    return next((name for name in names if is_inside(name) and not name.startswith("\\")), "")
+    return next((one for one in (path, re.split(r"[\\/]", path)[-1]) if is_inside(one) and one[0] != "\\"), "")
 
 
 def _digest(value: pa.Scalar[Any]) -> bytes:

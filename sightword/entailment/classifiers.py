@@ -1,7 +1,7 @@
-"""Judges of sentence pairs beside an encoder's energy: baselines, and a classifier on vectors.
+"""Baselines of entailment, and a classifier on an encoder's vectors.
 
 The baselines are the majority, the share of new words, and a logistic regression that sees the hypothesis only. The
-classifier is that of Vendrov et al. (2016), section 5.4, on skip-thoughts: both vectors and their absolute difference;
+classifier follows Vendrov et al. (2016), section 5.4, on skip-thoughts: both vectors and their absolute difference;
 two hidden layers, batch normalisation, PReLU, dropout. One output tells two classes apart, three tell three.
 """
 
@@ -108,10 +108,10 @@ class _Bags(Inputs):
 
     def batch(self, index: NDArray[np.int64] | slice) -> torch.Tensor:
         rows = [self.bags[row] for row in self.first[index]]
-        found = torch.zeros(len(rows), self.width)
+        counts = torch.zeros(len(rows), self.width)
         lines = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        found[torch.from_numpy(lines), torch.from_numpy(np.concatenate([*rows, np.empty(0, np.int64)]))] = 1.0
-        return found
+        counts[torch.from_numpy(lines), torch.from_numpy(np.concatenate([*rows, np.empty(0, np.int64)]))] = 1.0
+        return counts
 
     def logits(self, index: slice, layer: Layer) -> torch.Tensor:
         return torch.addmm(layer.bias, self.batch(index), layer.weight.T)
@@ -178,5 +178,5 @@ def _logits(network: nn.Sequential, pairs: Inputs, device: torch.device) -> Logi
     with torch.inference_mode():
         starts = range(0, len(pairs), _ROWS)
         parts = [network(pairs.batch(slice(start, start + _ROWS)).to(device)) for start in starts]
-        found: Logits = finite(torch.cat(parts)).double().cpu().numpy()
-    return np.pad(found, ((0, 0), (1, 0))) if found.shape[1] == 1 else found
+        logits: Logits = finite(torch.cat(parts)).double().cpu().numpy()
+    return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits

@@ -66,13 +66,13 @@ class System:
     @classmethod
     def chosen(cls, name: str, energies: Sequence[Array], entailed: Array, criterion: str = "accuracy") -> System:
         """Return a system with the best threshold on dev; energies are those of the first three fields."""
-        dev, found, swapped = energies
-        return cls(name, dev, found, swapped, best_threshold(dev, entailed, criterion)[0])
+        dev, judged, swapped = energies
+        return cls(name, dev, judged, swapped, best_threshold(dev, entailed, criterion)[0])
 
     def right(self, entailed: Array) -> Array:
         """Return which (N,) pairs are judged as labelled."""
-        found: Array = (self.energies <= self.threshold) == entailed
-        return found
+        right: Array = (self.energies <= self.threshold) == entailed
+        return right
 
 
 def parts(pairs: SentencePairs) -> Masks:
@@ -90,17 +90,17 @@ def judge(energies: Array, entailed: Array, masks: Masks, threshold: float, clus
     as one.
     """
     right = (energies <= threshold) == entailed
-    found = score(energies, entailed, threshold) | share(right, clusters)
+    entry = score(energies, entailed, threshold) | share(right, clusters)
     for by, values in masks.items():
-        found[by] = {name: share(right[mask], clusters[mask]) for name, mask in values.items()}
-    return found
+        entry[by] = {name: share(right[mask], clusters[mask]) for name, mask in values.items()}
+    return entry
 
 
 def share(right: Array, clusters: Array) -> dict[str, Any]:
     """Return the accuracy in percent of (N,) judgments that are right or wrong, with its interval over clusters."""
     interval = clustered_interval(right, clusters)
-    found = {"accuracy": 100.0 * float(right.mean()), "accuracy_ci95": interval, "pairs": len(right)}
-    shares: dict[str, Any] = rounded(found)
+    entry = {"accuracy": 100.0 * float(right.mean()), "accuracy_ci95": interval, "pairs": len(right)}
+    shares: dict[str, Any] = rounded(entry)
     return shares
 
 
@@ -112,13 +112,13 @@ def three_classes(systems: Sequence[System], pairs: SentencePairs, clusters: Arr
     labels = pairs.classes(3)
     rights = {one.name: one.classes == labels for one in systems if one.classes is not None}
     second = {one.name for one in systems if one.same is not None}
-    found = {
+    entry = {
         name: share(right, clusters)
         | {"class": {label: share(right[mask], clusters[mask]) for label, mask in parts(pairs)["class"].items()}}
         for name, right in rights.items()
     }
     distinct = {name: right for name, right in rights.items() if name not in second}
-    return {"systems": found, "significance": significance(distinct, clusters)}
+    return {"systems": entry, "significance": significance(distinct, clusters)}
 
 
 def significance(rights: Mapping[str, Array], clusters: Array) -> dict[str, dict[str, Any]]:
@@ -164,15 +164,15 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
     if (place / "encoder.json").exists():
         todo = "Move its files into a folder there, whose name is the system's."
         raise EncoderError("holds the files of an encoder, not folders with encoders", where=place, todo=todo)
-    found = []
+    others = []
     for path in sorted(path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")):
         if path.name in taken or any(part in path.name for part in PARTS):
             expected = f"a name without {', '.join(PARTS)}, and none of {', '.join(sorted(taken))}"
             raise EncoderError("has a name that a system cannot have", where=path, expected=expected)
         captions = path / CAPTIONS
         seen = Seen(read_texts(captions).split("train").texts) if captions.exists() else None
-        found.append(Other(path.name, SentenceEncoder.load(path, device=device), seen))
-    return found
+        others.append(Other(path.name, SentenceEncoder.load(path, device=device), seen))
+    return others
 
 
 def energy_of(encoder: SentenceEncoder) -> tuple[EnergyName, bool]:
@@ -196,7 +196,7 @@ def measure(
     splits: Mapping[str, SentencePairs], encoder: SentenceEncoder, chosen: Mapping[str, Any], others: Sequence[Other],
     settings: EntailmentSettings, *, device: torch.device,
 ) -> Measured:  # fmt: skip
-    """Judge all systems on a split; each threshold is that of dev.
+    """Judge all systems on a split, each by its threshold from dev.
 
     ``splits`` are ``train``, ``dev`` and the split that is judged; ``chosen`` has the trained encoder's ``energy``,
     ``threshold`` and ``criterion``. Each other encoder is judged with the same network with random weights.
@@ -236,11 +236,11 @@ def measure(
         metrics["unseen"] = {
             one.name: _unseen(one, pairs, _beside(one.name, energy, systems)) for one in others if one.seen is not None
         }
-    found = metrics[settings.split]
+    entries = metrics[settings.split]
     summary = {"energy": energy, "split": settings.split, "dev": metrics["dev"][energy]["accuracy"]}
-    summary |= {key: found[energy][key] for key in _SUMMED}
-    summary |= {f"{name}_right": value["accuracy"] for name, value in found[energy]["class"].items()}
-    summary |= {one.name: found[one.name]["accuracy"] for one in systems[1:]}
+    summary |= {key: entries[energy][key] for key in _SUMMED}
+    summary |= {f"{name}_right": value["accuracy"] for name, value in entries[energy]["class"].items()}
+    summary |= {one.name: entries[one.name]["accuracy"] for one in systems[1:]}
     wrong = _mistakes(pairs, own[1], systems[0].threshold)
     return Measured(metrics, summary, histogram(own[1], pairs.entailed), wrong, _scores(pairs, systems))
 
@@ -267,8 +267,8 @@ class _Judges:
         return System.chosen(name, energies, self.splits["dev"].entailed, self.criterion)
 
     def _by_logits(self, name: str, logits: Sequence[Array]) -> System:
-        found = self._system(name, [energies_of(part) for part in logits])
-        return replace(found, classes=logits[1].argmax(1)) if self.settings.classifier.classes == 3 else found
+        system = self._system(name, [energies_of(part) for part in logits])
+        return replace(system, classes=logits[1].argmax(1)) if self.settings.classifier.classes == 3 else system
 
     def baselines(self) -> list[System]:
         """Return the baselines in the order of :data:`BASELINES`."""
@@ -293,16 +293,18 @@ class _Judges:
     def of_encoder(self, name: str, encoder: SentenceEncoder) -> list[System]:
         """Judge an encoder by the energy of its similarity, and by the classifier on its vectors."""
         vectors = self.vectors(encoder)
-        found = [energies_by(encoder, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in self.judged]
-        return [self._system(name, found), *self.classifier(name, vectors)]
+        energies = [
+            energies_by(encoder, vectors.of(part.premises), vectors.of(part.hypotheses)) for part in self.judged
+        ]
+        return [self._system(name, energies), *self.classifier(name, vectors)]
 
     def untrained(self, name: str, encoder: SentenceEncoder) -> list[System]:
         """Judge the network of an encoder with random weights; networks that are alike have the same ones."""
-        for one, found in self.drawn:
+        for one, drawn in self.drawn:
             if _alike(one, encoder):
                 return [
-                    replace(system, name=name + system.name.removeprefix(found[0].name), same=system.name)
-                    for system in found
+                    replace(system, name=name + system.name.removeprefix(drawn[0].name), same=system.name)
+                    for system in drawn
                 ]
         self.drawn.append((encoder, self.of_encoder(name, untrained(encoder, self.settings.seed))))
         return self.drawn[-1][1]
@@ -318,8 +320,8 @@ class _Judges:
             else inputs_of(vectors, "vector", part.hypotheses, None, part.classes(settings.classes))
             for part in (self.splits["train"], *self.judged)
         )
-        found = classify(train, judged[0], judged, settings, seed=self.settings.seed, device=self.device)
-        return [self._by_logits(f"{name}_classifier", found)]
+        classified = classify(train, judged[0], judged, settings, seed=self.settings.seed, device=self.device)
+        return [self._by_logits(f"{name}_classifier", classified)]
 
 
 def _alike(one: SentenceEncoder, other: SentenceEncoder) -> bool:
@@ -343,14 +345,14 @@ def _unseen(other: Other, pairs: SentencePairs, systems: Sequence[System]) -> di
     if other.seen is None:
         return {}
     rest = ~other.seen.mask(pairs.premises)
-    found: dict[str, Any] = {"premises_seen": _percent(~rest), "pairs": int(rest.sum())}
+    entry: dict[str, Any] = {"premises_seen": _percent(~rest), "pairs": int(rest.sum())}
     labels = pairs.entailed[rest]
     if labels.any() and not labels.all():
         clusters = premise_numbers(pairs.premises)[rest]
-        found["systems"] = {one.name: judge(one.energies[rest], labels, {}, one.threshold, clusters) for one in systems}
+        entry["systems"] = {one.name: judge(one.energies[rest], labels, {}, one.threshold, clusters) for one in systems}
         rights = {one.name: one.right(pairs.entailed)[rest] for one in systems}
-        found["significance"] = significance(rights, clusters)
-    return found
+        entry["significance"] = significance(rights, clusters)
+    return entry
 
 
 def _percent(mask: Array) -> float:

@@ -119,16 +119,16 @@ def render(
 
 def differences(counts: Mapping[str, Any], split: str) -> list[str]:
     """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's."""
-    found = []
+    lines = []
     for name, wanted in SNLI.items():
         own = counts[name]["labels"]
         if any(own.get(label, 0) != number for label, number in wanted.items()):
             part = "training" if name == "train" else name
             pairs = f"{sum(own.values()):,} pairs ({', '.join(counts[name]['sources'])})"
-            found.append(f"{part} has {pairs}, not SNLI's {sum(wanted.values()):,}")
+            lines.append(f"{part} has {pairs}, not SNLI's {sum(wanted.values()):,}")
     if split != "test":
-        found.append(f"the split is {split}, not test")
-    return found
+        lines.append(f"the split is {split}, not test")
+    return lines
 
 
 def system(name: str, energy: str, others: Mapping[str, str]) -> tuple[str, str]:
@@ -153,22 +153,22 @@ def _notes(
     energy: str,
     shown: EntailmentSettings,
 ) -> list[html.Note]:
-    found = []
+    notes = []
     if shown.classifier.sides == "hypothesis":
-        found.append(html.Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
+        notes.append(html.Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
     if gaps:
         words = f"The published numbers belong to other pairs: {'; '.join(gaps)}."
         if counts["train"]["pairs"] < SMALL:
             words += " So few training pairs test the machinery, not the method."
-        found.append(html.Note("Not the published protocol", words))
+        notes.append(html.Note("Not the published protocol", words))
     alone, ours = (metrics[shown.split][name]["accuracy"] for name in ("hypothesis_only", energy))
     difference, p = _between(energy, "hypothesis_only", metrics["significance"])
     if p is not None and (difference <= 0 or p >= LEVEL):
         words = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "
-        found.append(html.Note("No gain from the premise is shown", f"{words}a difference {_meaning(p)}."))
+        notes.append(html.Note("No gain from the premise is shown", f"{words}a difference {_meaning(p)}."))
     if share := metrics["leak"]["premises_in_training"]:
-        found.append(html.Note("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
-    return found
+        notes.append(html.Note("Leak", f"{share:.2f} % of the pairs have a premise that stands in training as well."))
+    return notes
 
 
 def _headlines(scores: Scores, energy: str) -> list[html.Headline]:

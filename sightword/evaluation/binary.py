@@ -40,7 +40,7 @@ def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
     accepted = energies <= threshold
     accuracy = 100.0 * float((accepted == labels).mean())
     hits = int((accepted & labels).sum())
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "accuracy": accuracy,
         "accuracy_ci95": proportion_interval(accuracy, len(labels)),
         "threshold": float(threshold),
@@ -49,7 +49,7 @@ def score(energies: Array, labels: Array, threshold: float) -> dict[str, Any]:
         "auc": float(roc_auc_score(labels, -energies)),
         "average_precision": float(average_precision_score(labels, -energies)),
     }
-    scores: dict[str, Any] = rounded(found)
+    scores: dict[str, Any] = rounded(entry)
     return scores
 
 

@@ -101,10 +101,10 @@ class Count:
 
 def digest(rows: Iterable[Sequence[object]]) -> str:
     """Return the hash of the rows of a split, of texts and numbers; their order does not count."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for line in sorted(map(canonical_json, rows)):
-        found.update(f"{line}\n".encode())
-    return found.hexdigest()[:DIGITS]
+        sha256.update(f"{line}\n".encode())
+    return sha256.hexdigest()[:DIGITS]
 
 
 def hash_of(folder: Pathish) -> str:
@@ -138,8 +138,8 @@ def read(path: Pathish) -> list[Scoring]:
     rows = cells(place, FileFormatError, separator=",", todo=todo)
     number, header = next(rows, (1, []))
     if header != names:
-        where, found = f"{path}, line {number}", ",".join(header)
-        raise FileFormatError(f"has the header {quote(found)}", where=where, expected=",".join(names), todo=todo)
+        where, columns = f"{path}, line {number}", ",".join(header)
+        raise FileFormatError(f"has the header {quote(columns)}", where=where, expected=",".join(names), todo=todo)
     scorings: set[Scoring] = set()
     for number, row in rows:
         where = f"{path}, line {number}"
@@ -164,19 +164,19 @@ def add(path: Pathish, scorings: Iterable[Scoring]) -> list[Scoring]:
     place = Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     with _locked(place.parent):
-        found = sorted({*read(place), *scorings})
-        if not place.exists() or read_text(place) != text(found):
-            write_text(place, text(found))
-    return found
+        entered = sorted({*read(place), *scorings})
+        if not place.exists() or read_text(place) != text(entered):
+            write_text(place, text(entered))
+    return entered
 
 
 def text(scorings: Iterable[Scoring]) -> str:
     """Return the content of a ledger."""
-    found = io.StringIO()
-    writer = csv.writer(found, lineterminator="\n")
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([one.name for one in fields(Scoring)])
     writer.writerows(map(astuple, sorted(set(scorings))))
-    return found.getvalue()
+    return buffer.getvalue()
 
 
 def count(scorings: Iterable[Scoring], of: str, rows: str) -> Count:
@@ -200,13 +200,13 @@ def of_encoder(scorings: Sequence[Scoring], encoder: str) -> dict[tuple[str, str
 
     Of several splits of one name, such as of two corpora, the one that was scored most often counts.
     """
-    found: dict[tuple[str, str], Count] = {}
+    counts: dict[tuple[str, str], Count] = {}
     for one in scorings:
         if one.encoder == encoder:
             now, key = count(scorings, one.of, one.rows), (one.split, one.of)
-            if key not in found or now.scorings > found[key].scorings:
-                found[key] = now
-    return found
+            if key not in counts or now.scorings > counts[key].scorings:
+                counts[key] = now
+    return counts
 
 
 def in_words(counts: Mapping[tuple[str, str], Count]) -> str:

@@ -54,8 +54,8 @@ class Space:
     @cached_property
     def sums(self) -> Doubles:
         """(M, D) the sum of each picture's sentences."""
-        found: Doubles = np.add.reduceat(self.sentences, self.first[:-1], axis=0)
-        return found
+        totals: Doubles = np.add.reduceat(self.sentences, self.first[:-1], axis=0)
+        return totals
 
     def numbered(self, number: int) -> tuple[Rows, Rows]:
         """Return the rows of the sentences with a number within their picture, from 0, and of their pictures."""
@@ -227,7 +227,7 @@ def resampled(space: Space, shares: list[tuple[Rows, Doubles]], *, resamples: in
     own, counts = own_pairs(space), space.counts.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         intra = times @ (own.x - own.itself) / (times @ (counts**2 - counts))
-        overlaps = [times[:, having] @ found / times[:, having].sum(axis=1) for having, found in shares]
+        overlaps = [times[:, having] @ values / times[:, having].sum(axis=1) for having, values in shares]
         sums = _sums(space, times)
         inter = sums[1] / sums[0]
         rho = np.array([Moments(*map(float, row)).correlation() for row in sums.T])
@@ -236,7 +236,7 @@ def resampled(space: Space, shares: list[tuple[Rows, Doubles]], *, resamples: in
 
 def _sums(space: Space, times: Doubles) -> Doubles:
     """Return (6, R) sums over the pairs of different pictures of each resample, in the order of :class:`Moments`."""
-    found = np.zeros((6, len(times)))
+    sums = np.zeros((6, len(times)))
     count, step = len(space.counts), max(1, min(_BLOCK, _NUMBERS // len(space.sentences) // int(space.counts.max())))
     for start in range(0, count, step):
         part = slice(start, min(start + step, count))
@@ -248,15 +248,15 @@ def _sums(space: Space, times: Doubles) -> Doubles:
         pairs = np.outer(space.counts[part], space.counts).astype(np.float64)
         for place, terms in enumerate((pairs, x, pairs * y, xx, pairs * y * y, x * y)):
             terms[np.arange(part.stop - part.start), np.arange(part.start, part.stop)] = 0.0
-            found[place] += np.einsum("rp,rp->r", times[:, part], times @ terms.T)
-    return found
+            sums[place] += np.einsum("rp,rp->r", times[:, part], times @ terms.T)
+    return sums
 
 
 def _by_picture(values: Doubles, space: Space, part: slice) -> Doubles:
     """Return the sums (n, M) of values (rows, N) over the sentences of each of n pictures and of each picture."""
     first = space.first[part] - space.first[part.start]
-    found: Doubles = np.add.reduceat(np.add.reduceat(values, space.first[:-1], axis=1), first, axis=0)
-    return found
+    sums: Doubles = np.add.reduceat(np.add.reduceat(values, space.first[:-1], axis=1), first, axis=0)
+    return sums
 
 
 MEASURES = ("mnno", "rho_vis", "c_inter", "c_intra")
@@ -290,15 +290,15 @@ def structure(
             or all sentences have one direction, so that Pearson's correlation is undefined, or there are too few
             pictures for K neighbours.
     """
-    found = space(sentences, pictures, picture_of_sentence)
-    return {"mnno": mnno(shares(found, k)), **cosines(found)}
+    vectors = space(sentences, pictures, picture_of_sentence)
+    return {"mnno": mnno(shares(vectors, k)), **cosines(vectors)}
 
 
-def cosines(found: Space) -> dict[str, float | None]:
+def cosines(vectors: Space) -> dict[str, float | None]:
     """Return ``rho_vis``, ``c_inter`` and ``c_intra``; ScoringError if Pearson's correlation is undefined."""
-    require_variety(found)
-    own, counts = own_pairs(found), found.counts.astype(np.float64)
-    sums = moments(found, own)
+    require_variety(vectors)
+    own, counts = own_pairs(vectors), vectors.counts.astype(np.float64)
+    sums = moments(vectors, own)
     rho, intra = sums.correlation(), float((counts**2 - counts).sum())
     if np.isnan(rho):
         what = "all pairs of pictures, or of their sentences, have the same cosine: Pearson's correlation is undefined"
@@ -310,44 +310,44 @@ def cosines(found: Space) -> dict[str, float | None]:
     }
 
 
-def shares(found: Space, k: int, *, numbers: int | None = None) -> Shares:
+def shares(vectors: Space, k: int, *, numbers: int | None = None) -> Shares:
     """Return the shares of common neighbours, by the number of a sentence within its picture.
 
     ``numbers`` is the most numbers that are compared. ScoringError if ``k`` is not from 1 to the number of pictures
     minus 1.
     """
-    check_neighbours(len(found.counts), k)
+    check_neighbours(len(vectors.counts), k)
     known: dict[int, Rows] = {}
     listed: Shares = []
-    for number in range(int(found.counts.max()) if numbers is None else numbers):
-        rows, having = found.numbered(number)
+    for number in range(int(vectors.counts.max()) if numbers is None else numbers):
+        rows, having = vectors.numbered(number)
         if len(having) <= k:
             break
         if len(having) not in known:  # fewer pictures have a higher number, and always some of those of a lower one
-            known = {len(having): nearest(found.pictures[having], k)}
-        listed.append((having, common(nearest(found.sentences[rows], k), known[len(having)])))
+            known = {len(having): nearest(vectors.pictures[having], k)}
+        listed.append((having, common(nearest(vectors.sentences[rows], k), known[len(having)])))
     return listed
 
 
 def mnno(listed: Shares) -> float:
     """Return the mean over numbers of the mean share."""
-    return float(np.mean([found.mean() for _, found in listed]))
+    return float(np.mean([overlaps.mean() for _, overlaps in listed]))
 
 
 def with_intervals(
-    found: Space, k: int, *, resamples: int, seed: int, numbers: int | None = None
+    vectors: Space, k: int, *, resamples: int, seed: int, numbers: int | None = None
 ) -> tuple[dict[str, Any], Resampled | None]:
     """Return the measures with intervals by resampling pictures, and the measures of each resample.
 
     The measures are those of :func:`structure`, with ``NAME_ci95`` (None if undefined), ``pictures``, ``captions`` and
     ``k``; without resamples there is no interval. ``numbers`` is that of :func:`shares`. Raises as :func:`structure`.
     """
-    listed = shares(found, k, numbers=numbers)
-    values: dict[str, Any] = {"mnno": mnno(listed), **cosines(found)}
-    drawn = resampled(found, listed, resamples=resamples, seed=seed) if resamples else None
+    listed = shares(vectors, k, numbers=numbers)
+    values: dict[str, Any] = {"mnno": mnno(listed), **cosines(vectors)}
+    drawn = resampled(vectors, listed, resamples=resamples, seed=seed) if resamples else None
     if drawn is not None:
         values |= {f"{name}_ci95": ends(getattr(drawn, name)) for name in MEASURES}
-    return values | {"pictures": len(found.counts), "captions": len(found.sentences), "k": k}, drawn
+    return values | {"pictures": len(vectors.counts), "captions": len(vectors.sentences), "k": k}, drawn
 
 
 def check_neighbours(pictures: int, k: int) -> None:

@@ -99,7 +99,8 @@ def _vectors(path: Path) -> npt.NDArray[np.floating]:
         todo = "Write the vectors by numpy.save."
         raise FileFormatError("is an archive of arrays", where=path, expected="a .npy file", todo=todo)
     try:
-        vectors = np.lib.format.open_memmap(path, mode="r")
+        with np.errstate(over="ignore"):  # of a size that the header states
+            vectors = np.lib.format.open_memmap(path, mode="r")
     except _DAMAGED as error:
         raise FileFormatError(f"is not a whole .npy file ({short(first_line(error))})", where=path) from None
     if path.stat().st_size != vectors.offset + vectors.nbytes:

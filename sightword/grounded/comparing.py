@@ -58,11 +58,11 @@ ACCURACIES = (*TRANSFER, "MRPC_f1", "transfer_mean")
 Doubles = NDArray[np.float64]
 
 
-def _entry(found: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _entry(entries: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return the entry of a key of :data:`RELATED` among those of all tasks; empty without one."""
     if key == "sick":
-        return dict(found.get("SICKRelatedness", {}))
-    return dict(found.get(BENCHMARK, {}).get(key.removeprefix("stsb").removeprefix("_") or "all", {}))
+        return dict(entries.get("SICKRelatedness", {}))
+    return dict(entries.get(BENCHMARK, {}).get(key.removeprefix("stsb").removeprefix("_") or "all", {}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +118,8 @@ class Results:
     def _transfer(self, key: str) -> float | None:
         entries = self.transfer
         if key == "transfer_mean":
-            found = [entries[task]["accuracy"] for task in TRANSFER if task in entries]
-            return float(np.mean(found)) if found else None
+            accuracies = [entries[task]["accuracy"] for task in TRANSFER if task in entries]
+            return float(np.mean(accuracies)) if accuracies else None
         task, _, f1 = key.partition("_")
         value = entries.get(task, {}).get(f1 or "accuracy")
         return None if value is None else float(value)
@@ -159,13 +159,13 @@ def read_runs(folder: Pathish, scenarios: Sequence[str], seeds: Sequence[int]) -
     """
     if not scenarios or not seeds:
         raise ReportError("no scenario was run", where="train.run and train.seeds", expected="at least one of each")
-    found = {name: [_read(Path(folder), name, seed) for seed in seeds] for name in scenarios}
-    first, *others = [run for runs in found.values() for run in runs]
+    by_scenario = {name: [_read(Path(folder), name, seed) for seed in seeds] for name in scenarios}
+    first, *others = [run for runs in by_scenario.values() for run in runs]
     for run in others:
         if what := differing_material(run, first):
             where = f"{folder}/{run.scenario}-{run.seed}"
             raise ReportError(f"was judged on other {what} than {first.scenario}-{first.seed}", where=where, todo=AGAIN)
-    return found
+    return by_scenario
 
 
 def _read(folder: Path, scenario: str, seed: int) -> Results:
@@ -219,15 +219,15 @@ def summary(scenarios: Mapping[str, Sequence[Results]]) -> dict[str, float]:
     The keys are ``SCENARIO.MEASURE``, and of a trained scenario with several seeds ``SCENARIO.MEASURE_sd``. Structure
     and correlations are fractions, accuracies percent. A measure that is undefined or was not judged has no key.
     """
-    found = {}
+    scores = {}
     for name, runs in scenarios.items():
         for key in KEYS:
             if (number := over_seeds(runs, [run.score(key) for run in runs])) is not None:
                 mean, deviation = number
-                found[f"{name}.{key}"] = round(mean, 6)
+                scores[f"{name}.{key}"] = round(mean, 6)
                 if deviation is not None:
-                    found[f"{name}.{key}_sd"] = round(deviation, 6)
-    return found
+                    scores[f"{name}.{key}_sd"] = round(deviation, 6)
+    return scores
 
 
 Scenarios = Mapping[str, Sequence[Results]]
@@ -250,10 +250,10 @@ def compare(scenarios: Scenarios, baseline: str, *, resamples: int = 1000, seed:
     """Compare every scenario with the baseline in its judged space.
 
     Structure: bootstrap over pictures, by the stage evaluate; relatedness: bootstrap over pairs; transfer tasks:
-    McNemar's test of the first seed's examples, those with one first sentence together. A bootstrapped difference is
-    that of means over seeds, on the same draws; its p is that of the normal distribution with the bootstrap's standard
-    error, since corrected p-values are smaller than resamples can count. Seeds are no part of the error: the tests are
-    about these encoders, on other pictures and pairs. A measure that a scenario lacks has no test.
+    McNemar's test of the first seed's examples, those with one first sentence together. Bootstrapped
+    differences compare means over seeds on the same draws; their p comes from the normal distribution with the
+    bootstrap's standard error, since corrected p-values are smaller than resamples can count. The error leaves out
+    seeds: the tests are about these encoders, on other pictures and pairs. A measure that a scenario lacks has no test.
     """
     base, tests = scenarios[baseline], []
     for name, runs in scenarios.items():
@@ -299,7 +299,7 @@ def _mean(values: Sequence[float | None]) -> float:
 
 
 class Gain(NamedTuple):
-    """Concreteness of the pairs of STS Benchmark beside a scenario's gain over the baseline."""
+    """Concreteness of STS Benchmark's pairs against a scenario's gain over the baseline."""
 
     scenario: str
     correlation: float | None
@@ -312,7 +312,7 @@ class Gain(NamedTuple):
 
 def gains(scenarios: Scenarios, baseline: str) -> list[Gain]:
     """Return the gain of every other scenario; empty without ratings or without STS Benchmark."""
-    base, found = scenarios[baseline], []
+    base, gained = scenarios[baseline], []
     for name, runs in scenarios.items():
         pairs = runs[0].pairs("stsb")
         ratings = pairs["concreteness"].to_numpy(dtype=float)
@@ -323,8 +323,8 @@ def gains(scenarios: Scenarios, baseline: str) -> list[Gain]:
         rho = spearman(ratings[rated], gain[rated])
         interval = None if rho is None else rank_interval(rho, int(rated.sum()))
         low, high = interval or (None, None)
-        found.append(Gain(name, rho, low, high, int(rated.sum())))
-    return found
+        gained.append(Gain(name, rho, low, high, int(rated.sum())))
+    return gained
 
 
 def _distance(runs: Sequence[Results]) -> Doubles:
@@ -386,7 +386,7 @@ def _cells(
     runs: Sequence[Results], keys: Sequence[str], space: str | None, tests: Mapping[str, Difference] | None = None, *,
     centred: bool = False,
 ) -> dict[str, Number]:  # fmt: skip
-    found = {}
+    cells = {}
     for key in keys:
         number = over_seeds(runs, [run.score(key, space, centred=centred) for run in runs])
         if number is None:
@@ -396,8 +396,8 @@ def _cells(
         interval = None if centred and key in MEASURES else _interval(runs, key, space, value)
         low, high = (None, None) if interval is None else (scale * end for end in interval)
         spread, p = None if deviation is None else scale * deviation, None if test is None else test.holm
-        found[key] = Number(scale * value, low, high, spread, p)
-    return found
+        cells[key] = Number(scale * value, low, high, spread, p)
+    return cells
 
 
 def _interval(runs: Sequence[Results], key: str, space: str | None, value: float) -> Sequence[float] | None:

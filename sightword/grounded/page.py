@@ -160,24 +160,24 @@ def _structure(findings: Findings, how_often: str) -> html.Section:
 
 def _scores(findings: Findings) -> list[html.Section]:
     """Return the sections of transfer tasks, of all spaces, of sentences seen in training, and of tests."""
-    found = []
+    sections = []
     if transfer := tables.scores(findings, "transfer", ACCURACIES, "Transfer tasks of SentEval"):
         words = html.text(_TABLE_3, SPACES["sentence"])
-        found.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
+        sections.append(html.Section("table3", "Transfer tasks", [words, html.table(transfer)], "Transfer"))
     spaces, tests = tables.spaces(findings), tables.tests(findings)
     number = len(spaces.groups)
     parts = [html.text(_SPACES, findings.first.split), html.fold(f"{number} scenarios", html.table(spaces))]
-    found.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
+    sections.append(html.Section("spaces", "Every space, and the vectors centred", parts, "Spaces"))
     if number := len(tests.rows):
         folded = html.fold(f"{number} tests", html.table(tests))
-        found.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))
-    return found
+        sections.append(html.Section("tests", "Pairwise tests", [html.text(_TESTS, findings.baseline, number), folded]))
+    return sections
 
 
 def _verdict(findings: Findings, key: str) -> Markup:
     """Return whether a difference from the baseline is beyond chance, as a mark; empty without a test."""
-    found = [test for test in findings.tests if (test.scenario, test.key) == (findings.shown, key)]
-    words = f"{'beyond' if stars(found[0].holm) else 'within'} chance" if found else ""
+    tests = [test for test in findings.tests if (test.scenario, test.key) == (findings.shown, key)]
+    words = f"{'beyond' if stars(tests[0].holm) else 'within'} chance" if tests else ""
     return html.markup('<span class="verdict">{}</span>', words) if words else Markup("")
 
 
@@ -189,19 +189,21 @@ def _control(findings: Findings, key: str) -> str:
 
 
 def _headlines(findings: Findings) -> list[html.Headline]:
-    found: list[html.Headline] = []
+    headlines: list[html.Headline] = []
     for key, words in HEADLINES.items():
         value, base = (findings.mean(name, key) for name in (findings.shown, findings.baseline))
-        if value is not None and len(found) < 3:
+        if value is not None and len(headlines) < 3:
             beside = f"{findings.baseline} {percent(base)}{_control(findings, key)}"
             if key == "mnno":
                 beside += f"; by chance {100 * findings.structure['k'] / (findings.structure['pictures'] - 1):.1f}"
-            found.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside, _verdict(findings, key)))
+            headlines.append(
+                html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside, _verdict(findings, key))
+            )
     if findings.tests:
         beside = f"from {findings.baseline}, after Holm's correction"
         beyond = sum(bool(stars(test.holm)) for test in findings.tests)
-        found.append(html.Headline(f"{beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
-    return found
+        headlines.append(html.Headline(f"{beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
+    return headlines
 
 
 def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:

@@ -69,29 +69,29 @@ class Scenario:
     def words(self) -> str:
         """The losses with their weights, and all else that tells the scenario from T."""
         own = self.training
-        found = [f"{words} {value:g}" for key, words in LOSSES.items() if (value := getattr(own, key))]
-        found = found if own.trains else ["regression on pictures, then PCA"] if own.sequential else []
+        parts = [f"{words} {value:g}" for key, words in LOSSES.items() if (value := getattr(own, key))]
+        parts = parts if own.trains else ["regression on pictures, then PCA"] if own.sequential else []
         if own.trains and own.space == "identity" and (own.cluster or own.perceptual):
-            found.append("no g")
+            parts.append("no g")
         if own.start != "skipthought":
             start = "random weights" if own.start == "scratch" else f"the encoder {own.start}"
-            found.append(f"from {start}" if own.trains else f"{start}, not trained")
-        found += ["trained on with no other loss"] if own.pictures == "none" else []
-        found += [f"{name} shuffled" for name in ("pictures", "clusters") if getattr(own, name) == "shuffled"]
-        found += ["joined with T"] if own.concatenate else []
-        return ", ".join(found) or "the encoder of text as it is"
+            parts.append(f"from {start}" if own.trains else f"{start}, not trained")
+        parts += ["trained on with no other loss"] if own.pictures == "none" else []
+        parts += [f"{name} shuffled" for name in ("pictures", "clusters") if getattr(own, name) == "shuffled"]
+        parts += ["joined with T"] if own.concatenate else []
+        return ", ".join(parts) or "the encoder of text as it is"
 
 
 def read_scenarios(folder: Pathish, names: Sequence[str], seed: int) -> dict[str, Scenario]:
     """Read the parameters of each scenario from the encoders in ``models/grounded``; EncoderError if one is damaged."""
-    found = {}
+    scenarios = {}
     for name in names:
         place = Path(folder) / f"{name}-{seed}"
         about, _ = ENCODER.read(place)
         with ENCODER.checked(place / ENCODER.description):
             notes = entry(about, "notes", dict)
-            found[name] = Scenario(Common.model_validate(notes["training"]), entry(notes, "features", dict))
-    return found
+            scenarios[name] = Scenario(Common.model_validate(notes["training"]), entry(notes, "features", dict))
+    return scenarios
 
 
 def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
@@ -108,8 +108,8 @@ def chosen(scenarios: Mapping[str, Scenario], baseline: str) -> str:
 
 def in_groups(scenarios: Mapping[str, Scenario]) -> list[tuple[str, list[str]]]:
     """Return the names of each group that has any."""
-    found = {group: [name for name, one in scenarios.items() if one.group == group] for group in GROUPS}
-    return [(group, names) for group, names in found.items() if names]
+    groups = {group: [name for name, one in scenarios.items() if one.group == group] for group in GROUPS}
+    return [(group, names) for group, names in groups.items() if names]
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class Findings:
     @property
     def structure(self) -> Mapping[str, Any]:
         """The entry of this run's structure, with ``pictures``, ``captions`` and ``k``."""
-        found: Mapping[str, Any] = self.first.metrics["spaces"][self.first.judged]["structure"][self.first.split]
-        return found
+        measured: Mapping[str, Any] = self.first.metrics["spaces"][self.first.judged]["structure"][self.first.split]
+        return measured
 
     def mean(self, name: str, key: str) -> float | None:
         """Return a scenario's mean of a measure over seeds, times 100 or in percent."""

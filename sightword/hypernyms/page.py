@@ -86,31 +86,33 @@ def render(
 
 
 def _notes(counts: Mapping[str, Any], part: Mapping[str, Any]) -> list[html.Note]:
-    found = []
+    notes = []
     if part["mislabelled"]:
         words = (
             f"{part['mislabelled']:.1f} % of the false pairs are in the closure, so they are true. No classifier that "
             f"is right about the taxonomy has an accuracy above {part['ceiling']:.1f} %."
         )
-        found.append(html.Note("Wrong labels", words))
+        notes.append(html.Note("Wrong labels", words))
     if part["in_training"]:
-        found.append(html.Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
+        notes.append(html.Note("Leak", f"{part['in_training']:.1f} % of the true pairs are training pairs as well."))
     if not counts["protocol"]:
-        found.append(html.Note("No published split", "Published numbers belong to other pairs."))
-    return found
+        notes.append(html.Note("No published split", "Published numbers belong to other pairs."))
+    return notes
 
 
 def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) -> list[html.Headline]:
     own = scores[energy]
     shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
     closure, ceiling = f"closure {scores['closure']['accuracy']:.1f} %", f"ceiling {part['ceiling']:.1f} %"
-    found = [html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
+    headlines = [
+        html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))
+    ]
     if "direct" in own:
         shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
         none = "the closure accepts none of them"
-        found.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
-    found.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
-    return found
+        headlines.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
+    headlines.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
+    return headlines
 
 
 def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, settings: HypernymsSettings) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import hashlib
 import itertools
@@ -11,6 +10,7 @@ import logging
 import os
 import secrets
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
+from filelock import FileLock, Timeout
 from PIL import Image, features
 from tqdm import tqdm
 
@@ -28,16 +29,7 @@ from sightword.images.decode import Reject, RejectError, decode, read_picture
 from sightword.images.encoding import encode, hash_pixels
 from sightword.images.settings import Interpolation, ResizeSettings, Size
 from sightword.images.shards import ResizedPicture, shard_of, shard_path, write_shard
-from sightword.io.files import (
-    Pathish,
-    atomic_folder,
-    canonical_json,
-    read_json,
-    read_table,
-    temporary_name,
-    write_json,
-    write_table,
-)
+from sightword.io.files import Pathish, atomic_folder, canonical_json, read_json, read_table, write_json, write_table
 from sightword.io.modules import hash_sources
 from sightword.machine import is_address
 from sightword.messages import and_more
@@ -161,7 +153,7 @@ def write_resized(
     absent = [source for source in sources if stamps[source.path] is None]
     missing = [Reject(one.image_id, "missing", f"there is no {one.path or 'file named'}") for one in absent]
     _check_count(missing, settings, " The other pictures were not checked yet.")
-    with atomic_folder(folder) as temporary, _kept(Path(folder)) as kept:
+    with _unfinished(Path(f"{Path(folder)}.tmp")) as kept, atomic_folder(folder) as temporary:
         ordered = sorted(sources, key=lambda source: (shard_of(source.image_id, settings.shards), source.image_id))
         by_shard = itertools.groupby(ordered, key=lambda source: shard_of(source.image_id, settings.shards))
         shards = {shard: [*rows] for shard, rows in by_shard}
@@ -184,7 +176,10 @@ def write_resized(
                 done.add(shard)
         _check_count(rejects, settings)
         for shard in done:
-            os.replace(files[shard], shard_path(temporary, shard))
+            with contextlib.suppress(OSError):  # a file system without links
+                os.link(files[shard], shard_path(temporary, shard))
+            if not shard_path(temporary, shard).exists():
+                os.replace(files[shard], shard_path(temporary, shard))
         for shard in range(settings.shards):
             if not shard_path(temporary, shard).exists():
                 write_shard(shard_path(temporary, shard), [], settings.transform)
@@ -194,23 +189,21 @@ def write_resized(
 
 
 @contextlib.contextmanager
-def _kept(folder: Path) -> Iterator[Path]:
-    """Yield the folder of kept shards, which is removed once all is done; while another process has it, one of no later
-    use.
-    """
-    kept, own = folder.with_name(f"{folder.name}.tmp"), temporary_name(folder)
-    kept.mkdir(exist_ok=True)
-    held = os.open(kept, os.O_RDONLY)
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """Yield the folder for what the next run can use, or a new one while another process has it."""
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            own = kept if kept.exists() else own  # the other process has just removed it
-        yield own
-        shutil.rmtree(own, ignore_errors=True)
-    finally:
-        if own != kept:
-            shutil.rmtree(own, ignore_errors=True)
-        os.close(held)
+        with FileLock(folder / "lock", timeout=0):
+            try:
+                yield folder
+                shutil.rmtree(folder)
+            finally:
+                with contextlib.suppress(OSError):
+                    (folder / "lock").unlink()
+                    folder.rmdir()
+    except Timeout:
+        with tempfile.TemporaryDirectory(".tmp", f"{folder.stem}.", folder.parent) as other:
+            yield Path(other)
 
 
 def _name(sources: Sequence[Source], stamps: Mapping[str | None, object], settings: ResizeSettings) -> str:

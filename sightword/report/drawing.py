@@ -98,7 +98,7 @@ class Drawing:
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         with drawing_style(self.name):
             self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-        return re.sub(r'\bd="([^"]*)"', lambda found: f'd="{_short(found[1])}"', buffer.getvalue())
+        return re.sub(r'\bd="([^"]*)"', lambda match: f'd="{_short(match[1])}"', buffer.getvalue())
 
 
 def _short(path: str) -> str:

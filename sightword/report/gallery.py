@@ -143,12 +143,12 @@ def build(top: pd.DataFrame, captions: Captions, resized: Path, *, number: int, 
 
 def answers_of(rows: pd.DataFrame, queries: Iterable[QueryKey]) -> dict[QueryKey, list[tuple[str, int, int, bool]]]:
     """Return the answers to some queries, best first: image_id, caption, position, and whether it is right."""
-    found: dict[QueryKey, list[tuple[str, int, int, bool]]] = {query: [] for query in queries}
+    answers: dict[QueryKey, list[tuple[str, int, int, bool]]] = {query: [] for query in queries}
     names = ("query_image", "query_caption", "image_id", "caption", "position", "right")
     for asked, caption, *answer in zip(*(rows[name].tolist() for name in names), strict=True):
-        if (asked, caption) in found:
-            found[asked, caption].append(tuple(answer))
-    return found
+        if (asked, caption) in answers:
+            answers[asked, caption].append(tuple(answer))
+    return answers
 
 
 def thumbnails(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:

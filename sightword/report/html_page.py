@@ -137,7 +137,7 @@ def figure(drawing: Drawing | None, caption: str = "", style: str = "") -> Marku
 
 def beside(*parts: Markup | None, style: str = "") -> Markup | None:
     """Return parts side by side, in a narrow window one below the other; None without parts."""
-    return part("block", found, f"pair {style}".strip()) if (found := _known(parts)) else None
+    return part("block", known, f"pair {style}".strip()) if (known := _known(parts)) else None
 
 
 def block(*parts: Markup | None, style: str = "") -> Markup:

@@ -58,8 +58,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def signed(value: float, digits: int = 3) -> str:
     """Format a difference with its sign; a difference that rounds to 0 has none."""
-    found = f"{value:+.{digits}f}"
-    return found if found.strip("+-0.") else found[1:]
+    text = f"{value:+.{digits}f}"
+    return text if text.strip("+-0.") else text[1:]
 
 
 def p_value(p: float) -> str:

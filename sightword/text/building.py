@@ -122,11 +122,11 @@ def _vocabulary(
 
 def _numbers(collected: Collected, vocabulary: Vocabulary) -> NDArray[np.uint32]:
     """Return the id of each type, uint32 (types,)."""
-    found = np.full(len(collected.types), UNKNOWN, np.uint32)
+    numbers = np.full(len(collected.types), UNKNOWN, np.uint32)
     for number, token in enumerate(vocabulary.tokens, start=UNKNOWN + 1):
         if (place := collected.types.get(token)) is not None:
-            found[place] = number
-    return found
+            numbers[place] = number
+    return numbers
 
 
 def _held_out(settings: TextSettings, collected: Collected) -> NDArray[np.uint8]:
@@ -149,8 +149,8 @@ def _held_out(settings: TextSettings, collected: Collected) -> NDArray[np.uint8]
 def _part(text: Text, number: int) -> dict[str, int]:
     return {
         "sentences": int((text.split == number).sum()),
-        "triples": sum(len(found) for found in text.runs(number, 3)),
-        "pairs": sum(len(found) for found in text.runs(number, 2)),
+        "triples": sum(len(run) for run in text.runs(number, 3)),
+        "pairs": sum(len(run) for run in text.runs(number, 2)),
     }
 
 
@@ -166,12 +166,12 @@ def _check(parts: dict[str, dict[str, int]], settings: TextSettings) -> None:
 
 def _captions(table: CaptionTable) -> dict[str, dict[str, float]]:
     """Return the captions of each split, and the percentage of unknown words among their words."""
-    found = {}
+    by_split = {}
     for name in SPLITS:
         ids = [own for own, part in zip(table.ids, table.splits, strict=True) if part == name]
         every = np.concatenate(ids) if ids else np.empty(0, np.int32)
-        found[name] = {"captions": len(ids), "unknown": _percent(int((every == UNKNOWN).sum()), len(every))}
-    return found
+        by_split[name] = {"captions": len(ids), "unknown": _percent(int((every == UNKNOWN).sum()), len(every))}
+    return by_split
 
 
 def _percent(part: int, whole: int) -> float:
@@ -225,9 +225,9 @@ def collect(
 
         def flush() -> None:
             nonlocal counts, waiting, since
-            found = np.bincount(np.frombuffer(waiting, np.uint32), minlength=len(types)).astype(np.int64)
-            found[: len(counts)] += counts
-            counts = found
+            counted = np.bincount(np.frombuffer(waiting, np.uint32), minlength=len(types)).astype(np.int64)
+            counted[: len(counts)] += counts
+            counts = counted
             waiting.tofile(target)
             bar.update(len(lengths) - since)
             waiting, since = array("I"), len(lengths)
@@ -278,13 +278,13 @@ def held_out(starts: NDArray[np.int64], sentences: int, share: float, seed: int,
     sizes = np.diff(starts, append=sentences)
     room, least = int(share * sentences), int(sizes.min())
     order = np.random.default_rng(seed).permutation(len(sizes))
-    found = np.zeros(len(sizes), bool)
+    chosen = np.zeros(len(sizes), bool)
     for group, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
         if room < least:
             break
         if size <= room:
-            found[group] = True
+            chosen[group] = True
             room -= size
-    if not found.any():
-        found[int(sizes.argmin())] = True
-    return found
+    if not chosen.any():
+        chosen[int(sizes.argmin())] = True
+    return chosen

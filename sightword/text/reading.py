@@ -127,13 +127,13 @@ class Sentences:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = files_in(path, *(f"*{ending}" for ending in _ENDINGS))
-        if not found:
+        files = files_in(path, *(f"*{ending}" for ending in _ENDINGS))
+        if not files:
             raise CorpusError("has no text file", where=path, expected=" or ".join(_ENDINGS), todo=_TODO)
-        names = {file.name for file in found}
+        names = {file.name for file in files}
         if both := [name for name in sorted(names) if f"{name}.gz" in names]:
             raise CorpusError(f"has {both[0]} and {both[0]}.gz", where=path, expected="one of both")
-        return found
+        return files
     if not path.exists():
         raise CorpusError("does not exist", where=path, todo=_TODO)
     return [path]
@@ -145,14 +145,14 @@ def _books(folder: Path, files: list[Path]) -> dict[str, set[int]]:
     if not place.is_file():
         return {}
     names = [file.name for file in files]
-    found: dict[str, set[int]] = {}
+    books: dict[str, set[int]] = {}
     for where, (name, first) in _BOOKS.rows(place):
         name = name or (names[0] if len(names) == 1 else "")
         if name not in names:
             expected = f"a column file: {and_more(names, 5)}"
             raise CorpusError(f"names the file {short(name)}", where=where, expected=expected)
-        found.setdefault(name, set()).add(whole(first, where, "first_line", CorpusError, low=1))
-    return found
+        books.setdefault(name, set()).add(whole(first, where, "first_line", CorpusError, low=1))
+    return books
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -193,7 +193,7 @@ def _story(world: World, rng: random.Random) -> list[str]:
     background = rng.choice(list(_backgrounds(world).values()))
     count = rng.choice(list(world.counts))
     places = list(world.places.values())
-    place, kind, found = rng.randrange(len(places)), "seen", []
+    place, kind, sentences = rng.randrange(len(places)), "seen", []
     for _ in range(rng.choice(LENGTHS)):
         thing = rng.choice(shape.one if count == 1 else shape.many)
         be = "is" if count == 1 else "are"
@@ -206,11 +206,11 @@ def _story(world: World, rng: random.Random) -> list[str]:
         else:
             start = ["The", rng.choice(_numerals(world, count)), thing, be, "still" if kind == "stays" else "now"]
         end = [rng.choice(places[place].words), rng.choice(background), "."]
-        found.append(" ".join(word for word in [*start, *end] if word))
+        sentences.append(" ".join(word for word in [*start, *end] if word))
         kind = rng.choices(list(KINDS[kind]), list(KINDS[kind].values()))[0]
         if kind == "moves":
             place = (place + (1 if rng.random() < ONWARD else -1)) % len(places)
-    return found
+    return sentences
 
 
 def _numerals(world: World, count: int) -> list[str]:
@@ -221,8 +221,8 @@ def _numerals(world: World, count: int) -> list[str]:
 def _backgrounds(world: World) -> dict[str, list[str]]:
     """Return the words of each background that name no colour, such as `green hills`; all if each of them does."""
     colours = {word for colour in world.colours.values() for word in colour.words}
-    found = {}
+    scenes = {}
     for name, background in world.backgrounds.items():
         plain = [words for words in background.words if colours.isdisjoint(words.split())]
-        found[name] = plain or background.words
-    return found
+        scenes[name] = plain or background.words
+    return scenes

@@ -92,9 +92,9 @@ class Text:
         A triple has three consecutive sentences of one passage and of this split, each with 1 to ``max_tokens`` - 1
         tokens.
         """
-        found = self._firsts(split, 3)
-        found += 1
-        return found
+        middles = self._firsts(split, 3)
+        middles += 1
+        return middles
 
     def pairs(self, split: int) -> Ids:
         """Return the first sentences of all pairs of a split, int64 (n,) rising; as :meth:`triples` with two."""
@@ -102,11 +102,11 @@ class Text:
 
     def _firsts(self, split: int, length: int) -> Ids:
         """Return all runs in one array; they are counted first, since a list of parts would take twice the memory."""
-        every = np.empty(sum(len(found) for found in self.runs(split, length)), np.int64)
+        every = np.empty(sum(len(run) for run in self.runs(split, length)), np.int64)
         done = 0
-        for found in self.runs(split, length):
-            every[done : done + len(found)] = found
-            done += len(found)
+        for run in self.runs(split, length):
+            every[done : done + len(run)] = run
+            done += len(run)
         return every
 
     def runs(self, split: int, length: int) -> Iterator[Ids]:
@@ -116,10 +116,10 @@ class Text:
             tokens = np.diff(self.offsets[start : end + 1])
             fits = (tokens > 0) & (tokens < self.max_tokens) & (self.split[start:end] == split)
             passage, firsts = self.passage[start:end], max(end - start - length + 1, 0)
-            found = fits[:firsts].copy()
+            begins = fits[:firsts].copy()
             for step in range(1, length):
-                found &= fits[step : step + firsts] & (passage[step : step + firsts] == passage[:firsts])
-            yield np.flatnonzero(found) + start
+                begins &= fits[step : step + firsts] & (passage[step : step + firsts] == passage[:firsts])
+            yield np.flatnonzero(begins) + start
 
 
 def write_text(

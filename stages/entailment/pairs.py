@@ -23,18 +23,18 @@ def work(settings: SentencePairsSettings) -> None:
     with atomic_folder("data/entailment/pairs") as folder:
         write_pairs(folder, splits, counts)
     write_json("metrics/entailment/pairs.json", counts)
-    for name, found in counts.items():
+    for name, count in counts.items():
         log.info(
             "pairs: %s has %d pairs, %.1f %% entailed, %d undecided ones are left out",
-            *(name, found["pairs"], found["entailed"], found["undecided"]),
+            *(name, count["pairs"], count["entailed"], count["undecided"]),
         )
-        if found["contradictory"]:
+        if count["contradictory"]:
             log.warning(
                 "pairs: %d pairs of %s stand there with another label too, and are kept",
-                *(found["contradictory"], name),
+                *(count["contradictory"], name),
             )
-        if found.get("premises_in_training"):
+        if count.get("premises_in_training"):
             log.warning(
                 "pairs: %d premises of %s are premises of training too (%.1f %% of the pairs)",
-                *(found["premises_in_training"], name, found["pairs_with_premise_in_training"]),
+                *(count["premises_in_training"], name, count["pairs_with_premise_in_training"]),
             )

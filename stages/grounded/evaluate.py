@@ -54,18 +54,18 @@ def work(settings: JudgeSettings, *, scenario: str, seed: int, enter: Enter = al
     for task, reason in material.skipped.items():
         log.warning("%s left out: %s", task, reason)
     encoder = SentenceEncoder.load(MODELS / run, device=device)
-    found = measure(encoder, material, settings)
+    measured = measure(encoder, material, settings)
     enter(_entries(material, captions, hash_of(MODELS / run)))
-    for row in (row for row in found.judged if "undefined" in row.entry):
+    for row in (row for row in measured.judged if "undefined" in row.entry):
         log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
-    metrics = rounded({"scenario": scenario, "seed": seed} | found.metrics)
+    metrics = rounded({"scenario": scenario, "seed": seed} | measured.metrics)
     with atomic_folder(Path("data/grounded") / run) as folder:
-        write_pairs(folder / "pairs.parquet", found.judged)
-        for name, table in found.tables.items():
+        write_pairs(folder / "pairs.parquet", measured.judged)
+        for name, table in measured.tables.items():
             write_table(folder / f"{name}.parquet", table)
-        FORMAT.write(folder, metrics, [f"{name}.parquet" for name in ("pairs", *found.tables)])
+        FORMAT.write(folder, metrics, [f"{name}.parquet" for name in ("pairs", *measured.tables)])
     write_json(Path("metrics/grounded") / run / FORMAT.description, metrics)
-    own = found.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
+    own = measured.metrics["spaces"][encoder.default]["structure"][settings.splits[0]]
     log.info(
         "evaluate %s, space %s: mNNO %.1f, rho_vis %.1f, C_inter %.1f %% on %s",
         *(run, encoder.default, *(100 * own[name] for name in ("mnno", "rho_vis", "c_inter")), settings.splits[0]),

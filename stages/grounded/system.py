@@ -77,7 +77,7 @@ def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:
     from sightword.statistics.inference import holm
 
     of_a, of_b = _seeds(a), _seeds(b)
-    found = []
+    measures = []
     for name in sorted(of_a.keys() & of_b.keys()):
         if not (seeds := sorted(of_a[name] & of_b[name])):
             continue
@@ -94,21 +94,21 @@ def compare(a: Path, b: Path, *, samples: int, seed: int) -> list[Measure]:
             x, y = (unit * float(np.mean([value for value in side if value is not None])) for side in values)
             scores = x, y, unit * test.difference
             lower = test.key == "c_inter"
-            found.append(Measure(name, test.key, *scores, interval, test.p, test.p, lower))
-    if not found:
+            measures.append(Measure(name, test.key, *scores, interval, test.p, test.p, lower))
+    if not measures:
         raise ScoringError("no scenario was judged in both with the same seed")
-    corrected = holm([row.p for row in found])
-    return [replace(row, holm=p) for row, p in zip(found, corrected, strict=True)]
+    corrected = holm([row.p for row in measures])
+    return [replace(row, holm=p) for row, p in zip(measures, corrected, strict=True)]
 
 
 def _seeds(folder: Path) -> dict[str, set[int]]:
     """Return the seeds of each scenario of a folder; an empty folder, which `dvc checkout` may leave, is none."""
-    found: dict[str, set[int]] = {}
+    seeds: dict[str, set[int]] = {}
     for place in folder.iterdir():
         name, _, seed = place.name.rpartition("-")
         if name and seed.isdigit() and any(place.iterdir()):
-            found.setdefault(name, set()).add(int(seed))
-    return found
+            seeds.setdefault(name, set()).add(int(seed))
+    return seeds
 
 
 CHECKS = (Check("grounded", check, needs_project=True),)

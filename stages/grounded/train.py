@@ -53,9 +53,9 @@ def work(settings: GroundSettings, *, scenario: str, seed: int, inputs: str = ""
     notes |= {"text": given.textual.settings.model_dump(), "features": origin["noted"]}
     run = open_checkpoint(here.scratch, "grounded", inputs=inputs, device=device.type, parameters=parameters)
     with run as checkpoint:
-        found = ground(chosen, seed, given, device=device, notes=notes, checkpoint=checkpoint, bar=True)
-        about = {"scenario": scenario, "seed": seed, "start": chosen.start, "judged": found.encoder.default}
-        _write(found, about, given.training, origin["describe"], device.type)
+        grounded = ground(chosen, seed, given, device=device, notes=notes, checkpoint=checkpoint, bar=True)
+        about = {"scenario": scenario, "seed": seed, "start": chosen.start, "judged": grounded.encoder.default}
+        _write(grounded, about, given.training, origin["describe"], device.type)
         return checkpoint.finished()
 
 
@@ -85,11 +85,11 @@ def _read(settings: GroundSettings, chosen: Scenario) -> tuple[Inputs, dict[str,
     return Inputs(textual, training, dev, start), {"describe": describe(features.attributes), "noted": noted}
 
 
-def _write(found: Grounded, about: dict[str, Any], training: Described, features: str, device: str) -> None:
+def _write(grounded: Grounded, about: dict[str, Any], training: Described, features: str, device: str) -> None:
     from sightword.io.files import atomic_folder, write_json
     from sightword.training.engine import write_curves
 
-    encoder, now, result = found.encoder, found.progress, f"{about['scenario']}-{about['seed']}"
+    encoder, now, result = grounded.encoder, grounded.progress, f"{about['scenario']}-{about['seed']}"
     with atomic_folder(f"models/grounded/{result}") as folder:
         encoder.save(folder)
     with atomic_folder(f"plots/grounded/{result}") as folder:
@@ -102,6 +102,6 @@ def _write(found: Grounded, about: dict[str, Any], training: Described, features
     }  # fmt: skip
     for name in ("loss", "dev"):
         numbers[name] = {part: round(curve[-1][1], 6) for part, curve in now.curves[name].items()}
-    write_json(f"metrics/grounded/{result}/train.json", about | numbers | found.facts)
+    write_json(f"metrics/grounded/{result}/train.json", about | numbers | grounded.facts)
     losses = "".join(f"{part} {curve[-1][1]:.4f} " for part, curve in now.curves["loss"].items())
     log.info("train: %s, %d batches, %s", result, now.steps, losses or "nothing is trained")

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -285,6 +286,10 @@ def test_damaged_file_and_second_layout_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"train\.parquet: has other columns than test\.parquet"):
         read_own(tmp_path)
     whole = (tmp_path / "train.parquet").read_bytes()
+    many = pa.DictionaryArray.from_arrays(np.zeros(1_000_001, np.int32), ["a"])
+    pq.write_table(pa.table({"image": many, "text": many}), tmp_path / "train.parquet")
+    with pytest.raises(FileFormatError, match=r"train\.parquet: states 1,000,001 rows; expected at most 1,000,000"):
+        read(tmp_path, file="train.parquet")
     (tmp_path / "test.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(FileFormatError, match=r"test\.parquet: is not a whole Parquet file"):
         read_own(tmp_path)

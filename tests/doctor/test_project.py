@@ -62,6 +62,12 @@ def test_files_that_are_missing(project) -> None:
     assert any("nothing has run" in one.what for one in found if one.state == "ok")
 
 
+def test_file_with_the_name_of_a_module_is_a_warning(project) -> None:
+    for name in ("select.py", "numpy.py", "mine.py"):
+        (project.folder / name).touch()
+    assert "load numpy.py, select.py in place of" in only(project.check(check_files), "warning").what
+
+
 def test_uncommitted_changes_are_named(project) -> None:
     project.edit("params.yaml", "seed: 0", "seed: 1")
     (project.folder / "stages").mkdir()
@@ -105,6 +111,8 @@ def test_git_that_hides_or_changes_results_is_a_warning(project, tmp_path: Path)
 def test_without_git_without_a_repository_and_without_a_commit(project, tmp_path: Path, monkeypatch) -> None:
     project.folder = tmp_path / "fresh"
     project.folder.mkdir()
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "tr")  # git's own messages, where its translations are installed
     assert "not a git repository" in only(project.check(check_git), "warning").what
     project.git("init", "-q")
     found = only(project.check(check_git), "warning")

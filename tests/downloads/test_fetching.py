@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -16,7 +17,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from fetched import BODY, MD5, SHA256, content, leftovers
 from servers import free_port
 
 from pipeline.downloads import fetching
@@ -24,6 +24,18 @@ from pipeline.downloads.fetching import fetch, penn_treebank, split_snli, withou
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
 from sightword.io.transfer import NoConnectionError, UnreachableError
+
+BODY = random.Random(0).randbytes(300_000)
+SHA256 = hashlib.sha256(BODY).hexdigest()
+MD5 = hashlib.md5(BODY).hexdigest()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def leftovers(raw: Path) -> set[str]:
+    return {path.name for path in (raw / "downloads" / "own").iterdir()} - {".lock"}
 
 
 def test_file_is_checked_and_put_in_place(site, source, order, raw):

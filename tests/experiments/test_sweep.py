@@ -246,5 +246,6 @@ def test_a_process_takes_a_gpu_until_it_ends(tmp_path, monkeypatch):
     for one in (*running[1:], waiting):
         one.communicate()
     monkeypatch.delenv(slots.GPUS)
+    monkeypatch.setenv("SIGHTWORD_SCRATCH", "/dev/null/none")  # a stage on a CPU takes nothing
     here = machines.current()
     assert slots.take_gpu(here) is here

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from checkout import Checkout
-from exact_embedding import exact_embedding
 from hypothesis import given
 from hypothesis import strategies as st
 from pages_read import check_text
@@ -17,11 +16,20 @@ from pages_read import check_text
 from pipeline.pipelines import Pipeline
 from sightword.errors import EncoderError
 from sightword.hypernyms.data.pairs import ConceptPairs, frequency, inferable, split
-from sightword.hypernyms.data.taxonomy import read_scenes, read_wordnet
+from sightword.hypernyms.data.taxonomy import ROOT, Taxonomy, read_scenes, read_wordnet
 from sightword.hypernyms.judging import judge
 from sightword.hypernyms.settings import EmbedSettings, HypernymsSettings, TaxonomySettings
 from sightword.hypernyms.training.concepts import Concepts
 from stages.hypernyms import evaluate, taxonomy, train
+
+
+def exact_embedding(taxonomy: Taxonomy) -> np.ndarray:
+    """Return (concepts, words) vectors with order energy 0 for true pairs and at least 1 for all others.
+
+    Each word has one dimension, which is 1 where the description has the word.
+    """
+    words = [set() if name == ROOT else set(name.split("_")) for name in taxonomy.names]
+    return np.array([[word in own for word in sorted(set().union(*words))] for own in words], np.float32)
 
 
 def pairs_of(rows):

@@ -55,6 +55,12 @@ def resolved(project: Path, name: str, text: str = "") -> dict[str, Any]:
     return values
 
 
+def test_python_without_docstrings_writes_the_same_text(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = whole(project)
+    monkeypatch.setattr(ReportSettings, "__doc__", None)
+    assert whole(project) == before
+
+
 def test_edits_that_git_has_may_be_replaced(project: Path) -> None:
     (project / "params.yaml").write_text(whole(project).replace("gallery: 10", "gallery: 7"))
     with pytest.raises(ParamsError, match="would be lost"):

@@ -19,7 +19,6 @@ import pytest
 import torch
 from kept_features import KIND, as_bytes, read, some, write
 from PIL import Image
-from s3_front import first_tries
 
 from pipeline import cli
 from pipeline.doctor.findings import Check, Context, Finding, examine
@@ -192,19 +191,6 @@ def test_page_that_repeats_or_has_no_order_loses_nothing(front, address, monkeyp
     answers = iter([first, page(address, 1, 2, 3, more=True), "cut", first, last])
     front.fault = lambda _method, _path: next(answers)
     assert sorted(requests.Requests(address).tree("", tmp_path / "pages")) == ["001", "002", "003", "007", "008", "009"]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("fault", ["slow", "cut", "drop"])
-def test_request_that_fails_once_is_repeated(s3_store, address, front, fault) -> None:
-    features = some(range(4))
-    front.fault = first_tries(fault)
-    write(s3_store, features)
-    assert read(Store(address), features) == as_bytes(features)
-    maintenance.prune(s3_store)
-    front.fault = lambda _method, _path: ""
-    [kind] = maintenance.survey(Store(address))
-    assert (kind.features, kind.damaged) == (4, [])
 
 
 @pytest.mark.full

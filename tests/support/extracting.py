@@ -34,7 +34,8 @@ def extract(pictures: Sequence[Pathish], backbone: str, weights: Pathish = "rand
 
 def pictures(name: str) -> torch.Tensor:
     """Two pictures of coarse blocks: noise looks all alike to a network."""
-    side = 299 if name == "inception_v3" else 224
+    fixed = {"vit": 224, "swin": 224, "maxvit": 224, "inception": 299}
+    side = fixed.get(name.partition("_")[0], 128)
     blocks = torch.randn(2, 3, 7, 7, generator=torch.Generator().manual_seed(1))
     return nn.functional.interpolate(blocks, size=side)
 

@@ -12,24 +12,21 @@ import small_tasks
 import torch
 from small_tasks import run
 
-from sightword.compute.devices import Adam
 from sightword.errors import EncoderError, TrainingError
+from sightword.grounded.training import task
 from sightword.hypernyms.training.concepts import Concepts
-from sightword.settings import Settings
 from sightword.training import engine
 
 PAIRS = small_tasks.pictures()
-TINY = {"embedding": 1, "hidden": 1, "attention": 1}
+TINY = {"embedding": 1, "hidden": 1, "attention": 1, "epochs": 1, "cycle": 1}
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("train", {"batch": 21}, r"train\.batch = 21 is more than the 20 training pictures"),
         ("train", {"rate_max": 1e30}, "the loss is not finite at batch 3 .*Lower train.rate_max"),
         ("train, hinge", {"rate_max": 1e30}, "the loss is not finite at batch 3 "),
-        ("train, n-grams", {"rate_max": 1e30}, "the loss is not finite at batch 3 "),
         ("train, hinge", {"margin": 1e38}, "the loss is not finite at batch 1 "),
         ("entail", {"margin": 1e38}, "between batch 0 and 4.*look at train.clip and train.margin"),
         ("ground", {"cluster": 1, "rate": 1e30}, "the cluster loss is not a finite number between batch 0 and 3"),
@@ -40,7 +37,6 @@ TINY = {"embedding": 1, "hidden": 1, "attention": 1}
         ("embed", {"margin": 1e300}, "the loss is not a finite number between batch 0 and 7"),
         ("embed", {"rate": 1e30}, "the loss is not a finite number between batch 0 and 7"),
         ("embed", {"energy": "gaussian", "init": 1e18}, "the loss is not a finite number between batch 0 and 7"),
-        ("embed, bilinear", {"rate": 1e30}, "the loss is not a finite number between batch 0 and 7"),
     ],
 )
 def test_run_that_cannot_be_right_ends_with_a_message(name, changes, message):
@@ -51,7 +47,7 @@ def test_run_that_cannot_be_right_ends_with_a_message(name, changes, message):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("train, hinge", {**TINY, "margin": 0.0, "epochs": 1, "cycle": 1}),
+        ("train, hinge", {**TINY, "margin": 0.0}),
         ("train, hardest", {"margin": 1e-320, "epochs": 1, "cycle": 1, "seed": 2**32 - 1}),
         ("skipthought", {"embedding": 1, "hidden": 1, "steps": 2, "seed": 2**32 - 1}),
         ("entail", {"embedding": 1, "hidden": 1, "epochs": 1, "batch": 299, "rate": 1e30, "validate_every": 10**9}),
@@ -74,9 +70,13 @@ def test_extreme_settings_leave_weights_and_curves_finite(name, changes):
         (
             "ground",
             {"captions_as_text": 1.0, "rate": 1e10, "cluster": 0, "perceptual": 0},
-            "text loss is .* run diverged",
+            "text loss is .*lower the scenario",
         ),
-        ("ground", {"cap2cap": 1.0, "rate": 1e10, "cluster": 0, "perceptual": 0}, "cap2cap loss is .* run diverged"),
+        (
+            "ground",
+            {"cap2cap": 1.0, "rate": 1e10, "cluster": 0, "perceptual": 0},
+            "cap2cap loss is .*lower the scenario",
+        ),
     ],
 )
 def test_text_worse_than_a_guess_is_reported(caplog, name, changes, message):
@@ -113,19 +113,9 @@ def test_concepts_with_energies_not_finite_answer_nothing():
         concepts.is_a("a", "b")
 
 
-def test_infinite_norm_of_a_clipped_gradient_is_an_infinite_loss():
-    class Steep(engine.Task[Settings]):
-        """The loss is finite, and the squares of its gradient are not."""
-
-        advice = "Lower it."
-
-        def step(self, number):
-            return {"loss": self.descend((self.modules.weight * 1e30).sum(), 1.0)}
-
-        def validate(self):
-            return None
-
-    network = torch.nn.Linear(3, 1)
-    task = Steep(Settings(), steps=2, every=1, modules=network, optimiser=Adam(network.parameters()))
-    with pytest.raises(TrainingError, match=r"the loss is not a finite number between batch 0 and 1\. Lower it"):
-        engine.run(task)
+@pytest.mark.parametrize("name", ["skipthought", "entail", "ground"])
+def test_infinite_norm_of_a_clipped_gradient_stops_the_run(monkeypatch, name):
+    for module in (engine, task):
+        monkeypatch.setattr(module, "clip_grad_norm_", lambda *_: torch.tensor(math.inf))
+    with pytest.raises(TrainingError, match=r"(loss|norm of the gradient) is not a finite number between batch 0 and"):
+        run(name)

@@ -119,8 +119,8 @@ def read_split(folder: Pathish, split: str) -> SentencePairs:
     if not table.num_rows:
         raise SemanticsError(f"has no pairs of the split {split}", where=place, todo=TODO)
     rows = zip(*(table[name].to_pylist() for name in ("premise", "hypothesis", "label", "source")), strict=True)
-    found = SentencePairs.of(list(rows))
-    if strange := sorted(set(found.labels).difference(LABELS), key=str):
+    pairs = SentencePairs.of(list(rows))
+    if strange := sorted(set(pairs.labels).difference(LABELS), key=str):
         expected = ", ".join(LABELS)
         raise FileFormatError(f"has the label {quote(strange[0])}", where=place, expected=expected, todo=TODO)
-    return found
+    return pairs

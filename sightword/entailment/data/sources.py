@@ -72,7 +72,7 @@ def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> d
     labels = Counter(pairs.labels)
     sides = list(zip(pairs.premises, pairs.hypotheses, strict=True))
     twice = Counter(side for side, _ in set(zip(sides, pairs.labels, strict=True)))
-    found: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "pairs": len(pairs),
         "entailed": round(100.0 * float(pairs.entailed.mean()), 4),
         "labels": {label: labels[label] for label in LABELS if labels[label]},
@@ -83,9 +83,9 @@ def _counts(splits: Mapping[str, SentencePairs], name: str, undecided: int) -> d
     }
     if name != "train":
         seen = in_training(pairs, splits["train"])
-        found["premises_in_training"] = len({key for key, one in zip(keys, seen, strict=True) if one})
-        found["pairs_with_premise_in_training"] = round(100.0 * float(seen.mean()), 4)
-    return found
+        counts["premises_in_training"] = len({key for key, one in zip(keys, seen, strict=True) if one})
+        counts["pairs_with_premise_in_training"] = round(100.0 * float(seen.mean()), 4)
+    return counts
 
 
 def read_source(source: Source) -> list[tuple[str, str, str]]:
@@ -94,7 +94,7 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
     SemanticsError (file and line) if a file is absent or damaged, files of one part differ in length, a label is
     unknown, or a sentence is empty; CorpusError if the sample's description is wrong.
     """
-    found = []
+    triples = []
     for where, premise, hypothesis, label in _rows(source):
         known = label.strip().lower()
         known = UNDECIDED if known == "-" else known
@@ -102,11 +102,11 @@ def read_source(source: Source) -> list[tuple[str, str, str]]:
             raise SemanticsError(f"the label is {quote(label)}", where=where, expected=f"{', '.join(LABELS)} or -")
         sentences = _filled(premise, "premise", where), _filled(hypothesis, "hypothesis", where)
         if source.premises == "all" or (source.premises == "tenth") == in_tenth(premise):
-            found.append((*sentences, known))
-    if not found:
+            triples.append((*sentences, known))
+    if not triples:
         raise SemanticsError(f"has no pairs ({source.name})", where=source.path)
-    check_bare((text for row in found for text in row[:2]), source.path, SemanticsError)
-    return found
+    check_bare((text for row in triples for text in row[:2]), source.path, SemanticsError)
+    return triples
 
 
 def check_source(source: Source) -> None:
@@ -117,9 +117,9 @@ def check_source(source: Source) -> None:
 
 def _filled(text: str, which: str, where: str) -> str:
     """Return a sentence without white space around it; SemanticsError if nothing is left."""
-    if not (found := text.strip()):
+    if not (stripped := text.strip()):
         raise SemanticsError(f"the {which} is empty", where=where, todo="Delete the pair, or write the sentence.")
-    return found
+    return stripped
 
 
 def in_tenth(premise: str) -> bool:
@@ -156,13 +156,13 @@ def _jsonl(file: Path) -> Iterator[Row]:
     for where, record in json_lines(file, SemanticsError):
         texts = []
         for names in COLUMNS:
-            found = [name for name in names if name in record]
-            if len(found) > 1:
-                what = f"has the {names[0]} under two keys: {' and '.join(found)}"
+            columns = [name for name in names if name in record]
+            if len(columns) > 1:
+                what = f"has the {names[0]} under two keys: {' and '.join(columns)}"
                 raise SemanticsError(what, where=where, expected="one of them")
-            if not found:
+            if not columns:
                 raise SemanticsError(f"has no {' or '.join(names)}", where=where)
-            texts.append(member(record, found[0], str, where, SemanticsError))
+            texts.append(member(record, columns[0], str, where, SemanticsError))
         yield where, texts[0], texts[1], texts[2]
 
 

@@ -57,11 +57,11 @@ def pair_energies(energy: str, premises: Floats, hypotheses: Floats) -> NDArray[
     if premises.shape != hypotheses.shape:
         raise ValueError(f"premises {premises.shape}, hypotheses {hypotheses.shape}")
     one = _order if energy == "order" else _symmetric
-    found = np.empty(len(premises), np.float64)
-    for start in range(0, len(found), _ROWS):
+    energies = np.empty(len(premises), np.float64)
+    for start in range(0, len(energies), _ROWS):
         rows = slice(start, start + _ROWS)
-        found[rows] = one(premises[rows].astype(np.float64), hypotheses[rows].astype(np.float64))
-    return found
+        energies[rows] = one(premises[rows].astype(np.float64), hypotheses[rows].astype(np.float64))
+    return energies
 
 
 def _order(premises: NDArray[np.float64], hypotheses: NDArray[np.float64]) -> NDArray[np.float64]:

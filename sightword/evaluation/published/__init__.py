@@ -55,14 +55,14 @@ class PublishedRow:
 def published(name: str) -> tuple[PublishedRow, ...]:
     """Return the rows of a key of :data:`_FILES`, such as ``retrieval``."""
     text = resources.files("sightword.evaluation.published").joinpath(_FILES[name]).read_text("utf-8")
-    found = []
+    rows = []
     for cells in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
         system, setting, source, table, note = (
             cells.pop(name) for name in ("system", "setting", "source", "table", "note")
         )
         numbers = {name: float(cell) for name, cell in cells.items() if cell and not name.startswith("misprinted ")}
-        found.append(PublishedRow(system, setting, source, table, note, numbers))
-    return tuple(found)
+        rows.append(PublishedRow(system, setting, source, table, note, numbers))
+    return tuple(rows)
 
 
 SOURCE = "Merkx & Frank 2019, supplement, Table 1"

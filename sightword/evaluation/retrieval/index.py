@@ -95,18 +95,18 @@ class Index:
 
     def row(self, number: int) -> Singles:
         """Return one row, (D,)."""
-        found: Singles = self._rows[number]
-        return found
+        values: Singles = self._rows[number]
+        return values
 
     def rows(self, start: int, stop: int) -> Singles:
         """Return the rows from ``start`` to before ``stop``, (n, D)."""
-        found: Singles = self._rows[start : min(stop, self._count)]
-        return found
+        values: Singles = self._rows[start : min(stop, self._count)]
+        return values
 
     def best(self, query: Singles, top: int) -> Found:
         """Find the ``top`` rows that are most similar to one vector, float32 (D,), as :meth:`search` does."""
-        found = self.search(query[None], top)
-        return Found(found.rows[0], found.scores[0])
+        best = self.search(query[None], top)
+        return Found(best.rows[0], best.scores[0])
 
     def search(self, queries: Singles, top: int) -> Found:
         """Find the ``top`` rows, or all of fewer, that are most similar to each of several vectors, float32 (Q, D).
@@ -157,12 +157,12 @@ class Index:
         if not self._is_plain:
             return np.zeros((len(queries), count), np.float32)  # so every row is in doubt
         if len(queries) == 1:  # row by row at the speed of memory, twice as fast as a product of matrix and vector
-            found = np.empty((1, count), np.float32)
-            self._share(lambda some: np.vecdot(rows[some], queries[0], out=found[0, some]), count)
+            products = np.empty((1, count), np.float32)
+            self._share(lambda some: np.vecdot(rows[some], queries[0], out=products[0, some]), count)
         else:
-            found = (torch.from_numpy(queries) @ torch.from_numpy(rows).T).numpy()
-        found *= self._inverse[:count].astype(np.float32)
-        return found
+            products = (torch.from_numpy(queries) @ torch.from_numpy(rows).T).numpy()
+        products *= self._inverse[:count].astype(np.float32)
+        return products
 
     def _share(self, work: Callable[[slice], object], count: int) -> None:
         """Do a work on so many rows, each thread on its share of them."""
@@ -180,7 +180,7 @@ class Index:
         """Return minus the order errors, (Q, n); in tiles that stay in the cache of each core."""
         rows, ours = torch.from_numpy(self._rows[:count]), torch.from_numpy(queries)
         width = rows.shape[1]
-        found, size = torch.empty(len(ours), count), max(1, _TILE // width)
+        sums, size = torch.empty(len(ours), count), max(1, _TILE // width)
 
         def work(own: slice) -> None:
             with torch.inference_mode():  # a thread's own setting
@@ -188,12 +188,12 @@ class Index:
                 for first in range(own.start, own.stop, size):
                     some = slice(first, min(first + size, own.stop))
                     excess = spare[: some.stop - some.start]
-                    for errors, query in zip(found, ours, strict=True):
+                    for errors, query in zip(sums, ours, strict=True):
                         torch.sub(*((query, rows[some]) if self._query_below else (rows[some], query)), out=excess)
                         torch.linalg.vecdot(excess.clamp_min_(0), excess, out=errors[some])
 
         self._share(work, count)
-        errors: Singles = found.numpy()
+        errors: Singles = sums.numpy()
         return np.negative(errors, out=errors)
 
     def _exact(self, query: Singles, rows: Rows, size: float) -> Doubles:

@@ -50,12 +50,12 @@ def languages_entries(
     if len(named) < 2:
         return {}
     rows = {code: np.flatnonzero(codes == code) for code in named}
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     if images is not None:
         for code, own in rows.items():
             pictures, place = np.unique(owners[own], return_inverse=True)
             ranked = rank(sentences[own], images[pictures], place, similarity, device=device)
-            found[f"language_{code}"] = entry([ranked])
+            entries[f"language_{code}"] = entry([ranked])
     across = {}
     for one, other in permutations(named, 2):
         queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
@@ -64,8 +64,8 @@ def languages_entries(
             ranks = rank_best(sentences[queries], sentences[rows[other]], right, similarity, device=device)
             across[f"{one}-{other}"] = _recalls(ranks)
     if across:
-        found["across_languages"] = across
-    return found
+        entries["across_languages"] = across
+    return entries
 
 
 def _of_same(asked: NDArray[np.int64], given: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -266,27 +266,27 @@ def measure(
     chosen, few = folds
     skipped = {"five_fold_1k": few} if few else {}
     full = entry([ranks])
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for protocol in settings.protocols:
         if protocol == "full":
-            found[protocol] = full
+            entries[protocol] = full
         elif protocol == "querybank":
-            found[protocol] = with_bank
+            entries[protocol] = with_bank
         elif chosen is not None:
-            found[protocol] = entry(rank_folds(sentences, images, owners, chosen, similarity, device=device))
-    found |= languages_entries(sentences, images, owners, split.languages, similarity, device=device)
+            entries[protocol] = entry(rank_folds(sentences, images, owners, chosen, similarity, device=device))
+    entries |= languages_entries(sentences, images, owners, split.languages, similarity, device=device)
     if settings.length_pairs:
         lengths = lengths_entry(
             *(sentences, ranks.caption_to_image, similarity),
             most=settings.length_pairs, texts=split.texts, image_of_caption=owners, device=device,
         )  # fmt: skip
         if lengths:
-            found["lengths"] = lengths
+            entries["lengths"] = lengths
         else:
             skipped["lengths"] = NO_PAIRS
             log.warning("lengths left out: %s", NO_PAIRS)
     if skipped:
-        found["skipped"] = skipped
+        entries["skipped"] = skipped
     ids: dict[str, Any] = {"image_ids": split.image_ids, "image_of_caption": owners, "caption_numbers": split.numbers}
     top = top_table(ranks, split=settings.split, **ids)
-    return Measured(found, ranks, full, top)
+    return Measured(entries, ranks, full, top)

@@ -105,17 +105,17 @@ def intervals(
         draws(fold.pictures, resamples, seed, f"fold {number}", block=at_once * fold.pictures)
         for number, fold in enumerate(sides[0])
     ]
-    found: list[list[list[Doubles]]] = [[] for _ in sides]
+    sampled: list[list[list[Doubles]]] = [[] for _ in sides]
     for times in zip(*drawn, strict=True):
-        for numbers, folds in zip(found, sides, strict=True):
+        for numbers, folds in zip(sampled, sides, strict=True):
             numbers.append([fold.numbers(rows) for fold, rows in zip(folds, times, strict=True)])
-    return [_intervals(np.concatenate(numbers, axis=1)) for numbers in found]
+    return [_intervals(np.concatenate(numbers, axis=1)) for numbers in sampled]
 
 
 def _intervals(numbers: Doubles) -> dict[str, list[float]]:
     """Return the intervals of one direction from (folds, resamples, 5) numbers of :meth:`_Fold.numbers`."""
-    found = numbers.sum(axis=0)
-    of_all = [*(100.0 * found[:, :3] / found[:, 3:4]).T, numbers[:, :, 4].mean(axis=0)]
+    sums = numbers.sum(axis=0)
+    of_all = [*(100.0 * sums[:, :3] / sums[:, 3:4]).T, numbers[:, :, 4].mean(axis=0)]
     names = [*(f"r{k}" for k in DEPTHS), "median_rank"]
     return {name: ends(values) or [] for name, values in zip(names, of_all, strict=True)}
 
@@ -158,8 +158,8 @@ class _Fold:
             upto += before.astype(self._kind)
             if (before <= places).all() and (upto[:, -1:] > places).all():
                 steps = np.column_stack([(upto <= place[:, None]).sum(axis=1) for place in places.T])
-                found: NDArray[np.int64] = self._ranks[low + steps]
-                return found
+                ranks: NDArray[np.int64] = self._ranks[low + steps]
+                return ranks
             margin *= 4
 
 
@@ -211,11 +211,11 @@ def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
     resampled = intervals(
         [list(zip(ranks, rows, strict=True)) for ranks, rows in zip(ranks_of.values(), pictures, strict=True)]
     )
-    found: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for (direction, each), bounds in zip(ranks_of.items(), resampled, strict=True):
         ranks = np.concatenate(each)
         recalls = {f"r{k}": hits(ranks, k) for k in DEPTHS}
-        found[direction] = {
+        scores[direction] = {
             **recalls,
             "rsum": sum(recalls.values()),
             "median_rank": float(np.mean([np.median(fold) for fold in each])),
@@ -224,8 +224,8 @@ def entry(folds: Sequence[Ranks]) -> dict[str, Any]:
             **{f"{name}_ci95": proportion_interval(value, len(ranks)) for name, value in recalls.items()},
             **{f"{name}_bootstrap95": interval for name, interval in bounds.items()},
         }
-    found["rsum"] = sum(found[direction]["rsum"] for direction in DIRECTIONS)
-    return found
+    scores["rsum"] = sum(scores[direction]["rsum"] for direction in DIRECTIONS)
+    return scores
 
 
 def hits(ranks: NDArray[np.int64], k: int) -> float:
@@ -243,11 +243,11 @@ def rank_folds(
     device: torch.device | None = None,
 ) -> list[Ranks]:
     """Return the ranks of each fold among its pictures and their captions; raise as :func:`score`."""
-    found = []
+    ranked = []
     for rows in folds:
         place = np.full(len(image_embeddings), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         captions = np.flatnonzero(place[image_of_caption] >= 0)
         owners = place[image_of_caption[captions]]
-        found.append(rank(caption_embeddings[captions], image_embeddings[rows], owners, similarity, device=device))
-    return found
+        ranked.append(rank(caption_embeddings[captions], image_embeddings[rows], owners, similarity, device=device))
+    return ranked

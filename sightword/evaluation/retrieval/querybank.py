@@ -102,21 +102,21 @@ def bank(features: FeatureTable, captions: CaptionTable, most: int) -> tuple[NDA
 def _log_mean_exp(alike: Similarity, temperature: float, *, over: str, progress: bool) -> NDArray[np.float64]:
     """Return ``t log mean exp(score / t)`` of each picture over the captions, or of each caption over the pictures."""
     queries, rows = alike.counts if over == "captions" else alike.counts[::-1]
-    found = torch.full((rows,), -torch.inf, dtype=torch.float64, device=alike.device)
+    logs = torch.full((rows,), -torch.inf, dtype=torch.float64, device=alike.device)
     with torch.inference_mode():
         for captions, images, scores in tiles(alike, progress=progress):
             which, side = (images, 0) if over == "captions" else (captions, 1)
-            found[which] = torch.logaddexp(found[which], torch.logsumexp(scores / temperature, dim=side))
-    return (temperature * (found - math.log(queries))).cpu().numpy()
+            logs[which] = torch.logaddexp(logs[which], torch.logsumexp(scores / temperature, dim=side))
+    return (temperature * (logs - math.log(queries))).cpu().numpy()
 
 
 def _widened(rows: Callable[[slice], torch.Tensor], *columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rows, which are given in blocks, with more columns."""
     count, width = len(columns[0]), rows(slice(0, 1)).shape[1]
-    found = np.empty((count, width + len(columns)))
+    wide = np.empty((count, width + len(columns)))
     step = rows_at_once(width)
     for start in range(0, count, step):
         block = slice(start, start + step)
-        found[block, :width] = rows(block).cpu().numpy()
-    found[:, width:] = np.column_stack(columns)
-    return found
+        wide[block, :width] = rows(block).cpu().numpy()
+    wide[:, width:] = np.column_stack(columns)
+    return wide

@@ -49,9 +49,9 @@ class Best:
         known, new = known[better], self._ties.rounded(scores[better])
         # The order of equal values is not defined in topk, so no two may be equal.
         place = torch.arange(new.shape[1], dtype=torch.float64, device=new.device)
-        found = torch.topk(self._ties.lowered(new, place), min(known.shape[1], new.shape[1]), dim=1).indices
-        both = torch.cat([known, new.gather(1, found)], dim=1)
-        which = torch.cat([self._candidate[rows][better], found + candidates_from], dim=1)
+        chosen = torch.topk(self._ties.lowered(new, place), min(known.shape[1], new.shape[1]), dim=1).indices
+        both = torch.cat([known, new.gather(1, chosen)], dim=1)
+        which = torch.cat([self._candidate[rows][better], chosen + candidates_from], dim=1)
         order = torch.sort(both, dim=1, descending=True, stable=True).indices[:, : known.shape[1]]
         self._score[rows.start + better] = both.gather(1, order)
         self._candidate[rows.start + better] = which.gather(1, order)
@@ -168,15 +168,15 @@ def rank_best(
     best = np.full(len(queries), -np.inf)
     np.maximum.at(best, right[0], alike.pairs(*right))
     bar = torch.from_numpy(alike.bar(best)).to(alike.device)
-    found = torch.ones(len(queries), dtype=torch.int64, device=alike.device)
+    ranks = torch.ones(len(queries), dtype=torch.int64, device=alike.device)
     no_rivals = [np.concatenate(each) for each in zip(right, left_out, strict=True)] if left_out else [*right]
     asked, given = (torch.from_numpy(rows).to(alike.device) for rows in no_rivals)
     with torch.inference_mode():
         for rows, columns, scores in tiles(alike, progress=False):
             here = (rows.start <= asked) & (asked < rows.stop) & (columns.start <= given) & (given < columns.stop)
             scores[asked[here] - rows.start, given[here] - columns.start] = -torch.inf
-            found[rows] += (scores >= bar[rows, None]).sum(dim=1)
-    return found.cpu().numpy()
+            ranks[rows] += (scores >= bar[rows, None]).sum(dim=1)
+    return ranks.cpu().numpy()
 
 
 def tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, torch.Tensor]]:

@@ -99,12 +99,12 @@ def embeddings(values: ArrayLike, name: str) -> Embeddings:
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiu":
         what = f"has shape {matrix.shape} and holds {matrix.dtype}"
         raise ScoringError(what, where=name, expected="rows of real numbers, (count, dimensions)")
-    found = Embeddings(matrix, np.empty(len(matrix)), name)
+    made = Embeddings(matrix, np.empty(len(matrix)), name)
     bad: list[int] = []
     size = rows_at_once(matrix.shape[1])
     for start in range(0, len(matrix), size):
-        rows = found.rows(slice(start, start + size))
-        squares = found.squares[start : start + size]
+        rows = made.rows(slice(start, start + size))
+        squares = made.squares[start : start + size]
         with np.errstate(over="ignore", invalid="ignore"):
             np.einsum("nd,nd->n", rows, rows, out=squares)
         if not np.isfinite(squares).all():  # finite squares have finite numbers
@@ -115,7 +115,7 @@ def embeddings(values: ArrayLike, name: str) -> Embeddings:
             where=name,
             todo="The encoder gave NaN or infinity: look at its training.",
         )
-    return found
+    return made
 
 
 def _array(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -206,16 +206,16 @@ class Similarity:
 
     def pairs(self, captions: NDArray[np.int64], images: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the score (n,) of each pair, given the rows (n,) of its caption and of its picture."""
-        found, step = np.empty(len(images)), rows_at_once(self.dimensions)
+        scores, step = np.empty(len(images)), rows_at_once(self.dimensions)
         for start in range(0, len(images), step):
             rows = slice(start, start + step)
             left, right = self._captions.rows(captions[rows]), self._images.rows(images[rows])
             if self.ties is PRODUCTS:
-                found[rows] = np.einsum("nd,nd->n", left, right)
+                scores[rows] = np.einsum("nd,nd->n", left, right)
             else:
                 excess = np.maximum(left - right, 0.0)
-                found[rows] = -np.einsum("nd,nd->n", excess, excess)
-        return found
+                scores[rows] = -np.einsum("nd,nd->n", excess, excess)
+        return scores
 
     def scores(self, captions: torch.Tensor, images: torch.Tensor, out: torch.Tensor) -> None:
         """Write the scores of all pairs into ``out`` (n, m)."""
@@ -225,10 +225,10 @@ class Similarity:
         elif out.device.type != "cpu":
             torch.mm(captions, images.T, out=out)
         else:  # torch has MKL's product, at half of the speed on an AMD EPYC with AVX-512
-            left, right, found = captions.numpy(), images.numpy().T, out.numpy()
+            left, right, scores = captions.numpy(), images.numpy().T, out.numpy()
             pieces = [slice(start, start + _PIECE) for start in range(0, len(left), _PIECE)]
             with ThreadPoolExecutor(thread_count()) as threads:
-                list(threads.map(lambda rows: np.matmul(left[rows], right, out=found[rows]), pieces))
+                list(threads.map(lambda rows: np.matmul(left[rows], right, out=scores[rows]), pieces))
 
     def bar(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the lowest score that is tied with each of these scores."""

@@ -46,10 +46,10 @@ def read_parallel(
     SemanticsError if files differ in their number of lines: ``expected`` says how they belong together.
     """
     named = zip(files, encodings or ["utf-8"] * len(files), strict=True)
-    found = [[line for _, line in lines(file, SemanticsError, encoding=name)] for file, name in named]
-    for file, texts in zip(files[1:], found[1:], strict=True):
-        check_partners(file, len(texts), files[0], len(found[0]), expected)
-    yield from enumerate(zip(*found, strict=True), start=1)
+    columns = [[line for _, line in lines(file, SemanticsError, encoding=name)] for file, name in named]
+    for file, texts in zip(files[1:], columns[1:], strict=True):
+        check_partners(file, len(texts), files[0], len(columns[0]), expected)
+    yield from enumerate(zip(*columns, strict=True), start=1)
 
 
 def check_partners(file: Path, count: int, partner: Path, partner_count: int, expected: str) -> None:

@@ -56,8 +56,8 @@ class Layer:
         """Return the (N,) classes of N examples."""
         with threads(1):
             starts = range(0, len(examples), _ROWS)
-            found = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in starts]
-        predicted: Labels = torch.cat(found).numpy()
+            labels = [_answers(examples, start, self.weight, self.bias).argmax(1) for start in starts]
+        predicted: Labels = torch.cat(labels).numpy()
         return predicted
 
 
@@ -165,8 +165,8 @@ class _Fits:
         right = torch.zeros(len(self.alive), dtype=torch.int64)
         for start in range(0, len(dev), _ROWS):
             answers = _answers(dev, start, weight, bias)
-            found = answers.view(len(answers), -1, self._classes).argmax(2)  # (B, R)
-            right += (found == torch.from_numpy(dev.labels[start : start + _ROWS])[:, None]).sum(0)
+            predicted = answers.view(len(answers), -1, self._classes).argmax(2)  # (B, R)
+            right += (predicted == torch.from_numpy(dev.labels[start : start + _ROWS])[:, None]).sum(0)
         return [int(count) for count in right]
 
     def layer(self, fit: int) -> Layer:
@@ -225,7 +225,7 @@ def classify(
         protocols = _Protocols(regression, kfold, seed, bar.update)
         train, entry = inputs(task.train), {}
         if task.test is None:
-            predicted, found, dev_accuracy = protocols.nested(train)
+            predicted, test_accuracy, dev_accuracy = protocols.nested(train)
             right = predicted == train.labels
         else:
             test = inputs(task.test)
@@ -234,14 +234,16 @@ def classify(
             else:
                 predicted, dev_accuracy = protocols.split(train, inputs(task.dev), test, task.regularised)
             right = predicted == test.labels
-            found = round(100 * accuracy(predicted, test.labels), 2)
+            test_accuracy = round(100 * accuracy(predicted, test.labels), 2)
             if task.name == "MRPC":
                 from sklearn.metrics import f1_score
 
                 entry["f1"] = round(100 * float(f1_score(test.labels, predicted, zero_division=0.0)), 2)
     tested = len(task.test or task.train)
-    interval = proportion_interval(found, tested)
-    numbers = {"accuracy": found, "accuracy_ci95": interval, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
+    interval = proportion_interval(test_accuracy, tested)
+    numbers = (
+        {"accuracy": test_accuracy, "accuracy_ci95": interval, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
+    )
     return numbers, right
 
 
@@ -292,11 +294,11 @@ class _Protocols:
     def split(self, train: Inputs, dev: Inputs, test: Inputs, regularised: bool) -> tuple[Labels, float]:
         """Choose by dev examples (SentEval then fits again, with the same result); return as :meth:`folds`."""
         strengths = self._classifier.grid if regularised else [self._classifier.unregularised]
-        found = self._classifier.scan(train, dev, strengths)
+        accuracies = self._classifier.scan(train, dev, strengths)
         self._done(1)
-        scores = [round(100 * score, 2) for score, _ in found]
+        scores = [round(100 * score, 2) for score, _ in accuracies]
         best = int(np.argmax(scores))
-        return found[best][1].predict(test), scores[best]
+        return accuracies[best][1].predict(test), scores[best]
 
     def _chosen(self, train: Inputs, strengths: Sequence[float], seed: int) -> tuple[float, float]:
         """Return the regularisation with the best mean accuracy over folds, and that accuracy."""

@@ -85,9 +85,9 @@ def _across(file: Path, other: Path) -> list[_Row]:
     if len(rows) != len(others):
         what = f"has {plural(len(others), 'row')} for the {len(rows)} of {file.name}"
         raise SemanticsError(what, where=other, expected=expected, todo=todo)
-    for (_, _, _, score), (where, _, _, found) in zip(rows, others, strict=True):
-        if score != found:
-            what = f"has the score {found:g} where {file.name} has {score:g}"
+    for (_, _, _, score), (where, _, _, other_score) in zip(rows, others, strict=True):
+        if score != other_score:
+            what = f"has the score {other_score:g} where {file.name} has {score:g}"
             raise SemanticsError(what, where=where, expected=expected, todo=todo)
     return [(first, second, score) for (_, first, _, score), (_, _, second, _) in zip(rows, others, strict=True)]
 
@@ -249,12 +249,12 @@ def _read_subtask(inputs: Path, gold: Path) -> RatedPairs:
     rows = list(_SUBTASK.rows(inputs))
     scores = list(lines(gold, SemanticsError))
     check_partners(gold, len(scores), inputs, len(rows), "one line for each pair (blank where a pair has no score)")
-    found = [
+    rated = [
         (first, second, number(score.strip(), f"{gold}, line {line}", "the score", SemanticsError))
         for (_, (first, second)), (line, score) in zip(rows, scores, strict=True)
         if score.strip()  # pairs without people's score are left out (most of STS15 and STS16)
     ]
-    return _pairs(found, gold)
+    return _pairs(rated, gold)
 
 
 def _read_benchmark(file: Path) -> list[_Row]:

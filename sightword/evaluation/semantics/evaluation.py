@@ -128,16 +128,16 @@ def evaluate(
         if isinstance(task, ClassificationTask):
             check_folds(task, kfold)
     how = _How(trained_head, seed, kfold, progress)
-    found = _evaluated(encode, read, None if training is None else Seen(training), how)
-    found.tested = {task.name: tested(task) for task in read}
+    evaluated = _evaluated(encode, read, None if training is None else Seen(training), how)
+    evaluated.tested = {task.name: tested(task) for task in read}
     if skipped:
-        found["skipped"] = skipped
+        evaluated["skipped"] = skipped
     if controls:
         how = how._replace(trained_head=False)
         entries = {name: brief(_evaluated(control, read, None, how)) for name, control in controls.items()}
         by_chance = {task.name: chance(task) for task in read if isinstance(task, ClassificationTask)}
-        found["controls"] = entries | ({"chance": by_chance} if by_chance else {})
-    return found
+        evaluated["controls"] = entries | ({"chance": by_chance} if by_chance else {})
+    return evaluated
 
 
 class _How(NamedTuple):
@@ -160,11 +160,11 @@ def _evaluated(encode: Control, read: Sequence[Task], seen: Seen | None, how: _H
         texts = (text for task in read for text in _sentences(task, how.trained_head))
         vectors = embed(encode, texts, progress=how.progress)
         cosines = partial(_cosines, vectors)
-    found = Evaluation()
+    evaluation = Evaluation()
     for task in read:
         if isinstance(task, ClassificationTask):
             if vectors is not None:
-                found[task.name] = found.accuracies[task.name] = _accuracy(task, vectors, seen, how)
+                evaluation[task.name] = evaluation.accuracies[task.name] = _accuracy(task, vectors, seen, how)
             continue
         rows = []
         for name, pairs in (task.subtasks if isinstance(task, SimilarityTask) else {"cosine": task.test}).items():
@@ -174,11 +174,11 @@ def _evaluated(encode: Control, read: Sequence[Task], seen: Seen | None, how: _H
                 rows.append(_trained(task, vectors, how.seed, seen))
             for row in rows:
                 row.entry.update(_zeros(vectors, [*row.pairs.first, *row.pairs.second]))
-        found[task.name] = {row.subtask: row.entry for row in rows}
+        evaluation[task.name] = {row.subtask: row.entry for row in rows}
         if isinstance(task, SimilarityTask):
-            found[task.name] |= aggregate(rows)
-        found.judged.extend(rows)
-    return found
+            evaluation[task.name] |= aggregate(rows)
+        evaluation.judged.extend(rows)
+    return evaluation
 
 
 def _cosines(vectors: Embeddings, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
@@ -195,10 +195,10 @@ def _accuracy(task: ClassificationTask, vectors: Embeddings, seen: Seen | None, 
 def _texts(captions: Iterable[str]) -> list[str]:
     if isinstance(captions, str):
         raise SemanticsError("the training captions are one text", expected="a list of captions, or None")
-    found = list(captions)
-    if wrong := [place for place, caption in enumerate(found) if not isinstance(caption, str)]:
-        raise SemanticsError(f"training caption {wrong[0]} is not a text but {type(found[wrong[0]]).__name__}")
-    return found
+    texts = list(captions)
+    if wrong := [place for place, caption in enumerate(texts) if not isinstance(caption, str)]:
+        raise SemanticsError(f"training caption {wrong[0]} is not a text but {type(texts[wrong[0]]).__name__}")
+    return texts
 
 
 def _check(seed: int, kfold: int, missing: str) -> None:
@@ -243,10 +243,10 @@ def _zeros(vectors: Embeddings, sentences: Sequence[str]) -> Entry:
 def _trained(task: RelatednessTask, vectors: Embeddings, seed: int, seen: Seen | None) -> Judged:
     parts = (task.train, task.dev, task.test)
     train, dev, test = (inputs_of(vectors, "compared", part.first, part.second, part.gold) for part in parts)
-    found = train_head(train, dev, test, seed=seed)
-    scores = np.zeros(len(task.test)) if found is None else found.predicted
+    head = train_head(train, dev, test, seed=seed)
+    scores = np.zeros(len(task.test)) if head is None else head.predicted
     row = judge_pairs(task.name, "trained", task.test, scores, seen)
-    row.entry["dev_pearson"] = None if found is None else found.dev_pearson
-    if found is None:
+    row.entry["dev_pearson"] = None if head is None else head.dev_pearson
+    if head is None:
         row.entry["undefined"] = UNCHOSEN
     return row

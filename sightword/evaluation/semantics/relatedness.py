@@ -170,8 +170,8 @@ class TfIdf:
         a, b = (self._vectors[[self._row[sentence] for sentence in side]] for side in (first, second))
         dots, one, other = ((x * y).sum(axis=1) for x, y in ((a, b), (a, a), (b, b)))
         norms = np.sqrt(one * other)
-        found: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
-        return found
+        cosines: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
+        return cosines
 
 
 def _ngrams(text: str) -> Iterator[str]:

@@ -99,13 +99,13 @@ def _correlations(scores: NDArray[np.float64], gold: NDArray[np.float64]) -> Ent
 def aggregate(rows: Sequence[Judged]) -> dict[str, Entry]:
     """Aggregate subtasks in three ways, each None if a subtask's correlation is undefined."""
     gold, scores = np.concatenate([row.pairs.gold for row in rows]), np.concatenate([row.scores for row in rows])
-    found: dict[str, Entry] = {"mean": {}, "weighted_mean": {}, "all": {}}
+    means: dict[str, Entry] = {"mean": {}, "weighted_mean": {}, "all": {}}
     for kind, correlate in (("pearson", pearson), ("spearman", spearman)):
         values = [row.entry[kind] for row in rows]
         for name, weights in (("mean", None), ("weighted_mean", [len(row.pairs) for row in rows])):
-            found[name][kind] = None if None in values else float(np.average(values, weights=weights))
-        found["all"][kind] = correlate(scores, gold)
-    return found
+            means[name][kind] = None if None in values else float(np.average(values, weights=weights))
+        means["all"][kind] = correlate(scores, gold)
+    return means
 
 
 def mean_of_seven(metrics: Mapping[str, Any]) -> float | None:
@@ -115,8 +115,8 @@ def mean_of_seven(metrics: Mapping[str, Any]) -> float | None:
     task is missing or undefined. MCSE (Zhang et al. 2022) reports this mean, and SimCSE before it:
     uds-lsv/MCSE, commit 1c689afa, ``src/evaluation.py``.
     """
-    found = [metrics.get(task, {}).get("all" if task in SUBTASKS else "cosine", {}).get("spearman") for task in TASKS]
-    return None if None in found else float(np.mean(found))
+    values = [metrics.get(task, {}).get("all" if task in SUBTASKS else "cosine", {}).get("spearman") for task in TASKS]
+    return None if None in values else float(np.mean(values))
 
 
 SCHEMA = pa.schema(

@@ -70,28 +70,28 @@ def bins(judged: Sequence[Judged]) -> list[Bin]:
     rows = _ranked(judged)
     differences = np.concatenate([np.empty(0), *(score - gold for _, score, gold in rows)])
     texts = [pair for row, *_ in rows for pair in zip(row.pairs.first, row.pairs.second, strict=True)]
-    found = []
+    made = []
     for by, (measure, ranges) in _RANGES.items():
         values = [measure(*pair) for pair in texts]
         place = np.searchsorted(list(ranges.values()), np.asarray(values, dtype=float), side="left")
         for number, (name, end) in enumerate(ranges.items()):
             chosen = differences[place == number]
             if len(chosen):
-                found.append(Bin(by, name, len(chosen), float(np.abs(chosen).mean()), float(chosen.mean())))
+                made.append(Bin(by, name, len(chosen), float(np.abs(chosen).mean()), float(chosen.mean())))
             elif math.isfinite(end):
-                found.append(Bin(by, name, 0, None, None))
-    return found
+                made.append(Bin(by, name, 0, None, None))
+    return made
 
 
 def worst(judged: Sequence[Judged], most: int) -> list[Disagreement]:
     """Return the ``most`` pairs with the largest rank differences, the largest first."""
-    found: list[Disagreement] = []
+    disagreements: list[Disagreement] = []
     for row, score, gold in _ranked(judged):
         # Each subtask gives enough pairs to fill the list alone.
         largest = np.argsort(-np.abs(score - gold), kind="stable")[:most]
-        found += [Disagreement(row, int(pair), float(gold[pair]), float(score[pair])) for pair in largest]
-    found.sort(key=lambda one: -round(abs(one.score_rank - one.gold_rank), 9))
-    return found[:most]
+        disagreements += [Disagreement(row, int(pair), float(gold[pair]), float(score[pair])) for pair in largest]
+    disagreements.sort(key=lambda one: -round(abs(one.score_rank - one.gold_rank), 9))
+    return disagreements[:most]
 
 
 def _ranked(judged: Sequence[Judged]) -> list[tuple[Judged, NDArray[np.float64], NDArray[np.float64]]]:

@@ -97,11 +97,11 @@ def read_ratings(path: Pathish) -> dict[str, float]:
     SemanticsError, with the line, if the file cannot be read, lacks a column, has two ratings of a word, or a rating
     outside 1 to 5.
     """
-    found = [
+    rows = [
         (word.lower(), number(mean, where, "the rating", SemanticsError, low=1.0, high=5.0), where)
         for where, (word, mean) in _RATINGS.rows(Path(path))
     ]
-    return mapping(found, "the word", "rating", SemanticsError, todo="Delete one of the two lines.")
+    return mapping(rows, "the word", "rating", SemanticsError, todo="Delete one of the two lines.")
 
 
 def tokens(sentence: str) -> list[str]:
@@ -132,7 +132,7 @@ class SubtaskPairs:
 
 def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tuple[list[SubtaskPairs], dict[str, str]]:
     """Return the pairs of tasks, and the reason of each skipped task; SemanticsError if a file cannot be read."""
-    found: list[SubtaskPairs] = []
+    subtasks: list[SubtaskPairs] = []
     skipped: dict[str, str] = {}
     for name in tasks:
         if missing == "skip" and (gone := missing_file(name, data)):
@@ -140,10 +140,10 @@ def read_parts(tasks: Sequence[str], data: Path, missing: str = "error") -> tupl
             continue
         task = read_task(name, data)
         if isinstance(task, SimilarityTask):
-            found += [SubtaskPairs(name, subtask, pairs) for subtask, pairs in task.subtasks.items()]
+            subtasks += [SubtaskPairs(name, subtask, pairs) for subtask, pairs in task.subtasks.items()]
         elif isinstance(task, RelatednessTask):
-            found.append(SubtaskPairs(name, WHOLE, task.test, _genres(data) if name == BENCHMARK else None))
-    return found, skipped
+            subtasks.append(SubtaskPairs(name, WHOLE, task.test, _genres(data) if name == BENCHMARK else None))
+    return subtasks, skipped
 
 
 def _genres(data: Path) -> list[str]:
@@ -204,12 +204,12 @@ def correlate(
 def by_genre(part: SubtaskPairs) -> list[tuple[str, NDArray[np.int64], RatedPairs]]:
     """Return each genre of STS Benchmark with the places of its pairs, and the pairs."""
     genres = np.array(part.genres or [], object)
-    found = []
+    parts = []
     for genre in dict.fromkeys(part.genres or []):
         places = np.flatnonzero(genres == genre)
         first, second = ([texts[place] for place in places] for texts in (part.pairs.first, part.pairs.second))
-        found.append((genre, places, RatedPairs(first, second, part.pairs.gold[places])))
-    return found
+        parts.append((genre, places, RatedPairs(first, second, part.pairs.gold[places])))
+    return parts
 
 
 def concreteness(parts: Sequence[SubtaskPairs], ratings: Mapping[str, float]) -> dict[str, Any]:
@@ -297,9 +297,9 @@ def embed_spaces(encoder: SentenceEncoder, texts: Iterable[str], spaces: Sequenc
     widths: dict[str, int] = {}
 
     def encode(batch: list[str]) -> NDArray[Any]:
-        found = encoder.encode_spaces(batch, batch_size=256, max_length=LONGEST)
-        widths.update({space: found[space].shape[1] for space in spaces})
-        return np.concatenate([found[space] for space in spaces], axis=1)
+        vectors = encoder.encode_spaces(batch, batch_size=256, max_length=LONGEST)
+        widths.update({space: vectors[space].shape[1] for space in spaces})
+        return np.concatenate([vectors[space] for space in spaces], axis=1)
 
     joined = embed(encode, texts)
     ends = np.cumsum([widths[space] for space in spaces])
@@ -323,7 +323,7 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     texts = [text for pairs in material.splits.values() for text in pairs.texts]
     every = [*texts, *settings.neighbours, *sentences(material.parts)]
     vectors = embed_spaces(encoder, every, spaces)
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     tables: dict[str, list[pa.Table]] = {
         name: [schema.empty_table()] for name, schema in (("structure", STRUCTURE), ("neighbours", NEIGHBOURS))
     }
@@ -332,7 +332,7 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     for name in spaces:
         with threadpool_limits(1, user_api="blas"):  # NumPy's sums by several threads have other last digits
             one, judged, added = _space(name, vectors[name], material, settings)
-        found[name] = one
+        entries[name] = one
         related.append(added.pop("relatedness"))
         for kind, table in added.items():
             tables[kind].append(table)
@@ -341,9 +341,9 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     del vectors
     rights = [TRANSFER.empty_table()]
     for task, entry, table in _transfer(encoder, material, settings):
-        found["sentence"].setdefault("transfer", {})[task] = entry
+        entries["sentence"].setdefault("transfer", {})[task] = entry
         rights.append(table)
-    metrics: dict[str, Any] = {"judged": encoder.default, "judge": {"seed": settings.seed}, "spaces": found}
+    metrics: dict[str, Any] = {"judged": encoder.default, "judge": {"seed": settings.seed}, "spaces": entries}
     if material.ratings:
         metrics["concreteness"] = concreteness(material.parts, material.ratings)
     if material.control:
@@ -426,12 +426,12 @@ def neighbours(
     first = {text: place for place, text in reversed(list(enumerate(captions)))}
     places = sorted(first.values())
     rows = unit_rows(vectors.of([captions[place] for place in places]).astype(np.float64))
-    found = []
+    nearest = []
     for query, vector in zip(queries, unit_rows(vectors.of(list(queries)).astype(np.float64)), strict=True):
         cosines = np.round(rows @ vector, 9)
         order = [row for row in np.argsort(-cosines, kind="stable")[: LISTED + 1] if captions[places[row]] != query]
         for rank, row in enumerate(order[:LISTED], start=1):
             place = places[row]
             one = {"query": query, "rank": rank, "sentence": captions[place], "image_id": image_ids[place]}
-            found.append(one | {"cosine": float(cosines[row])})
-    return found
+            nearest.append(one | {"cosine": float(cosines[row])})
+    return nearest

@@ -126,8 +126,8 @@ class _Reader(nn.Module):
         With initial states (B, H) the GRU reads a zero vector, then all words but the last: it predicts the words.
         """
         assert isinstance(layer, nn.GRU | LayerNormGru)
-        found = np.unique(words.places if start is None else words.places_before(), return_inverse=True)
-        own, places = (move(torch.from_numpy(each), table.device) for each in found)
+        distinct = np.unique(words.places if start is None else words.places_before(), return_inverse=True)
+        own, places = (move(torch.from_numpy(each), table.device) for each in distinct)
         return gru_states(layer, table.index_select(0, own), places, words.packing, start, self.dtype)
 
     def vectors(self, table: torch.Tensor, words: Words) -> torch.Tensor:
@@ -253,8 +253,8 @@ def gru_states(
         return states_by_torch([layer], words.index_select(0, places).to(dtype), packing.sizes, first)
     weights = [weight.to(dtype) for weight in layer.parameters()]
     blocks, keep = packing.blocks, torch.is_grad_enabled()
-    found: torch.Tensor = _Reading.apply(words.to(dtype), places, first, blocks, keep, *weights)  # type: ignore[no-untyped-call]  # torch gives it no type
-    return found
+    states: torch.Tensor = _Reading.apply(words.to(dtype), places, first, blocks, keep, *weights)  # type: ignore[no-untyped-call]  # torch gives it no type
+    return states
 
 
 def last_states(states: torch.Tensor, packing: Packing) -> torch.Tensor:

@@ -35,15 +35,15 @@ def examples(text: Text, settings: SkipthoughtSettings, split: int = TRAINING) -
     TrainingError if the training split has fewer than a batch.
     """
     pairs = settings.objective == "infonce"
-    found = text.pairs(split) if pairs else text.triples(split)
-    if split == TRAINING and len(found) < settings.batch:
+    starts = text.pairs(split) if pairs else text.triples(split)
+    if split == TRAINING and len(starts) < settings.batch:
         kind = "pairs" if pairs else "triples"
         raise TrainingError(
-            f"the text has {len(found)} {kind} of successive sentences, fewer than one batch",
+            f"the text has {len(starts)} {kind} of successive sentences, fewer than one batch",
             expected=f"at least {settings.batch}, as skipthought.batch says",
             todo="Take more text, a larger text.max_tokens, or a smaller skipthought.batch.",
         )
-    return found
+    return starts
 
 
 def batches(text: Text, settings: SkipthoughtSettings, *, seed: int, start: int = 0) -> Iterator[Numbers]:
@@ -51,12 +51,12 @@ def batches(text: Text, settings: SkipthoughtSettings, *, seed: int, start: int 
 
     The seed determines the order on every machine; ``start`` batches of it are passed over.
     """
-    found, size = examples(text, settings), settings.batch
+    rows, size = examples(text, settings), settings.batch
     pool = settings.bucket * size
-    each = len(found) // size  # batches in an epoch
+    each = len(rows) // size  # batches in an epoch
     epoch, first = divmod(start, each)
     while True:
-        order = found[_random(seed, epoch).permutation(len(found))[: each * size]]
+        order = rows[_random(seed, epoch).permutation(len(rows))[: each * size]]
         for place in range(first // settings.bucket, -(-each // settings.bucket)):
             numbers = order[place * pool : (place + 1) * pool]
             if settings.bucket > 1:
@@ -119,7 +119,7 @@ class TextTask(Task[SkipthoughtSettings]):
 
     @property
     def held_out_loss(self) -> float | None:
-        """The last loss on held-out text, nats a predicted word or a choice of ``infonce``; None without such text."""
+        """The last loss on held-out text in nats a predicted word or choice of ``infonce``; None without such text."""
         return self.progress.last("held_out", "loss") if self.progress.curves["held_out"]["loss"] else None
 
     @property
@@ -159,19 +159,18 @@ class TextTask(Task[SkipthoughtSettings]):
         size, done = self.settings.batch, self.progress.steps
         self.network.eval()
         with torch.no_grad():
-            found = [
+            losses = [
                 self.network.total(self.text, self.held_out[start : start + size])
                 for start in range(0, len(self.held_out), size)
             ]
-        mean = sum(float(loss) for loss, _ in found) / sum(count for _, count in found)
+        mean = sum(float(loss) for loss, _ in losses) / sum(count for _, count in losses)
         if not math.isfinite(mean):
-            what = f"the loss on held-out text is not a finite number at batch {done}"
-            raise TrainingError(what, todo="Lower skipthought.rate.")
+            raise TrainingError(f"the loss on held-out text is not a finite number at batch {done}", todo=self.advice)
         self.progress.add("held_out", "loss", mean)
         log.info("skipthought: batch %d, held-out loss %.4f", done, mean)
 
     def check_learning(self) -> None:
-        """Warn where the last loss on held-out text is not below that of a guess, to which all choices are equal."""
+        """Warn if the last held-out loss is not below the loss of uniform guessing."""
         choices = self.settings.batch if isinstance(self.network, Neighbours) else len(self.text.vocabulary)
         if self.held_out_loss is not None and self.held_out_loss >= math.log(choices):
             log.warning(

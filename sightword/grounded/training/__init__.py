@@ -1,1 +1,1 @@
-"""The grounded space (Bordes et al. 2019): captions of pictures train a sentence encoder beside its text."""
+"""The grounded space (Bordes et al. 2019): a sentence encoder learns from text and captions of pictures."""

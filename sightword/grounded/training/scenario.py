@@ -107,11 +107,8 @@ def ground(
     guess = 2 * math.log(len(own.vocabulary))  # at most: two decoders give all words one share
     for name in extra:
         if (last := task.progress.last("loss", name)) > guess:
-            log.warning(
-                "train: the %s loss is %.4g and that of a guess %.4g at most: the training run diverged. Lower the "
-                "scenario's rate",
-                *(name, last, guess),
-            )
+            what = "train: the %s loss is %.4g, and that of a guess %.4g at most: lower the scenario's rate"
+            log.warning(what, name, last, guess)
     modules, skipped = modules.cpu(), sum(part.shape.width for part in before)
     heads = {"sentence": nn.Sequential()}
     if scenario.has_grounded:
@@ -143,7 +140,7 @@ def _extra(
 ) -> tuple[dict[str, Extra], nn.ModuleDict | None]:
     """Return the losses with decoders, and the modules that they train besides the encoder."""
     textual, training = inputs.textual, inputs.training
-    found: dict[str, Extra] = {}
+    heads: dict[str, Extra] = {}
     others: dict[str, nn.Module] = {}
     for name, weight in (("text", scenario.text), ("captions_as_text", scenario.captions_as_text)):
         if not weight:
@@ -157,7 +154,7 @@ def _extra(
             text = in_memory(rows, text.vocabulary, text.max_tokens)
         elif scenario.start == "skipthought":
             done = network.settings.steps  # T goes on where it stopped
-        found[name] = Extra(weight, _TextLoss(network, text, seed, done).loss)
+        heads[name] = Extra(weight, _TextLoss(network, text, seed, done).loss)
         others["text"] = network
     if scenario.cap2cap:
         changes: dict[str, Any] = {"objective": "skipthought", "hidden": own.shape.width}
@@ -175,9 +172,9 @@ def _extra(
                 return own.captions.embedding.weight.sum() * 0.0
             return decoder.loss(couples, np.arange(0, len(couples), 2))
 
-        found["cap2cap"] = Extra(scenario.cap2cap, loss, grounded=True)
+        heads["cap2cap"] = Extra(scenario.cap2cap, loss, grounded=True)
         others["cap2cap"] = decoder
-    return found, nn.ModuleDict(others) if others else None
+    return heads, nn.ModuleDict(others) if others else None
 
 
 class _TextLoss:
@@ -213,23 +210,23 @@ def _encoder(
 def _behind(skipped: int, module: nn.Sequential) -> nn.Sequential:
     """Return a copy of ``module`` that ignores its first ``skipped`` inputs."""
     linear = [layer for layer in module if isinstance(layer, nn.Linear)]
-    found = head([skipped + linear[0].in_features, *(layer.out_features for layer in linear)])
-    for own, layer in zip((one for one in found if isinstance(one, nn.Linear)), linear, strict=True):
+    layers = head([skipped + linear[0].in_features, *(layer.out_features for layer in linear)])
+    for own, layer in zip((one for one in layers if isinstance(one, nn.Linear)), linear, strict=True):
         own.weight.zero_()
         own.weight[:, own.in_features - layer.in_features :] = layer.weight
         own.bias.copy_(layer.bias)
-    return found.to(linear[0].weight.device)
+    return layers.to(linear[0].weight.device)
 
 
 @torch.no_grad()
 def _linear(affine: Affine) -> nn.Sequential:
     outputs, inputs = affine.matrix.shape
-    found = head([inputs, outputs])
-    layer = found[0]
+    layers = head([inputs, outputs])
+    layer = layers[0]
     assert isinstance(layer, nn.Linear)
     layer.weight.copy_(torch.from_numpy(affine.matrix))
     layer.bias.copy_(torch.from_numpy(affine.bias))
-    return found
+    return layers
 
 
 class Affine(NamedTuple):
@@ -240,8 +237,8 @@ class Affine(NamedTuple):
 
     def __call__(self, vectors: NDArray[np.floating]) -> Doubles:
         """Map (N, inputs) to (N, outputs)."""
-        found: Doubles = vectors @ self.matrix.T + self.bias
-        return found
+        mapped: Doubles = vectors @ self.matrix.T + self.bias
+        return mapped
 
 
 class Sequential(NamedTuple):

@@ -116,8 +116,8 @@ def described(pairs: Pairs, most: int, vocabulary: Vocabulary | None = None) -> 
         ids = [pairs.ids[row] for row in kept]
     else:
         ids = vocabulary.rows([pairs.texts[row] for row in kept])
-    found = Described.of(ids, picture_of.astype(np.int64), pairs.features[pictures])
-    return replace(found, left_out=len(pairs.ids) - len(kept))
+    result = Described.of(ids, picture_of.astype(np.int64), pairs.features[pictures])
+    return replace(result, left_out=len(pairs.ids) - len(kept))
 
 
 def check(split: Described, scenario: Scenario) -> None:
@@ -255,19 +255,19 @@ class Network(nn.Module):
 
     def losses(self, seen: Seen) -> dict[str, torch.Tensor]:
         """Return the loss of each part with a weight above zero, scalars before weighting."""
-        scenario, found = self.scenario, {}
+        scenario, losses = self.scenario, {}
         if scenario.cluster:
             paired = seen.paired
             same, draws = (one[paired][:, paired] for one in (seen.same, seen.draws[0]))
             sides = self.grounded(seen.first[paired]), self.grounded(seen.second)
-            found["cluster"] = cluster(*sides, same, draws, contrast=scenario.cluster_loss == "infonce")
+            losses["cluster"] = cluster(*sides, same, draws, contrast=scenario.cluster_loss == "infonce")
         if scenario.perceptual:
-            found["perceptual"] = perceptual(self.grounded(seen.first), seen.pictures)
+            losses["perceptual"] = perceptual(self.grounded(seen.first), seen.pictures)
         if scenario.projection:
-            found["projection"] = ranked(cosines(self.visual(seen.first), seen.pictures), seen.shown, seen.draws[1])
+            losses["projection"] = ranked(cosines(self.visual(seen.first), seen.pictures), seen.shown, seen.draws[1])
         if scenario.ranking:
-            found["ranking"] = ranked(cosines(self.ranking(seen.first), seen.pictures), seen.shown, None)
-        return found
+            losses["ranking"] = ranked(cosines(self.ranking(seen.first), seen.pictures), seen.shown, None)
+        return losses
 
 
 @dataclass(frozen=True)
@@ -322,8 +322,8 @@ class GroundingTask(Task[Scenario]):
         measure = self.is_point(number + 1)
         pictures = batch(self.training, scenario, self.seed, number)
         self.adam.zero_grad(set_to_none=True)
-        found = {name: one.loss(number, pictures) for name, one in self.extra.items() if not one.grounded}
-        self._backward({name: (self.extra[name].weight, value) for name, value in found.items()})
+        losses = {name: one.loss(number, pictures) for name, one in self.extra.items() if not one.grounded}
+        self._backward({name: (self.extra[name].weight, value) for name, value in losses.items()})
         before = _gradients(encoder) if measure else []
         parts = self.network.losses(self.read(self.training, pictures)) if self._sees else {}
         more = {name: one.loss(number, pictures) for name, one in self.extra.items() if one.grounded}
@@ -335,7 +335,7 @@ class GroundingTask(Task[Scenario]):
         for group in self.adam.param_groups:
             group["lr"] = scenario.rate * DECAY ** (number / DECAY_STEPS)
         self.adam.step()
-        return _in_order({name: value.detach() for name, value in (found | parts | more).items()})
+        return _in_order({name: value.detach() for name, value in (losses | parts | more).items()})
 
     def judge(self) -> None:
         """Raise the TrainingError of a gradient that is not finite."""
@@ -384,13 +384,13 @@ class GroundingTask(Task[Scenario]):
             return
         size = min(self.settings.batch, len(self.dev.features))
         scenario = self.settings.model_copy(update={"batch": size})
-        found: dict[str, list[float]] = {}
+        losses: dict[str, list[float]] = {}
         self.modules.eval()
         for number in range(min(DEV_BATCHES, len(self.dev.features) // size)):
             seen = self.read(self.dev, batch(self.dev, scenario, 0, number))
             for name, value in self.network.losses(seen).items():
-                found.setdefault(name, []).append(float(value))
-        for name, values in _in_order(found).items():
+                losses.setdefault(name, []).append(float(value))
+        for name, values in _in_order(losses).items():
             if math.isfinite(mean := math.fsum(values) / len(values)):
                 self.progress.add("dev", name, mean)
             else:

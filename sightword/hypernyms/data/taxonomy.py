@@ -49,10 +49,10 @@ class Taxonomy:
     @property
     def parents(self) -> list[list[int]]:
         """The direct hypernyms of each concept."""
-        found: list[list[int]] = [[] for _ in self.names]
+        parents: list[list[int]] = [[] for _ in self.names]
         for low, high in zip(self.hyponyms.tolist(), self.hypernyms.tolist(), strict=True):
-            found[low].append(high)
-        return found
+            parents[low].append(high)
+        return parents
 
 
 def build(
@@ -80,12 +80,12 @@ def build(
     if not seen:
         raise CorpusError("has no edges", where=where, expected="a hyponym and a hypernym in each row")
     pairs = np.array([(ids[low], ids[high]) for low, high in seen], np.int32)
-    found = Taxonomy(
+    taxonomy = Taxonomy(
         list(names), list(words or names), list(glosses or [""] * len(ids)),
         pairs[:, 0].copy(), pairs[:, 1].copy(), list(seen.values()), len(records) - len(seen),
     )  # fmt: skip
-    upwards(found.parents, found.names, where)
-    return found
+    upwards(taxonomy.parents, taxonomy.names, where)
+    return taxonomy
 
 
 def upwards(parents: Sequence[Sequence[int]], names: Sequence[str], where: object) -> list[int]:
@@ -196,7 +196,7 @@ def _senses(path: Path) -> dict[str, list[str]] | None:
     if not path.is_file():
         log.warning("taxonomy: %s is missing: concepts are named by their offsets", path)
         return None
-    found = []
+    senses = []
     for number, line in enumerate(read_bytes(path, CorpusError, todo=_TODO).split(b"\n"), start=1):
         if line and not line.startswith(b"  "):
             try:
@@ -206,8 +206,8 @@ def _senses(path: Path) -> dict[str, list[str]] | None:
             except ValueError:
                 what = f"is damaged or cut off: line {number} is not a whole lemma"
                 raise CorpusError(what, where=path, todo=_TODO) from None
-            found.append((lemma, rest[-int(count) :], f"{path}, line {number}"))
-    return mapping(found, "the lemma", "list of synsets", CorpusError, todo=_TODO)
+            senses.append((lemma, rest[-int(count) :], f"{path}, line {number}"))
+    return mapping(senses, "the lemma", "list of synsets", CorpusError, todo=_TODO)
 
 
 def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
@@ -225,9 +225,9 @@ def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
         if len(tables) != 1:
             raise CorpusError(f"has {len(tables)} tables", where=where, expected="one .csv or .tsv file of edges")
         where = tables[0]
-    found = [(low, high, relation or "hypernym") for _, (low, high, relation) in _EDGES.rows(where)]
-    check_bare((name for edge in found for name in edge[:2]), where, CorpusError)
-    edges = [edge for edge in found if edge[2] in relations]
+    triples = [(low, high, relation or "hypernym") for _, (low, high, relation) in _EDGES.rows(where)]
+    check_bare((name for edge in triples for name in edge[:2]), where, CorpusError)
+    edges = [edge for edge in triples if edge[2] in relations]
     return build(sorted({name for edge in edges for name in edge[:2]}), edges, where)
 
 

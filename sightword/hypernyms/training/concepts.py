@@ -107,10 +107,7 @@ class Concepts:
         return [(self.names[place], float(energies[place])) for place in order if place != own]
 
     def scores(self, low: NDArray[Any] | slice, high: NDArray[Any] | slice) -> NDArray[Any]:
-        """Return the energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms.
-
-        EncoderError if an energy is not finite.
-        """
+        """Return finite energies of hyponyms and hypernyms by id; one hyponym goes with all hypernyms."""
         energies = self.model.scores(self.vectors[low], self.vectors[high], self.weights)
         if not np.isfinite(energies).all():
             todo = "Train with a smaller train.rate."
@@ -128,13 +125,13 @@ class Concepts:
         if word in self.names:
             return [word]
         wanted = word.lower().replace("_", " ")
-        found = [
+        names = [
             name for name, words in zip(self.names, self.words, strict=True) if wanted in words.lower().split(", ")
         ]
-        if not found:
+        if not names:
             known: Iterable[str] = (one for words in self.words for one in words.lower().split(", "))
             raise EncoderError(f"no concept{guess(wanted, known)}", where=word)
-        return sorted(found)
+        return sorted(names)
 
     def _id(self, name: str) -> int:
         if not isinstance(name, str):
@@ -148,10 +145,10 @@ class Concepts:
 def _tensors(path: Path) -> dict[str, NDArray[np.float32]]:
     """Return the tensors of a file; ValueError if a tensor is not of finite float32."""
     try:
-        found = safetensors.numpy.load_file(path)
+        tensors = safetensors.numpy.load_file(path)
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path.name} is not a whole safetensors file ({error})") from None
-    for name, values in found.items():
+    for name, values in tensors.items():
         if values.dtype != np.float32 or not np.isfinite(values).all():
             raise ValueError(f"{name} in {path.name} is not of finite float32")
-    return found
+    return tensors

@@ -61,8 +61,8 @@ class Energy:
     def scores(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Array:
         """Return the energies (N,) without gradients; an axis of one row is repeated."""
         with torch.no_grad():
-            found: Array = self.energy(torch.from_numpy(low), torch.from_numpy(high), _tensors(weights)).numpy()
-        return found
+            energies: Array = self.energy(torch.from_numpy(low), torch.from_numpy(high), _tensors(weights)).numpy()
+        return energies
 
     def gradients(self, low: Array, high: Array, weights: Mapping[str, Array], /) -> Gradients:
         """Return the gradients of the mean loss of 2B pairs (2B, width), true ones first, then the corrupted ones."""
@@ -72,8 +72,8 @@ class Energy:
         half = len(low) // 2
         losses = self.losses(energies[:half], energies[half:])
         loss = losses.mean()
-        found = torch.autograd.grad(loss, [first, second, *shared.values()])
-        down, up, *rest = (gradient.numpy() for gradient in found)
+        gradients = torch.autograd.grad(loss, [first, second, *shared.values()])
+        down, up, *rest = (gradient.numpy() for gradient in gradients)
         rows = np.flatnonzero((down != 0).any(axis=1) | (up != 0).any(axis=1))
         return Gradients(loss.item(), rows, down[rows], up[rows], dict(zip(shared, rest, strict=True)))
 
@@ -91,8 +91,8 @@ class Order(Energy):
         """As :meth:`Energy.scores`."""
         violation = np.subtract(high, low)
         np.maximum(violation, 0, out=violation)
-        found: Array = np.einsum("ij,ij->i", violation, violation)
-        return found
+        energies: Array = np.einsum("ij,ij->i", violation, violation)
+        return energies
 
     def gradients(self, low: Array, high: Array, _: Mapping[str, Array]) -> Gradients:
         """As :meth:`Energy.gradients`, by formula: ten times as fast as automatic differentiation."""
@@ -173,8 +173,8 @@ class Cone(Energy):
         """
         directions = super().start(concepts, 1.0, random)
         lengths = self.inner + init / 2 * random.random((concepts, 1), np.float32)
-        found: Array = directions / np.linalg.norm(directions, axis=1, keepdims=True) * lengths
-        return found
+        points: Array = directions / np.linalg.norm(directions, axis=1, keepdims=True) * lengths
+        return points
 
     def energy(self, low: torch.Tensor, high: torch.Tensor, _: Weights) -> torch.Tensor:
         """As :meth:`Energy.energy`: the hyponym lies in the cone of the hypernym."""

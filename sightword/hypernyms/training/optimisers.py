@@ -75,9 +75,9 @@ class LazyAdam:
         near = self._near[ids] if isinstance(ids, slice) else self._near.take(ids, axis=0)
         last = self._last[ids]
         moved = self._tail[last] - self._decay[self.done - last] * self._tail[self.done]
-        found: Array = near[:, self.width :] * moved.astype(near.dtype)[:, None]
-        np.subtract(near[:, : self.width], found, out=found)
-        return np.maximum(found, 0, out=found) if self.nonnegative else found
+        values: Array = near[:, self.width :] * moved.astype(near.dtype)[:, None]
+        np.subtract(near[:, : self.width], values, out=values)
+        return np.maximum(values, 0, out=values) if self.nonnegative else values
 
     def step(self, ids: Array, gradients: Array, values: Array) -> None:
         """Do a step of Adam on the whole table.
@@ -153,8 +153,8 @@ class BallAdagrad:
 
     def rows(self, ids: Array | slice) -> Array:
         """Return a copy of (N,) points, (N, width); ``slice(None)`` returns the whole table."""
-        found: Array = self._points[ids]
-        return found.copy() if isinstance(ids, slice) else found
+        values: Array = self._points[ids]
+        return values.copy() if isinstance(ids, slice) else values
 
     def step(self, ids: Array, gradients: Array, points: Array) -> None:
         """Move (N,) distinct points, as :meth:`rows` gives them, by their (N, width) Euclidean gradients."""
@@ -179,8 +179,8 @@ def project(points: Array, inner: float = 0.0) -> Array:
     """Return (N, width) points with lengths from ``inner + EDGE`` (or 0) to ``1 - EDGE``."""
     lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
     wanted = np.clip(lengths, inner + EDGE if inner else 0.0, 1 - EDGE)
-    found: Array = points * (wanted / np.maximum(lengths, np.finfo(lengths.dtype).tiny))[:, None]
-    return found
+    projected: Array = points * (wanted / np.maximum(lengths, np.finfo(lengths.dtype).tiny))[:, None]
+    return projected
 
 
 def poincare(
@@ -237,23 +237,23 @@ def nearness(hypernyms: Array, others: Array) -> tuple[float, Array, Array]:
 def _draw(high: Array, known: PairSet | None, shares: Array, random: np.random.Generator) -> Array:
     """Return (B, NEGATIVES - 1) false hyponyms of (B,) hypernyms, by cumulative shares; the true one is the tenth."""
     every = np.repeat(high, NEGATIVES - 1)
-    found = np.empty(len(every), np.int32)
+    drawn = np.empty(len(every), np.int32)
     left = np.arange(len(every))
     for _ in range(ROUNDS):
-        found[left] = np.searchsorted(shares, random.random(len(left)) * shares[-1])
+        drawn[left] = np.searchsorted(shares, random.random(len(left)) * shares[-1])
         if known is not None:
-            left = left[known.has(found[left], every[left]) | (found[left] == every[left])]
+            left = left[known.has(drawn[left], every[left]) | (drawn[left] == every[left])]
         if known is None or not len(left):
             break  # a hypernym of all concepts keeps its last draw
-    return found.reshape(-1, NEGATIVES - 1)
+    return drawn.reshape(-1, NEGATIVES - 1)
 
 
 def _tails(ratio: float, factors: Array) -> Array:
     """Return ``sum_{j>=1} ratio^j factors[t + j]`` for each t."""
-    found = np.zeros_like(factors)
+    tails = np.zeros_like(factors)
     for place in range(len(factors) - 2, -1, -1):
-        found[place] = ratio * (factors[place + 1] + found[place + 1])
-    return found
+        tails[place] = ratio * (factors[place + 1] + tails[place + 1])
+    return tails
 
 
 def sums(rows: Array, gradients: Array) -> tuple[Array, Array, Array]:

@@ -135,14 +135,14 @@ class ConceptsTask(Task[EmbedSettings]):
         """Train on some pairs of hyponyms and hypernyms, true pairs first, and return the loss."""
         values = self.table.rows(np.concatenate([low, high]))
         weights = {name: one.values for name, one in self.shared.items()}
-        found = self.energy.gradients(values[: len(low)], values[len(low) :], weights)
-        both = np.append(found.rows, len(low) + found.rows)
-        rows = np.append(low[found.rows], high[found.rows])
-        ids, gradients, places = sums(rows, np.concatenate([found.low, found.high]))
+        slopes = self.energy.gradients(values[: len(low)], values[len(low) :], weights)
+        both = np.append(slopes.rows, len(low) + slopes.rows)
+        rows = np.append(low[slopes.rows], high[slopes.rows])
+        ids, gradients, places = sums(rows, np.concatenate([slopes.low, slopes.high]))
         self.table.step(ids, gradients, values.take(both[places], axis=0))
-        for name, gradient in found.weights.items():
+        for name, gradient in slopes.weights.items():
             self.shared[name].step(gradient, self.table.done)
-        return found.loss
+        return slopes.loss
 
     def validate(self) -> Validation | None:
         """Measure the score on dev."""

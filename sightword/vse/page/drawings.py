@@ -163,8 +163,8 @@ def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
         figure, axes = plain_axes(0.9 + 0.3 * len(rows), "Pearson's r, with its 95 % interval", "")
         for number, (system, (colour, marker, size)) in enumerate(zip(names, SYSTEMS, strict=False)):
             shift = 0.2 * (number - (len(names) - 1) / 2)
-            found = [(place + shift, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
-            spans = [(place, score.r, score.low, score.high) for place, score in found]
+            points = [(place + shift, scores[system]) for place, (_, scores) in enumerate(rows) if system in scores]
+            spans = [(place, score.r, score.low, score.high) for place, score in points]
             places, values, lows, highs = np.array(spans).T
             errors = np.maximum([values - lows, highs - values], 0)
             looks: Any = {"color": colour, "markersize": size, "elinewidth": 1.3, "label": system}

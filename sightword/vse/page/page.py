@@ -373,17 +373,17 @@ def summary(run: RunNumbers) -> dict[str, float | str]:
             ``sick``, Pearson's r of the test pairs' cosines, and ``seven``, Spearman's mean over the seven tasks
             (:func:`sightword.evaluation.semantics.results.mean_of_seven`). Missing numbers are left out.
     """
-    found: dict[str, object] = {"dev_r10": run.select.get("ensemble_r10")}
+    scores: dict[str, object] = {"dev_r10": run.select.get("ensemble_r10")}
     retrieval, semantics, mean = flat(run.retrieval), flat(run.semantics), tables.headline(run.semantics)
     if run.retrieval:
-        split = found["split"] = headline_split(run.retrieval)
+        split = scores["split"] = headline_split(run.retrieval)
         for (suffix, protocol), (short, direction), recall in product(PROTOCOLS, DIRECTIONS, ("r1", "r10")):
-            found[f"{short}_{recall}{suffix}"] = retrieval.get(f"{split}.{protocol}.{direction}.{recall}")
-    found["sts"] = mean and mean[1]
-    found["stsb"] = semantics.get("STSBenchmark.cosine.pearson")
-    found["sick"] = semantics.get("SICKRelatedness.cosine.pearson")
-    found["seven"] = mean_of_seven(run.semantics)
-    return {name: value for name, value in found.items() if is_number(value) or isinstance(value, str)}
+            scores[f"{short}_{recall}{suffix}"] = retrieval.get(f"{split}.{protocol}.{direction}.{recall}")
+    scores["sts"] = mean and mean[1]
+    scores["stsb"] = semantics.get("STSBenchmark.cosine.pearson")
+    scores["sick"] = semantics.get("SICKRelatedness.cosine.pearson")
+    scores["seven"] = mean_of_seven(run.semantics)
+    return {name: value for name, value in scores.items() if is_number(value) or isinstance(value, str)}
 
 
 def is_precomputed(features: Mapping[str, Any]) -> bool:

@@ -203,8 +203,8 @@ def correlations(semantics: Mapping[str, Any]) -> Table | None:
     named = [name for name in _controls(semantics) if name != "chance"]
 
     def beside(task: str, key: str) -> list[str]:
-        found = (_controls(semantics)[name].get(task, {}).get(key) for name in named)
-        return [correlation(one) if is_number(one) else "" for one in found]
+        entries = (_controls(semantics)[name].get(task, {}).get(key) for name in named)
+        return [correlation(one) if is_number(one) else "" for one in entries]
 
     for name, key, scores in scored(semantics):
         groups.setdefault(name, []).append(_row(key or "cosine", scores, beside(name, key or "cosine")))
@@ -225,8 +225,8 @@ def correlations(semantics: Mapping[str, Any]) -> Table | None:
 
 def _controls(semantics: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the scores of the controls by name and task."""
-    found = semantics.get("controls", {})
-    return {name: found[name] for name in CONTROLS if name in found}
+    controls = semantics.get("controls", {})
+    return {name: controls[name] for name in CONTROLS if name in controls}
 
 
 def _row(name: str, scores: Mapping[str, Any], controls: Sequence[str], *, aggregate: bool = False) -> Row:
@@ -430,8 +430,8 @@ def _systems(path: Path) -> list[tuple[str, dict[str, Score]]]:
     names, systems = (texts(columns, name, where=path) for name in ("name", "system"))
     values = [numbers(columns, name, where=path) for name in ("pearson", "lo", "hi")]
     wanted = {THIS, *(SYSTEMS[name] for name in DRAWN)}
-    found: dict[str, dict[str, Score]] = {}
+    by_language: dict[str, dict[str, Score]] = {}
     for name, system, r, low, high in zip(names, systems, *values, strict=True):
         if system in wanted:
-            found.setdefault(name, {})[system] = Score(r, low, high)
-    return [(name, scores) for name, scores in found.items() if len(scores) > 1]
+            by_language.setdefault(name, {})[system] = Score(r, low, high)
+    return [(name, scores) for name, scores in by_language.items() if len(scores) > 1]

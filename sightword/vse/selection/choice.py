@@ -200,14 +200,14 @@ def read_beside(
 ) -> list[SentenceEncoder]:
     """Return saved encoders of a folder, each from another training run on what the snapshots were trained on.
 
-    Equal captions make sure that no picture of dev or test was in the other training. An encoder without a side of
-    pictures fits beside any features.
+    Equal captions make sure that no picture of dev or test was in the other training. An encoder without a
+    picture side fits any features.
 
     Raises:
         EncoderError: there is no such encoder, it is damaged, or it was trained on other captions, on features of
             another kind, or for another similarity than the cosine.
     """
-    found = []
+    encoders = []
     for name in names:
         place = folder / name
         if not (place / "encoder.json").is_file():
@@ -223,7 +223,7 @@ def read_beside(
                 todo="Train that encoder on the same data/captions/captions.parquet.",
             )
         trained = encoder.notes.get("features") or {}
-        both = encoder.features_width and snapshots.features_width  # one without a side of pictures fits beside any
+        both = encoder.features_width and snapshots.features_width  # without a picture side it fits any
         if both and (
             other := other_kind(trained, encoder.features_width, snapshots.features, snapshots.features_width)
         ):
@@ -236,8 +236,8 @@ def read_beside(
             )
         similarity = snapshots.model.similarity
         check_joined(encoder, snapshots.vocabulary, similarity, snapshots.features_width, where=place)
-        found.append(encoder)
-    return found
+        encoders.append(encoder)
+    return encoders
 
 
 class Measured(NamedTuple):
@@ -256,7 +256,7 @@ def measure_epochs(
 ) -> list[Measured]:
     """Measure the encoder of every kept epoch, or of each N-th, in their order (Merkx & Frank 2019, Figure 4).
 
-    Recall on dev is that of training.
+    Recall on dev comes from training.
 
     Raises:
         EncoderError: a snapshot cannot be loaded.
@@ -275,9 +275,11 @@ def measure_epochs(
         encode = partial(encoder.encode, max_length=LONGEST)
         scores = evaluate(encode, tasks, settings.data, trained_head=False).metrics if tasks else {}
         # An STS task has the mean of its subtasks, the others their cosine.
-        found = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
+        scores_of_tasks = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
         r10 = {direction: snapshots.recall[epoch].get(direction, {}).get("r10") for direction in DIRECTIONS}
-        measured.append(Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in found.items()}))
+        measured.append(
+            Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in scores_of_tasks.items()})
+        )
     return measured
 
 

@@ -8,7 +8,7 @@ depend on how often the losses are read or where a run was killed.
 
 With the hardest mismatch, a model that gives all pairs of a batch one score may keep doing so for ever. A run that
 learns can have nearly the same losses for ten epochs, so a run is stuck only when for ``EPOCHS`` epochs in a row all
-losses are near that loss (:meth:`Objective.flat`) and the mean rank on dev is that of chance (:func:`at_chance`).
+losses are near that loss (:meth:`Objective.flat`) and the mean rank on dev is at chance (:func:`at_chance`).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Objective(nn.Module):
         return 2 * settings.margin * mismatches * each / (pairs if settings.reduction == "sum" else pairs**2)
 
     def flat(self, losses: Numbers, pairs: npt.NDArray[np.int64]) -> bool:
-        """Return whether the loss is ``hardest``, and all losses of an epoch are near that of equal scores.
+        """Return whether the loss is ``hardest``, and all losses of an epoch are near the loss of equal scores.
 
         Args:
             losses: the loss of each batch.

@@ -270,7 +270,7 @@ def _near(features: torch.Tensor, device: torch.device) -> torch.Tensor:
 def learning_rate(settings: TrainSettings, step: int, per_epoch: int) -> float:
     """Return the learning rate of the batch after ``step`` batches of the run; an epoch has ``per_epoch`` batches.
 
-    ``schedule: step`` is that of VSE++ (Faghri et al. 2018, section 4.2): a constant, multiplied by a factor every
+    ``schedule: step`` follows VSE++ (Faghri et al. 2018, section 4.2): a constant, multiplied by a factor every
     :data:`STEP_EPOCHS` epochs. ``range`` is the test of Smith (2017), described in Merkx & Frank (2019, section 3.3);
     Smith's rate rises by equal steps, this rate by equal factors, so that each power of ten has as many batches.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -167,22 +168,6 @@ def test_range_test_goes_on_where_the_loss_explodes(pairs, monkeypatch):
         run(pairs, kept, schedule="cosine", rate_min=0.005)
 
 
-def test_picture_of_nan_stops_the_run_within_the_epoch(pairs, monkeypatch):
-    honest, done = CaptionTask.learn, []
-
-    def learn(self: CaptionTask, *arguments: object) -> torch.Tensor:
-        done.append(1)
-        if len(done) == 5:
-            self.training.features[:] = float("nan")
-        return honest(self, *arguments)
-
-    monkeypatch.setattr(CaptionTask, "learn", learn)
-    monkeypatch.setattr(rules, "LOOK", 6)
-    with pytest.raises(TrainingError, match=r"the loss is not finite at batch 5 \(epoch 1\), learning rate .*\(capt"):
-        run(Pairs(**{**pairs.__dict__, "features": pairs.features.copy()}), [])
-    assert len(done) == 6  # of the epoch's ten
-
-
 def test_collapsed_run_is_reported_with_a_remedy():
     kept: list[int] = []
     with pytest.raises(TrainingError) as caught:
@@ -249,21 +234,12 @@ def test_loss_that_comes_back_to_that_of_knowing_nothing_explodes():
     assert "Lower train.rate_max" in text
 
 
-@pytest.mark.parametrize("grown", [0.9 * GROWN, 1.1 * GROWN, math.nan])
-def test_loss_of_knowing_nothing_with_grown_weights_explodes(grown):
+@pytest.mark.parametrize(("grown", "told"), [(0.9 * GROWN, None), (1.1 * GROWN, "1.1e.03"), (math.nan, "nan")])
+def test_loss_of_knowing_nothing_with_grown_weights_explodes(monkeypatch, grown, told):
     seen = watching()
-    with torch.no_grad():
-        seen._sides[0][0].mul_(grown)
-        seen._sides[0][1].zero_()
-        seen._start[0] = torch.linalg.vector_norm(seen._sides[0][0] / grown)
-    feed(seen, np.full(LOOK - 1, 1.0))
-    if grown < GROWN:
-        feed(seen, np.ones(1))
-        return
-    with pytest.raises(
-        TrainingError, match=r"of 1\.00 times|is 1\.00 times .*the weights have grown (1.1e\+03|nan)-fold"
-    ):
-        feed(seen, np.ones(1))
+    monkeypatch.setattr(seen, "_sizes", lambda: grown * seen._start)
+    with pytest.raises(TrainingError, match=f"is 1.00 times .*have grown {told}-fold") if told else nullcontext():
+        feed(seen, np.ones(LOOK))
 
 
 @settings(deadline=None, max_examples=50)
