@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from sightword.errors import FileFormatError, ParamsError
-from sightword.io.files import read_text, write_text
-from sightword.messages import and_more, quote
+from sightword.io.files import loads, read_text, write_text
+from sightword.messages import and_more, quote, short
 from sightword.settings import Settings, explain
 
 FOLDER = "study/results"
@@ -124,13 +124,13 @@ def read_topic(path: Path) -> dict[str, Row]:
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), 1):
         where = f"{path}:{number}"
         try:
-            row = Row.model_validate({**json.loads(line), "topic": path.stem})
+            row = Row.model_validate({**loads(line), "topic": path.stem})
         except ValidationError as error:
             problems = dict.fromkeys(explain(Row, item) for item in error.errors())
             what = "\n  ".join(["is not a row of results:", and_more(problems, 20, between="\n  ")])
             raise FileFormatError(what, where=where) from None
         except (ValueError, TypeError) as error:
-            raise FileFormatError(f"is not a row of results: {error}", where=where) from None
+            raise FileFormatError(f"is not a row of results: {short(error)}", where=where) from None
         if row.key in rows:
             raise FileFormatError(f"the row {row.name} stands twice", where=where)
         split_key(row.key)

@@ -19,9 +19,10 @@ from pipeline import systems
 from pipeline.lineage.files import Ignored, hash_listing, hash_path, md5_of_text
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import LOCK, Pipeline, folder_of, parameter, pipelines
-from sightword.errors import LineageError, ParamsError
+from sightword.errors import FileFormatError, LineageError, ParamsError
 from sightword.io import yaml_reader
-from sightword.messages import and_more, flat, quote
+from sightword.io.files import loads
+from sightword.messages import and_more, first_line, flat, quote
 from sightword.statistics.inference import rounded
 from study.origins import RAW, covers, fetched_by, find_recipe, git, recognise, texts, within
 from study.rows import Row, Run, Score, find_row, split_key
@@ -281,7 +282,10 @@ def same(values: Sequence[Any]) -> Any:
 
 def read_scores(path: str, text: bytes) -> dict[str, Score]:
     """Return the scores of a file of metrics: its numbers with fractions (counts are whole), with 95 % intervals."""
-    return _scores(json.loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
+    try:
+        return _scores(loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
+    except (ValueError, AttributeError) as error:
+        raise FileFormatError(f"holds no scores ({first_line(error)})", where=path) from None
 
 
 def _scores(values: Mapping[str, Any], above: str) -> dict[str, Score]:

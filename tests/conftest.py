@@ -44,7 +44,7 @@ LONGEST = (
     *("test_lab.py", "test_wheel.py", "test_real_sweep.py", "test_taxonomy.py", "test_training.py", "test_remotes.py"),
     *("test_steps.py", "test_entail_training.py", "test_benchmarks.py"),
     *("test_validation.py", "test_faults.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),
-    *("test_fuzz_readers.py", "test_sweep.py", "test_launcher.py"),
+    *("test_reader_fuzz.py", "test_sweep.py", "test_launcher.py"),
     *("test_pipelines.py", "test_lockfile.py", "test_notebook.py", "test_installation.py"),
 )
 """Files that take long. They begin first, so that no process is left alone with one of them at the end.

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
-from sightword.io.files import sha256_file, sync, write_text
+from sightword.io.files import loads, sha256_file, sync, write_text
 from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, need_room, unpack, writing
 from sightword.messages import and_more
 
@@ -312,7 +312,7 @@ def _beside(file: Path, suffix: str) -> Path:
 def _record(file: Path) -> dict[str, Any]:
     """Return the address, sha256 and size of a download, as far as they were recorded."""
     try:
-        record = json.loads(_beside(file, ".json").read_text())
+        record = loads(_beside(file, ".json").read_text())
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

@@ -6,7 +6,6 @@ The input is the output of ``dvc exp show --json``, and the metrics files that g
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from pipeline.lineage.lock import Lock, is_code, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import Pipeline, folder_of, full_name, project_of
 from sightword.errors import FileFormatError, LineageError, ParamsError
+from sightword.io.files import loads
 from sightword.messages import and_more, flat, quote
 from sightword.report.number_formats import is_number
 
@@ -118,7 +118,7 @@ def _committed(repository: Repository | None, revision: str) -> dict[str, dict[s
         for name in repository.files(revision, METRICS) if repository else ():
             text = repository.read(revision, f"{METRICS}/{name}") if repository and name.endswith(".json") else None
             with contextlib.suppress(ValueError, AttributeError):
-                committed[f"{METRICS}/{name}"] = flat(json.loads(text or b"{}"))
+                committed[f"{METRICS}/{name}"] = flat(loads(text or b"{}"))
     return committed
 
 

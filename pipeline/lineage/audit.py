@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
 from sightword.errors import FileFormatError, LineageError
 from sightword.features.network_files import network_sha256
+from sightword.io.files import loads
 from sightword.messages import did_you_mean, flat
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
@@ -316,7 +316,7 @@ def _evaluate(traced: Audit, here: Workspace, then: Snapshot) -> None:
         traced.unknown.append(f"{where} is absent or cannot be read: its values are not known")
         return
     try:
-        traced.value = find_entry(json.loads(text), key, path)
+        traced.value = find_entry(loads(text), key, path)
     except ValueError as error:
         raise LineageError(f"is not valid JSON ({error})", where=where) from None
 

@@ -25,6 +25,7 @@ from sightword import machine
 from sightword.errors import LineageError
 from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Scoring
+from sightword.io.files import loads
 from sightword.messages import and_more
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,7 @@ class KnownFacts:
 def _read(text: bytes) -> tuple[Facts | None, str]:
     """Return the facts in the text of a file, or the reason for which nobody can rely on them."""
     try:
-        facts = json.loads(text)
+        facts = loads(text)
     except ValueError:
         return None, "cannot be read, so not used as facts of runs"
     if isinstance(facts, dict) and facts.get("schema") != SCHEMA:
@@ -216,7 +217,9 @@ def _read(text: bytes) -> tuple[Facts | None, str]:
         return None, f"written by another version of Sightword ({schemas}), so not used"
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         entry = entry_key(facts["stage"], **facts["ran"])
-        if facts["id"] == run_id(entry, facts["outs"]) and isinstance(facts["started"], str):
+        hash((*facts["outs"].items(), *_inputs(entry_of(facts)), *facts.setdefault("packages", {}).items()))
+        texts = isinstance(facts["started"], str) and isinstance(facts["stage"], str)
+        if texts and facts["id"] == run_id(entry, facts["outs"]):
             return {**facts, "entry": entry}, ""
     return None, "edited, so not used as facts of runs"
 

@@ -47,7 +47,7 @@ from sightword.errors import FileFormatError, LineageError, SightwordError
 from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Scoring
 from sightword.io import yaml_reader
-from sightword.io.files import Pathish, canonical_json, read_text, write_text
+from sightword.io.files import Pathish, canonical_json, loads, read_text, write_text
 from sightword.io.group_files import write_new
 from sightword.machine import Machine, processor
 from sightword.messages import and_more, flat
@@ -126,7 +126,7 @@ class Recorder:
         """Write the facts that git has of the stage, unless they are of a run with equal hashes."""
         path = self._project / RUNS / (folder_of(self._stage) or FIRST) / f"{self._stage.rpartition(':')[2]}.json"
         with contextlib.suppress(SightwordError, OSError, ValueError, AttributeError):
-            if json.loads(read_text(path)).get("id") == facts["id"]:
+            if loads(read_text(path)).get("id") == facts["id"]:
                 return
         write_text(path, _text({name: value for name, value in facts.items() if name not in _NOT_IN_GIT}))
 
@@ -339,11 +339,8 @@ class Entering:
         entered = [replace(one, recipe=recipe, stage=stage) for one in scorings]
         self.scorings += entered
         runs = Path(os.environ.get("DVC_ROOT") or Path.cwd()) / RUNS
-        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *entered])
-
-
-def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
-    return [one for at, one in facts.scorings() if folder_of(at) == pipeline.folder]
+        known = KnownFacts([runs]).scorings()
+        return ledger.add(place, [*(one for at, one in known if folder_of(at) == self._pipeline.folder), *entered])
 
 
 def recipe_hash(entry: str, params: Pathish) -> str:

@@ -26,7 +26,7 @@ from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import IGNORE, pipelines
 from sightword.errors import LineageError, SightwordError
 from sightword.io import yaml_reader
-from sightword.io.files import read_text
+from sightword.io.files import loads, read_text
 
 FOLDER = ".dir"
 THREADS = 4
@@ -152,7 +152,7 @@ class Cache:
         if artefact.md5 not in self._listings:
             path = self.sound(artefact.md5)
             try:
-                items = json.loads(path.read_text(encoding="utf-8")) if path else []
+                items = loads(path.read_text(encoding="utf-8")) if path else []
                 self._listings[artefact.md5] = {item["relpath"]: item["md5"] for item in items}
             except (OSError, ValueError, KeyError, TypeError):
                 return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from pipeline.lineage.lock import Entry, Lock, changes, hashes, is_code, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import LOCK, LOCKS
 from sightword.errors import LineageError
+from sightword.io.files import loads
 from sightword.messages import did_you_mean, flat, plural
 
 _Chain = dict[str, Entry]
@@ -121,7 +121,7 @@ class _States:
 
     def _value(self, here: Snapshot) -> Any:
         try:
-            values = json.loads(here.read(self._path) or b"null")
+            values = loads(here.read(self._path) or b"null")
         except ValueError:
             return None
         if entry := look_up(values, self._key.split(".")):
@@ -276,7 +276,7 @@ def _stage(
 
 def _numbers(text: bytes | None) -> Mapping[str, Any]:
     try:
-        return flat(json.loads(text)) if text else {}
+        return flat(loads(text)) if text else {}
     except (ValueError, AttributeError):
         return {}
 

@@ -7,9 +7,9 @@ bytes. Rows are read in pieces, so that memory does not grow with the bytes, whi
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,9 +27,9 @@ from sightword.corpus.listing import Listing
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError, FileFormatError
-from sightword.io.files import check_text, parquet_file
+from sightword.io.files import check_text, loads, parquet_file
 from sightword.io.opening import is_inside, lines, reading
-from sightword.io.tables import Table, cells, semicolons
+from sightword.io.tables import DOUBLED, Table, cells, semicolons
 from sightword.machine import is_address
 from sightword.messages import and_more, quote, short
 from sightword.places.place import Part, Place, open_object, read_listing, size
@@ -301,20 +301,22 @@ class _Records:
         elif place and image.place is None:
             image = replace(image, place=place, digest=digest)
         self.images[key] = image
-        texts = [text for cell in row.captions for text in _texts(cell, row.where)]
-        for number, text in enumerate(texts):
-            before = texts[:number].count(text)
-            key_of_caption = f"{text}#{before}" if before else text
+        before: Counter[str] = Counter()
+        for text in (text for cell in row.captions for text in _texts(cell, row.where)):
+            key_of_caption = f"{text}#{before[text]}" if before[text] else text
+            before[text] += 1
             self.captions.append(Caption(name, key_of_caption, text, row.where, row.language.lower()))
 
 
 def _texts(cell: str, where: str) -> list[str]:
     """Return the captions of a cell: itself, or the texts of a list in JSON."""
+    if DOUBLED.fullmatch(cell):
+        cell = cell[1:-1].replace('""', '"')
     if not cell.startswith(("[", "(", "{")) or not _LIST.fullmatch(cell):
         return [cell]
     try:
-        texts = json.loads(cell)
-    except (ValueError, RecursionError):
+        texts = loads(cell)
+    except ValueError:
         texts = None
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return [text.strip() for text in texts]

@@ -29,6 +29,9 @@ Value = TypeVar("Value")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of the system when nothing more can be written: no space, a quota, a limit of the file's size."""
+DEEPEST = 100
+"""The most levels of nested lists and objects in a JSON text; Python calls itself for each in most work on values."""
+_DEEP = "is nested too deeply"
 GROUP = 1 << 20
 """The rows of a row group of a Parquet file: pyarrow's default."""
 TYPES = {
@@ -210,9 +213,9 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
         place = f"{path}, line {error.lineno}, column {error.colno}"
         todo = todo or "It may have been cut off: fetch or make it again."
         raise FileFormatError(what, where=place, todo=todo) from None
-    except RecursionError:
-        raise FileFormatError("is nested too deeply", where=path, todo=todo) from None
-    except ValueError:
+    except ValueError as error:
+        if str(error) == _DEEP:
+            raise FileFormatError(_DEEP, where=path, todo=todo) from None
         expected = f"up to {sys.get_int_max_str_digits()} digits"
         raise FileFormatError("has a number too long", where=path, expected=expected, todo=todo) from None
     if re.search(r"\\u[dD][89a-fA-F]", text):
@@ -225,9 +228,24 @@ def read_json(path: Pathish, *, todo: str | None = None) -> Any:
     return document
 
 
+def loads(text: str | bytes, **hooks: Any) -> Any:
+    """Return the value of a JSON text; ValueError for another text, or more than :data:`DEEPEST` levels."""
+    try:
+        value = json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError(_DEEP) from None
+    level: list[Any] = [[value]]
+    for _ in range(DEEPEST + 1):
+        inner = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
+        level = [one for one in inner if isinstance(one, dict | list)]
+        if not level:
+            return value
+    raise ValueError(_DEEP)
+
+
 def parse_json(text: str, error: type[SightwordError], where: object) -> Any:
-    """Return the value of a JSON text; ValueError or RecursionError if the text is none, and an error of the class
-    ``error`` if an object has two values for a key.
+    """Return the value of a JSON text; ValueError as of :func:`loads`, and an error of the class ``error`` if an object
+    has two values for a key.
     """
 
     def whole(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -237,7 +255,7 @@ def parse_json(text: str, error: type[SightwordError], where: object) -> Any:
             return mapping(records, "the key", "value", error, todo="Delete one of the two.")
         return values
 
-    return json.loads(text, object_pairs_hook=whole)
+    return loads(text, object_pairs_hook=whole)
 
 
 def mapping(
@@ -285,7 +303,7 @@ def parse_object(text: str, error: type[SightwordError], where: object) -> dict[
     """Return the JSON object of a text; an error of the class ``error`` for another text, or two values for a key."""
     try:
         record = parse_json(text, error, where)
-    except (ValueError, RecursionError):
+    except ValueError:
         record = None
     if not isinstance(record, dict):
         raise error(f"is {quote(text)}", where=where, expected="a JSON object")
@@ -438,7 +456,7 @@ def read_table(
         if wrong:
             what = f"has two columns {', '.join(wrong)}"
             if wrong[0] not in have:
-                what = f"has no column {', '.join(wrong)} (it has: {', '.join(have) or 'none'})"
+                what = f"has no column {', '.join(wrong)} (it has: {and_more(have, 20) or 'none'})"
             raise FileFormatError(what, where=path, expected="one of each name", todo=todo)
         table = file.read(columns=names).select(names)
     check_text(path, table, todo)

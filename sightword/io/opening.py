@@ -167,9 +167,13 @@ class _Limited(io.RawIOBase):
 def read_bytes(path: _Path, error: type[SightwordError] = FileFormatError, *, todo: str | None = None) -> bytes:
     """Return the bytes of a file; errors as :func:`opened`, and for a file of more than :data:`LARGEST` bytes."""
     with opened(path, error, todo=todo) as file:
-        if len(data := file.read(LARGEST + 1)) > LARGEST:
-            raise OSError(errno.EFBIG, f"it has more than {size(LARGEST)}")
-        return data
+        parts, left = [], LARGEST
+        while part := file.read(1 << 20):  # a call for all bytes takes their room first, for a small file too
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
+                raise OSError(errno.EFBIG, f"it has more than {size(LARGEST)}")
+        return b"".join(parts)
 
 
 def raw_lines(

@@ -39,7 +39,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyErr
 
 from sightword import __version__
 from sightword.errors import DownloadError
-from sightword.io.files import FULL, sha256_file, write_text
+from sightword.io.files import FULL, loads, sha256_file, write_text
 from sightword.io.opening import is_inside, reading, require_regular
 from sightword.messages import first_line, quote
 
@@ -258,7 +258,7 @@ class Resuming:
 
     def _read_notes(self) -> dict[str, Any]:
         try:
-            notes = json.loads(self._notes.read_text())
+            notes = loads(self._notes.read_text())
         except (OSError, ValueError):
             return {}
         return notes if isinstance(notes, dict) else {}

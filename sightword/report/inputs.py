@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sightword.errors import FileFormatError
-from sightword.io.files import read_json, read_table
+from sightword.io.files import loads, read_json, read_table
 from sightword.io.tables import cells
 from sightword.messages import and_more, short
 
@@ -162,6 +162,6 @@ def opened(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parsed(value: object) -> object:
     try:
-        return json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+        return loads(value) if isinstance(value, str) and value.startswith("{") else value
     except json.JSONDecodeError:
         return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
 import logging
 import os
 import threading
@@ -23,7 +22,7 @@ from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resized import Source, decoder
 from sightword.images.settings import ResizeSettings
 from sightword.io import group_files
-from sightword.io.files import Pathish, canonical_json
+from sightword.io.files import Pathish, canonical_json, loads
 from sightword.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -101,7 +100,7 @@ class FileDigests:
         self._saved: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError, TypeError):  # a damaged list is made again
             sha256, _, text = self._place.read_text(encoding="utf-8").partition("\n")
-            version, record = json.loads(text) if hashlib.sha256(text.encode()).hexdigest() == sha256 else ("", {})
+            version, record = loads(text) if hashlib.sha256(text.encode()).hexdigest() == sha256 else ("", {})
             self._saved = dict(record) if version == decoder() else {}
         self._record = {**self._saved}
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -380,13 +380,15 @@ class Searcher:
         finds the pictures like it. ``max`` composes and ``min`` abstracts (:mod:`sightword.model.similarity`); an
         EncoderError refuses an abstraction by an encoder that was not trained for an order.
         """
+        if not operands or how not in get_args(How):
+            raise SearchError(f"{len(operands)} operands and how {how!r}", expected="one or more, and max or min")
         with self._turn, devices.threads(self._threads):
             vectors = np.stack(
                 [self.encoder.encode(one.text) if isinstance(one, Query) else self.embedding(one) for one in operands]
             )
             combine = compose if how == "max" else abstract
             vector = vectors[0] if len(vectors) == 1 else combine(vectors, self.encoder.similarity_name)
-            own = {one for one in operands if isinstance(one, int)}
+            own = {int(one) for one in operands if isinstance(one, int | np.integer)}
             found = self._pictures.best(vector, top + len(own))
         return [hit for hit in self._hits(found, vector) if hit.row not in own][:top]
 
@@ -400,9 +402,11 @@ class Searcher:
 
     def embedding(self, picture: int | Floats) -> Floats:
         """Return the embedding (width,) of a picture, given its row in the collection or its features (D,)."""
-        if isinstance(picture, int):
-            return self._pictures.row(picture)
-        found: Floats = self.encoder.encode_images(picture[None])[0]
+        if isinstance(picture, int | np.integer):
+            if not 0 <= picture < self.pictures_read:
+                raise SearchError(f"no picture has the row {picture}", expected=f"0 to {self.pictures_read - 1}")
+            return self._pictures.row(int(picture))
+        found: Floats = self.encoder.encode_images(np.asarray(picture)[None])[0]
         return found
 
     def captions(self, vector: Floats, top: int) -> list[tuple[Caption, float]]:

@@ -5,7 +5,6 @@ In a store of several users, each maintains their own files.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightword.errors import StoreError
-from sightword.io.files import canonical_json
+from sightword.io.files import canonical_json, loads
 from sightword.places.requests import Listed
 from sightword.storage.store import DAY, IDENTITY, SEGMENT_NAME, Array, Store, kind_name, segments, write
 
@@ -107,8 +106,8 @@ def _kinds(store: Store, prefix: str) -> list[str]:
 def _identity(store: Store, name: str) -> dict[str, Any]:
     """Return what describes a kind; ValueError if that cannot be read or belongs to another kind."""
     try:
-        identity = json.loads(store.place.read(f"{name}/{IDENTITY}"))
-    except (OSError, ValueError, RecursionError) as error:
+        identity = loads(store.place.read(f"{name}/{IDENTITY}"))
+    except (OSError, ValueError) as error:
         raise ValueError(f"cannot be read ({getattr(error, 'strerror', None) or 'it is not valid JSON'})") from None
     if not isinstance(identity, dict) or kind_name(canonical_json(identity)) != name:
         raise ValueError("it is not what the folder's name says")

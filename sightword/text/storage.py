@@ -21,7 +21,7 @@ from sightword.errors import FileFormatError
 from sightword.io.files import Pathish, canonical_json, sha256_file
 from sightword.io.hdf5 import checked, created
 from sightword.io.opening import reading
-from sightword.messages import first_line
+from sightword.messages import first_line, quote
 
 FILE = "text.h5"
 VOCABULARY = "vocabulary.json"
@@ -190,13 +190,13 @@ def _mapped(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             values = file.attrs.items()
             attributes = {key: value.item() if isinstance(value, np.generic) else value for key, value in values}
             if (attributes["schema"], attributes["complete"]) != (SCHEMA, True):
-                what = f"has the schema {attributes['schema']}, complete: {attributes['complete']}"
+                what = f"has the schema {quote(attributes['schema'])}, complete: {quote(attributes['complete'])}"
                 raise FileFormatError(what, where=path, expected=f"{SCHEMA} and True", todo=TODO)
             places = {name: (file[name].dtype, file[name].shape, file[name].id.get_offset()) for name in file}
-    except (RuntimeError, KeyError, TypeError, AttributeError) as error:  # HDF5 of another program
+        arrays = {
+            name: np.memmap(path, kind, "r", offset, shape).view(np.ndarray) if shape[0] else np.empty(0, kind)
+            for name, (kind, shape, offset) in places.items()
+        }
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:  # HDF5 of another program
         raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=TODO) from None
-    arrays = {
-        name: np.memmap(path, kind, "r", offset, shape).view(np.ndarray) if shape[0] else np.empty(0, kind)
-        for name, (kind, shape, offset) in places.items()
-    }
     return attributes, arrays

@@ -28,7 +28,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from sightword.errors import FileFormatError, TrainingError
-from sightword.io.files import canonical_json
+from sightword.io.files import canonical_json, loads
 from sightword.io.saved import entry, summed, typed, write_summed
 from sightword.machine import threads
 
@@ -150,7 +150,7 @@ class Checkpoint:
 
 def _read(path: Path) -> tuple[Progress, dict[str, torch.Tensor]]:
     with safetensors.safe_open(path, "pt") as file:
-        about = json.loads(file.metadata()[_PROGRESS])
+        about = loads(file.metadata()[_PROGRESS])
     if about["schema"] != SCHEMA:
         raise ValueError(f"has the format {about['schema']}")
     return Progress.from_json(about), safetensors.torch.load_file(path)

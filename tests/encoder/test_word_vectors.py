@@ -107,19 +107,6 @@ def test_odd_sentences_and_paths_are_one_message(glove):
             BagOfWords.load(wrong)
 
 
-def test_an_unreadable_file_is_reported(tmp_path):
-    with pytest.raises(SemanticsError, match=r"gone\.txt: does not exist"):
-        BagOfWords.load(tmp_path / "gone.txt")
-    whole = gzip.compress(GLOVE.encode())
-    for name, content in {
-        "short.gz": whole[:-12],
-        "spoilt.gz": whole[:20] + b"xx" * 40,
-    }.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(SemanticsError, match=f"{name}: cannot be read"):
-            BagOfWords.load(tmp_path / name)(["dog"])
-
-
 @settings(deadline=None, max_examples=50)
 @given(
     st.dictionaries(

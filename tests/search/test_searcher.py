@@ -51,6 +51,23 @@ def test_shares_follow_scores_up_to_a_perfect_answer(similarity):
     assert alike.combined([0], 1, how="max")[0].share == pytest.approx(1.0, abs=1e-6)
 
 
+def test_odd_arguments_of_a_search_are_one_message(searcher):
+    for top in (None, -1, True, 2.5, "3"):
+        with pytest.raises(SearchError, match=r"top is .*; expected a whole number from 0"):
+            searcher.pictures("a red circle", top)
+    for operands, how in (
+        ([], "max"),
+        ([0, 1], "mean"),
+        ([-1], "max"),
+        ([10**9], "max"),
+        ([None], "max"),
+        (["a"], "max"),
+    ):
+        with pytest.raises((SearchError, EncoderError), match=r"operands|has the row|features are"):
+            searcher.combined(operands, 2, how=how)
+    assert searcher.combined([np.int64(0)], 2, how="max") == searcher.combined([0], 2, how="max")
+
+
 def test_ensemble_ranks_by_the_product_and_shows_cosines(world, searcher):
     """Vectors of the sum of several networks have lengths of their own, up to their number."""
     assert searcher.encoder.similarity_name == "dot"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kept_features import KIND, as_bytes, fill, folder_of, read, some, write
+from kept_features import KIND, as_bytes, fill, read, some, write
 
 from sightword.storage import maintenance
 from sightword.storage import store as module
@@ -66,48 +65,6 @@ def test_equal_features_are_equal_files_in_any_layout(tmp_path) -> None:
     for rows in (np.asfortranarray(table), table.astype(">f4")):
         assert pack(dict(reversed([*zip(features, rows, strict=True)]))) == data
     assert pack({**features, min(features): table[0] + 1}) != data
-
-
-@pytest.fixture
-def whole(tmp_path) -> tuple[Store, Path, Features, bytes]:
-    """A store of a small segment, its file, its features and its bytes."""
-    store = Store(tmp_path)
-    features = fill(store, KIND, range(6))
-    [path] = folder_of(store).glob("*.parquet")
-    path.chmod(0o644)
-    return store, path, features, path.read_bytes()
-
-
-def check_damaged(whole: tuple[Store, Path, Features, bytes], damaged: bytes) -> None:
-    """Nothing but true features, and what is missing is told."""
-    store, path, features, _ = whole
-    path.write_bytes(damaged)
-    for wanted in (set(features), None):
-        found, faults = looked(store, wanted)
-        assert found == {}
-        assert len(faults) == 1 or wanted  # keys that are not those wanted are another segment's
-
-
-@pytest.mark.parametrize("masks", [[0xFF], pytest.param([1 << bit for bit in range(8)], marks=pytest.mark.full)])
-def test_changed_byte_anywhere_gives_no_wrong_feature(whole, masks) -> None:
-    data = whole[3]
-    for at, mask in itertools.product(range(len(data)), masks):
-        damaged = bytearray(data)
-        damaged[at] ^= mask
-        check_damaged(whole, bytes(damaged))
-
-
-def test_file_cut_off_anywhere_gives_no_wrong_feature(whole) -> None:
-    for length in range(len(whole[3])):
-        check_damaged(whole, whole[3][:length])
-
-
-def test_bytes_too_many_or_of_nothing(whole) -> None:
-    data = whole[3]
-    for damaged in (data + b"\0", data + data, b"\0" + data, bytes(len(data)), np.random.default_rng(1).bytes(900)):
-        check_damaged(whole, damaged)
-    for start in range(0, len(data) - 64, 64):  # a block that never reached the disk
-        check_damaged(whole, data[:start] + bytes(64) + data[start + 64 :])
 
 
 KEY = pa.array([b"k" * KEY_LENGTH], pa.binary(KEY_LENGTH))

@@ -195,7 +195,7 @@ def save_sentence_pairs(folder):
 
 
 def read_sentence_pairs(folder):
-    return entailment.FOLDER.read(folder), entailment.read_split(folder, "dev")
+    return entailment.FOLDER.read(folder)[0], entailment.read_split(folder, "dev")
 
 
 def save_taxonomy(folder):

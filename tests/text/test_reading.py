@@ -81,7 +81,6 @@ def test_the_books_have_their_stated_counts(real_data):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"one\ntwo \xff\n", r"text\.txt, line 2: byte 0xff is not UTF-8. Save the file as UTF-8"),
         (b"one\n" + b"x" * (LONGEST + 1), rf"line 2: has more than {LONGEST} characters; expected one sentence a line"),
         (b"one\n\n" + "é".encode() * 50 * LONGEST, rf"text\.txt, line 3: has more than {4 * LONGEST} bytes"),
         (b"<p>one</p>\ntwo\n", r"text\.txt, line 1: has markup \(1 of the first 2 lines do\); expected plain text"),

@@ -111,11 +111,13 @@ def read_split(folder: Pathish, split: str) -> SentencePairs:
         FileFormatError: the file is missing, damaged, or lacks a column.
         SemanticsError: no split has this name, or it has no pairs.
     """
+    import pyarrow as pa
+
     if split not in SPLITS:
         raise SemanticsError(f"no split is called {quote(split)}", expected=", ".join(SPLITS))
     place = Path(folder) / FILE
     table = read_table(place, ("premise", "hypothesis", "label", "entailed", "split", "source"), todo=TODO)
-    table = table.filter([name == split for name in table["split"].to_pylist()])
+    table = table.filter(pa.array([name == split for name in table["split"].to_pylist()], pa.bool_()))
     if not table.num_rows:
         raise SemanticsError(f"has no pairs of the split {split}", where=place, todo=TODO)
     rows = zip(*(table[name].to_pylist() for name in ("premise", "hypothesis", "label", "source")), strict=True)

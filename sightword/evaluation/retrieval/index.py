@@ -112,8 +112,10 @@ class Index:
         """Find the ``top`` rows, or all of fewer, that are most similar to each of several vectors, float32 (Q, D).
 
         Raises:
-            SearchError: values of a query are not finite.
+            SearchError: values of a query are not finite, or ``top`` is no whole number from 0.
         """
+        if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 0:
+            raise SearchError(f"top is {top!r}", expected="a whole number from 0")
         _check_finite(queries)
         queries = np.ascontiguousarray(queries)  # torch takes no array that is read backwards
         count = self._count

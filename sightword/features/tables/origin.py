@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from sightword.errors import FeaturesError
 from sightword.features.tables.table import FeatureTable, Origin
-from sightword.io.files import canonical_json
+from sightword.io.files import canonical_json, loads
 from sightword.messages import and_more, plural
 
 DEMONSTRATION = "random weights: for demonstration"
@@ -73,7 +72,7 @@ def parts_of(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
     if count == 1:
         return [dict(attributes)]
     try:
-        transforms = [canonical_json(one) for one in json.loads(str(attributes.get("transform", "")))]
+        transforms = [canonical_json(one) for one in loads(str(attributes.get("transform", "")))]
         rows = zip(*(columns[name] for name in _NAMES), transforms, strict=True)
         names = (*_NAMES, "transform")
         return [{**attributes, **dict(zip(names, row, strict=True))} for row in rows]
@@ -111,9 +110,7 @@ def joined(tables: Sequence[FeatureTable], names: Sequence[str]) -> FeatureTable
     attributes = {name: BETWEEN.join(str(table.attributes.get(name, "")) for table in tables) for name in _NAMES}
     if not any(table.attributes.get("network_sha256") for table in tables):
         del attributes["network_sha256"]
-    attributes["transform"] = canonical_json(
-        [json.loads(table.attributes.get("transform") or "{}") for table in tables]
-    )
+    attributes["transform"] = canonical_json([loads(table.attributes.get("transform") or "{}") for table in tables])
     known = all(table.attributes.get("backbone") for table in tables)
     attributes |= {} if known else {"backbone": ""}
     sha256 = [next((one for one in some if one), "") for some in zip(*hashes, strict=True)]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sightword.errors import FeaturesError, FileFormatError
 from sightword.io.files import Pathish, atomic_file
 from sightword.io.hdf5 import created, opened, read_rows
-from sightword.messages import and_more
+from sightword.messages import and_more, first_line, quote
 
 SCHEMA = 2
 AGAIN = "Run `dvc repro features`, or copy the file again from where it is whole."
@@ -151,12 +151,18 @@ def read_features(path: Pathish) -> FeatureTable:
     with opened(path, expected=expected, first=first, again=AGAIN) as (attributes, datasets, checksum):
         schema = attributes.get("schema")
         if schema != SCHEMA or not attributes.get("complete") or not set(_TABLES) <= set(datasets):
-            what = f"has the schema {schema}" if schema != SCHEMA else "was not written to its end"
+            what = f"has the schema {quote(schema)}" if schema != SCHEMA else "was not written to its end"
             raise FileFormatError(what, where=path, expected=f"{SCHEMA}, whole", todo=AGAIN)
         tables = {
             name: read_rows(datasets[name], slice(None), AGAIN) for name in (*_TABLES, _REJECTED) if name in datasets
         }
-    texts = {name: list(map(bytes.decode, tables[name].tolist())) for name in tables if name != "features"}
+    try:
+        kind = tables["features"].dtype.kind, tables["features"].ndim, len({len(tables[name]) for name in _TABLES})
+        if kind != ("f", 2, 1):
+            raise ValueError("its tables are no features with ids")
+        texts = {name: list(map(bytes.decode, tables[name].tolist())) for name in tables if name != "features"}
+    except (TypeError, ValueError) as error:  # of another program, which wrote the checksum too
+        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=AGAIN) from None
     rejected = frozenset(texts.get(_REJECTED, []))
     attributes = attributes | {"checksum": checksum}
     return FeatureTable(tables["features"], texts["image_id"], texts["sha256"], attributes, rejected)
