@@ -36,8 +36,10 @@ class SightwordError(Exception):
         super().__init__(text)
 
 
-def memory_error(error: BaseException) -> SetupError | None:
-    """Return the message of an error by which Python, NumPy or torch says that memory does not suffice, or None."""
+def message_of(error: BaseException) -> SightwordError | None:
+    """Return the message of an error of this tree, or of a library that memory does not suffice; else None."""
+    if isinstance(error, SightwordError):
+        return error
     said = " ".join(str(error).rpartition("Allocator: ")[2].split())
     told = "can't allocate memory|not enough memory|out of memory|Storage size calculation overflowed"
     if not isinstance(error, MemoryError) and not re.search(told, str(error)):

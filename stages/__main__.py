@@ -32,7 +32,7 @@ from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipelines, project_of, stage_of
 from sightword import machine
-from sightword.errors import SetupError, SightwordError, memory_error
+from sightword.errors import SetupError, SightwordError, message_of
 from sightword.evaluation.ledger import Scoring
 from sightword.io.files import FULL, leave_pandas
 from sightword.messages import and_more
@@ -78,8 +78,10 @@ def main() -> None:
         if recorder:
             recorder.check_unchanged(kept=callable(result))
         _finish(name, result, recorder, entering.scorings if entering else None)
-    except SightwordError as error:
-        _fail(name, error, debug=arguments.verbose > 1)
+    except (SightwordError, MemoryError, RuntimeError) as error:
+        if (told := message_of(error)) is None:
+            raise
+        _fail(name, told, debug=arguments.verbose > 1)
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES, errno.EROFS):
             raise
@@ -87,10 +89,6 @@ def main() -> None:
         what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
         todo = "`sightword doctor` checks the folders, and names the variables for others."
         _fail(name, SightwordError(what, todo=todo), debug=arguments.verbose > 1)
-    except (MemoryError, RuntimeError) as error:
-        if (told := memory_error(error)) is None:
-            raise
-        _fail(name, told, debug=arguments.verbose > 1)
     except KeyboardInterrupt:
         log.error("%s: interrupted", name)
         for number in (signal.SIGINT, signal.SIGTERM):

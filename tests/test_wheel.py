@@ -128,6 +128,34 @@ def test_wheel_in_a_clean_environment_encodes_and_runs_commands(wheel, tmp_path)
     assert refused.stderr.count("\n") == 1
 
 
+COMMANDS = """
+import contextlib, io, json
+from pipeline.cli import main
+
+said = {}
+for words in (
+    ["params", "--check"],
+    ["search", "models/encoder", "a red circle", "--json", "--top", "1"],
+    ["evaluate", "flickr8k", "--data", "data/corpus/senteval", "--tasks", "STSSample"],
+    ["audit", "metrics/summary.json:image_r10"],
+    ["sweep", "--csv"],
+    ["compare", "HEAD", "workspace", "--samples", "100"],
+    ["doctor", "--quick"],
+):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(words) == 0, words
+    said[words[0]] = out.getvalue()
+print(json.dumps(said))
+"""
+SAID = {
+    "params": "all 10 sections are right",
+    "evaluate": "STSSample  scenes",
+    "audit": "train",
+    "sweep": "image_r10",
+    "compare": "Bootstrap: 100 resamples",
+}
+
+
 @pytest.mark.full
 def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel, small_run, tmp_path):
     """Its stages start as a user's do, and take two threads; those of the shared small run are copies, with one."""
@@ -156,15 +184,10 @@ def test_project_of_the_wheel_runs_and_an_upgrade_reruns_dependent_stages(wheel,
     assert locked(demo) == small_run.locked()
     call("git", "add", "-A")
     call("git", "commit", "-qm", "sample")
-    assert "all 10 sections are right" in call(sightword_, "params", "--check")
-    found = call(sightword_, "search", "models/encoder", "a red circle", "--json", "--top", "1")
-    assert re.search(r'"id": "(test|dev|train)-\d+\.', found)
-    pairs = ("--data", "data/corpus/senteval", "--tasks", "STSSample")
-    assert "STSSample  scenes" in call(sightword_, "evaluate", "flickr8k", *pairs)
-    assert "train" in call(sightword_, "audit", "metrics/summary.json:image_r10")
-    assert "image_r10" in call(sightword_, "sweep", "--csv")
-    assert "Bootstrap: 100 resamples" in call(sightword_, "compare", "HEAD", "workspace", "--samples", "100")
-    assert "PROBLEM" not in call(sightword_, "doctor", "--quick")
+    said = json.loads(call(place / "bin/python", "-c", COMMANDS).splitlines()[-1])
+    assert all(words in said[command] for command, words in SAID.items()), said
+    assert re.search(r'"id": "(test|dev|train)-\d+\.', said["search"])
+    assert "PROBLEM" not in said["doctor"]
     assert "up to date" in call(*dvc, "status", "dvc.yaml")
 
     with (site / "sightword/evaluation/retrieval/ranks.py").open("a") as code:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import sightword
 from pipeline.cli import compare, doctor, downloads, encoder, init, lineage, params, search, store, sweeps
 from pipeline.cli.command import Parser
-from sightword.errors import SightwordError, memory_error
+from sightword.errors import SightwordError, message_of
 from sightword.messages import install_extra
 
 
@@ -31,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = arguments.run(arguments)
         print(end="", flush=True)  # also where standard output is closed
-    except SightwordError as error:
-        print(f"sightword: {error}", file=sys.stderr)
+    except (SightwordError, MemoryError, RuntimeError) as error:
+        if (told := message_of(error)) is None:
+            raise
+        print(f"sightword: {told}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
         if not _raised_here(error):
@@ -47,11 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         print(f"sightword: {place}{error.strerror or error}", file=sys.stderr)
-        return 1
-    except (MemoryError, RuntimeError) as error:
-        if (told := memory_error(error)) is None:
-            raise
-        print(f"sightword: {told}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -202,21 +202,17 @@ def print_difference(difference: Values, *, full: bool) -> None:
             _print_lines(lines)
     if unknown := [stage["name"] for stage in difference["stages"] if not stage["facts_known"]]:
         print(f"\npackages and machine not known: no run record found of {', '.join(unknown)}")
-    shown = difference["values"] if full else _headline(difference["values"])
+    numbers: Values = difference["values"]
+    summaries = {name: pair for name, pair in numbers.items() if name.partition(":")[0].endswith("summary.json")}
+    shown = numbers if full else summaries or dict(list(numbers.items())[:NUMBERS])
     if shown:
         print("\nnumbers that differ")
     for name, pair in shown.items():
         before, now = (spelt(one if full else rounded(one)) for one in pair)
         before, now = (before, now) if before != now else map(spelt, pair)
         print(f"  {name}: {before} -> {now}")
-    if rest := len(difference["values"]) - len(shown):
+    if rest := len(numbers) - len(shown):
         print(f"  and {rest} more: --full shows all, with all digits")
-
-
-def _headline(values: Values) -> Values:
-    """Return the numbers of summaries; the first of all numbers where no summary differs."""
-    summaries = {name: pair for name, pair in values.items() if name.partition(":")[0].endswith("summary.json")}
-    return summaries or dict(list(values.items())[:NUMBERS])
 
 
 def rounded(value: Any) -> Any:

@@ -339,11 +339,8 @@ class Entering:
         entered = [replace(one, recipe=recipe, stage=stage) for one in scorings]
         self.scorings += entered
         runs = Path(os.environ.get("DVC_ROOT") or Path.cwd()) / RUNS
-        return ledger.add(place, [*_of_pipeline(KnownFacts([runs]), self._pipeline), *entered])
-
-
-def _of_pipeline(facts: KnownFacts, pipeline: Pipeline) -> list[Scoring]:
-    return [one for at, one in facts.scorings() if folder_of(at) == pipeline.folder]
+        known = KnownFacts([runs]).scorings()
+        return ledger.add(place, [*(one for at, one in known if folder_of(at) == self._pipeline.folder), *entered])
 
 
 def recipe_hash(entry: str, params: Pathish) -> str:

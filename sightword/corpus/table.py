@@ -29,7 +29,7 @@ from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError, FileFormatError
 from sightword.io.files import check_text, loads, parquet_file
 from sightword.io.opening import is_inside, lines, reading
-from sightword.io.tables import Table, cells, semicolons
+from sightword.io.tables import DOUBLED, Table, cells, semicolons
 from sightword.machine import is_address
 from sightword.messages import and_more, quote, short
 from sightword.places.place import Part, Place, open_object, read_listing, size
@@ -310,6 +310,8 @@ class _Records:
 
 def _texts(cell: str, where: str) -> list[str]:
     """Return the captions of a cell: itself, or the texts of a list in JSON."""
+    if DOUBLED.fullmatch(cell):
+        cell = cell[1:-1].replace('""', '"')
     if not cell.startswith(("[", "(", "{")) or not _LIST.fullmatch(cell):
         return [cell]
     try:

@@ -189,21 +189,19 @@ def _control(findings: Findings, key: str) -> str:
 
 
 def _headlines(findings: Findings) -> list[html.Headline]:
-    headlines: list[html.Headline] = []
+    heads: list[html.Headline] = []
     for key, words in HEADLINES.items():
         value, base = (findings.mean(name, key) for name in (findings.shown, findings.baseline))
-        if value is not None and len(headlines) < 3:
+        if value is not None and len(heads) < 3:
             beside = f"{findings.baseline} {percent(base)}{_control(findings, key)}"
             if key == "mnno":
                 beside += f"; by chance {100 * findings.structure['k'] / (findings.structure['pictures'] - 1):.1f}"
-            headlines.append(
-                html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside, _verdict(findings, key))
-            )
+            heads.append(html.Headline(f"{value:.1f}", f"{words}, {findings.shown}", beside, _verdict(findings, key)))
     if findings.tests:
         beside = f"from {findings.baseline}, after Holm's correction"
         beyond = sum(bool(stars(test.holm)) for test in findings.tests)
-        headlines.append(html.Headline(f"{beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
-    return headlines
+        heads.append(html.Headline(f"{beyond} of {len(findings.tests)}", "differences are beyond chance", beside))
+    return heads
 
 
 def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:

@@ -104,15 +104,13 @@ def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) 
     own = scores[energy]
     shown, remark = tile(own["accuracy"], own["accuracy_ci95"])
     closure, ceiling = f"closure {scores['closure']['accuracy']:.1f} %", f"ceiling {part['ceiling']:.1f} %"
-    headlines = [
-        html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))
-    ]
+    lines = [html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
     if "direct" in own:
         shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
         none = "the closure accepts none of them"
-        headlines.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
-    headlines.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
-    return headlines
+        lines.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
+    lines.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
+    return lines
 
 
 def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, settings: HypernymsSettings) -> Table:

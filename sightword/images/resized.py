@@ -192,18 +192,21 @@ def write_resized(
 def _unfinished(folder: Path) -> Iterator[Path]:
     """Yield the folder for what the next run can use, or a new one while another process has it."""
     folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock", timeout=0)
     try:
-        with FileLock(folder / "lock", timeout=0):
-            try:
-                yield folder
-                shutil.rmtree(folder)
-            finally:
-                with contextlib.suppress(OSError):
-                    (folder / "lock").unlink()
-                    folder.rmdir()
-    except Timeout:
+        lock.acquire()
+    except (Timeout, NotImplementedError):  # the latter on a file system without locks
         with tempfile.TemporaryDirectory(".tmp", f"{folder.stem}.", folder.parent) as other:
             yield Path(other)
+        return
+    try:
+        yield folder
+        shutil.rmtree(folder)
+    finally:
+        with contextlib.suppress(OSError):
+            (folder / "lock").unlink()
+            folder.rmdir()
+        lock.release()
 
 
 def _name(sources: Sequence[Source], stamps: Mapping[str | None, object], settings: ResizeSettings) -> str:

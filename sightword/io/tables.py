@@ -23,7 +23,7 @@ from sightword.messages import and_more, plural, quote
 _SOME = 1000
 """Rows by which the shape of cells is judged."""
 _WRAPS = ('""', "''", "\u201c\u201d", "[]", "{}", "()")
-_DOUBLED = re.compile('"(?:[^"]|"")*""(?:[^"]|"")*"')
+DOUBLED = re.compile('"(?:[^"]|"")*""(?:[^"]|"")*"')
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -142,15 +142,13 @@ def cells(
 
 
 def _quoted(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a table with tabs has quotation marks as in CSV: around all names, around all cells of a column,
-    or around a cell in which each one stands twice.
-    """
+    """Return whether a table with tabs has quotation marks around all names, or around all cells of a column."""
 
     def whole(cells: Iterable[str]) -> bool:
         return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells)
 
     columns = list(zip(*rows[1:], strict=False)) if len(rows) > 2 else []
-    return any(map(whole, [*rows[:1], *columns])) or any(_DOUBLED.fullmatch(cell) for row in rows for cell in row)
+    return any(map(whole, [*rows[:1], *columns]))
 
 
 def check_bare(texts: Iterable[str], where: object, error: type[SightwordError]) -> None:

@@ -220,11 +220,8 @@ def objects(addresses: Iterable[str]) -> dict[str, Place]:
             for name, listed in _below(address):
                 joined = f"{address.rstrip('/')}/{name}" if name else address
                 if name != name.strip():  # cells of a table have no blanks around them
-                    what, todo = (
-                        "the key begins or ends with a blank",
-                        "Rename the object, or list a folder without it.",
-                    )
-                    raise CorpusError(what, where=quote(joined), todo=todo)
+                    todo = "Rename the object, or list a folder without it."
+                    raise CorpusError("the key begins or ends with a blank", where=quote(joined), todo=todo)
                 place = Place(joined, Part(length=listed.size, version=listed.version or None))
                 found.append((name or address.rpartition("/")[2], place, address))
                 bar.update()

@@ -110,7 +110,8 @@ class Requests:
                 ordered = last is not None and [last, *page] == sorted({last, *page})
                 if ordered and pages:
                     rows = [[name, *astuple(listed)] for name, listed in page.items()]
-                    write_text(pages / f"{len(objects):012d}.json", json.dumps([last, rows]))
+                    with contextlib.suppress(OSError):  # a full disk, or a cache of another user
+                        write_text(pages / f"{len(objects):012d}.json", json.dumps([last, rows]))
                 last = next(reversed(page), last) if ordered else None
 
         self._list(ask)
@@ -242,10 +243,7 @@ class Requests:
         try:
             yield
         except NotSupportedError:
-            what, todo = (
-                "the server sends the whole file in place of a range",
-                "Download the files, and read them there.",
-            )
+            what, todo = "the server sends the whole file in place of a range", "Download the files instead."
             raise self._use.error(what, where=self.address, todo=todo) from None
         except (BaseError, FileNotFoundError, ValueError) as error:
             text = str(error)

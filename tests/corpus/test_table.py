@@ -66,6 +66,7 @@ def test_csv_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
 PUBLISHED = {
     "captions.txt": 'image,caption\na.jpg,A dog .\na.jpg,"Water , a dog ."\nb.jpg,"A sign reads ""no"" ."\n',
     "results_20130124.token": 'a.jpg#0\tA dog .\na.jpg#1\tWater , a dog .\nb.jpg#0\tA sign reads "no" .\n',
+    "pandas.tsv": 'image\tcaption\na.jpg\tA dog .\na.jpg\tWater , a dog .\nb.jpg\t"A sign reads ""no"" ."\n',
     "own.tsv": 'filename\tsentence\na.jpg\tA dog .\na.jpg\tWater , a dog .\nb.jpg\tA sign reads "no" .\n',
     "wide.csv": 'file_name,caption_0,caption_1\na.jpg,A dog .,"Water , a dog ."\nb.jpg,"A sign reads ""no"" .",\n',
     "json.csv": 'image,caption\na.jpg,"[""A dog ."", ""Water , a dog .""]"\nb.jpg,"[""A sign reads \\""no\\"" .""]"\n',

@@ -47,7 +47,7 @@ def test_quotation_marks_are_rules_with_commas_and_signs_with_tabs(tmp_path: Pat
     assert rows(tmp_path, 'word\tkind\n"dog\tan "animal"\n') == [['"dog', 'an "animal"', ""]]
 
 
-@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC, csv.QUOTE_MINIMAL])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
 def test_quoted_table_with_tabs_is_read_as_csv(tmp_path: Path, quoting: Any) -> None:
     out, cells = io.StringIO(), [["word", "kind"], ['a "b" c', "d\te"], ["f", "g"]]
     csv.writer(out, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(cells)

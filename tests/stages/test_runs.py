@@ -22,7 +22,6 @@ from sightword.errors import EncoderError
 from sightword.evaluation.retrieval.settings import RetrievalSettings
 from sightword.features.tables.pairs import pair
 from sightword.features.tables.table import read_features
-from sightword.model.ngrams import Tfidf
 from sightword.statistics.inference import rounded
 from sightword.vse.selection.settings import EpochsSettings, SelectSettings
 from sightword.vse.training.settings import TrainSettings
@@ -164,11 +163,6 @@ def project(tmp_path, monkeypatch):
     return begin(tmp_path, monkeypatch)
 
 
-def outputs() -> dict[str, bytes]:
-    found = (path for top in ("models", "plots", "metrics") for path in Path(top).rglob("*") if path.is_file())
-    return {str(path): path.read_bytes() for path in found}
-
-
 def test_the_encoder_is_counted_selected_and_left_out_of_retrieval(project, caplog):
     train.work(COUNTED)
     select.work(SelectSettings(members=1))
@@ -188,24 +182,6 @@ def test_the_encoder_is_counted_selected_and_left_out_of_retrieval(project, capl
     card = Path("models/encoder/README.md").read_text()
     assert "Nothing was trained, and no picture was seen" in card
     assert "R@10" not in card
-
-
-def test_a_run_that_is_interrupted_leaves_nothing_and_ends_with_the_same_bytes(project, monkeypatch):
-    train.work(COUNTED)
-    wanted = outputs()
-    for top in ("models", "plots", "metrics"):
-        shutil.rmtree(top)
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Tfidf, "count", stop)
-        with pytest.raises(KeyboardInterrupt):
-            train.work(COUNTED)
-    assert outputs() == {}
-    train.work(COUNTED)
-    assert outputs() == wanted
 
 
 def test_beside_an_encoder_it_changes_the_similarity_of_sentences_and_no_order_of_pictures(project):

@@ -22,7 +22,6 @@ import safetensors.torch
 import torch
 from small_tasks import run
 
-from sightword.io import files
 from sightword.io.saved import write_summed
 from sightword.training.checkpoint import Checkpoint, Progress, clear, open_checkpoint, take_folder
 
@@ -70,22 +69,6 @@ def test_damaged_checkpoint_is_set_aside(tmp_path, caplog) -> None:
         assert (tmp_path / "training.damaged").is_dir()
         assert same(found, wanted)
         assert again == curves
-
-
-def test_checkpoint_half_written_leaves_the_earlier_one(tmp_path, monkeypatch) -> None:
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.save(Progress(1), {"weights": torch.ones(3)})
-
-    def full(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "sync", full)
-    with pytest.raises(OSError, match="No space"):
-        checkpoint.save(Progress(2), {"weights": torch.zeros(3)})
-    found = checkpoint.load()
-    assert found is not None
-    assert found[0].steps == 1
-    assert torch.equal(found[1]["weights"], torch.ones(3))
 
 
 def test_of_two_whole_states_the_later_is_taken(tmp_path) -> None:

@@ -73,16 +73,6 @@ def test_run_killed_at_any_batch_ends_with_the_same_bytes(monkeypatch, tmp_path,
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_run_that_is_finished_is_taken_over_from_its_checkpoint(monkeypatch, tmp_path, name):
-    wanted = run(name, Checkpoint(tmp_path))
-    found, done = counted(monkeypatch, name, Checkpoint(tmp_path))
-    assert done == []
-    if name != "train":  # its snapshots were kept in the earlier run
-        assert_same(found, wanted)
-    assert found[1] == wanted[1]
-
-
-@pytest.mark.parametrize("name", PLAIN)
 def test_loss_not_finite_is_one_message_and_never_in_a_checkpoint(monkeypatch, tmp_path, name):
     task = TASKS[name][0]
     honest = task.step

@@ -225,7 +225,7 @@ def classify(
         protocols = _Protocols(regression, kfold, seed, bar.update)
         train, entry = inputs(task.train), {}
         if task.test is None:
-            predicted, test_accuracy, dev_accuracy = protocols.nested(train)
+            predicted, share, dev_accuracy = protocols.nested(train)
             right = predicted == train.labels
         else:
             test = inputs(task.test)
@@ -234,16 +234,14 @@ def classify(
             else:
                 predicted, dev_accuracy = protocols.split(train, inputs(task.dev), test, task.regularised)
             right = predicted == test.labels
-            test_accuracy = round(100 * accuracy(predicted, test.labels), 2)
+            share = round(100 * accuracy(predicted, test.labels), 2)
             if task.name == "MRPC":
                 from sklearn.metrics import f1_score
 
                 entry["f1"] = round(100 * float(f1_score(test.labels, predicted, zero_division=0.0)), 2)
     tested = len(task.test or task.train)
-    interval = proportion_interval(test_accuracy, tested)
-    numbers = (
-        {"accuracy": test_accuracy, "accuracy_ci95": interval, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
-    )
+    interval = proportion_interval(share, tested)
+    numbers = {"accuracy": share, "accuracy_ci95": interval, "dev_accuracy": dev_accuracy} | entry | {"test": tested}
     return numbers, right
 
 

@@ -275,11 +275,9 @@ def measure_epochs(
         encode = partial(encoder.encode, max_length=LONGEST)
         scores = evaluate(encode, tasks, settings.data, trained_head=False).metrics if tasks else {}
         # An STS task has the mean of its subtasks, the others their cosine.
-        scores_of_tasks = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
+        by_task = {task: (entry.get("mean") or entry["cosine"])["pearson"] for task, entry in scores.items()}
         r10 = {direction: snapshots.recall[epoch].get(direction, {}).get("r10") for direction in DIRECTIONS}
-        measured.append(
-            Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in scores_of_tasks.items()})
-        )
+        measured.append(Measured(epoch, r10, {task: None if r is None else 100 * r for task, r in by_task.items()}))
     return measured
 
 
