@@ -83,7 +83,7 @@ from study.rows import read_topic
 from study.runs import read_scores
 
 REPOSITORY = Path(__file__).parents[2]
-QUICK, FULL, SPAN = 40, 2000, 1.5
+QUICK, FULL, SPAN = 40, 2000, 1.2
 """Faults of a reader, and seconds of the processor after which a slow reader is left."""
 LONGEST = 1200
 """The most characters of a line of a message."""
