@@ -116,6 +116,7 @@ def read_split(folder: Pathish, split: str) -> SentencePairs:
     if split not in SPLITS:
         raise SemanticsError(f"no split is called {quote(split)}", expected=", ".join(SPLITS))
     place = Path(folder) / FILE
+    FOLDER.require(FOLDER.read(Path(folder))[1], FILE, where=Path(folder))
     table = read_table(place, ("premise", "hypothesis", "label", "entailed", "split", "source"), todo=TODO)
     table = table.filter(pa.array([name == split for name in table["split"].to_pylist()], pa.bool_()))
     if not table.num_rows:
