@@ -117,6 +117,9 @@ def _search(arguments: argparse.Namespace) -> int:
     if arguments.copy_to:
         from sightword.errors import SearchError
 
+        arguments.copy_to = arguments.copy_to.expanduser()
+        if arguments.copy_to.resolve().is_relative_to(arguments.collection.expanduser().resolve()):
+            raise SearchError("is in the collection", where=arguments.copy_to, expected="a folder elsewhere")
         arguments.copy_to.mkdir(parents=True, exist_ok=True)
         if any(arguments.copy_to.iterdir()):
             raise SearchError("holds files already", where=arguments.copy_to, expected="a new or empty folder")
@@ -316,7 +319,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             if not arguments.no_browser and (
                 sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}
             ):
-                webbrowser.open(page)
+                threading.Thread(target=webbrowser.open, args=[page], daemon=True).start()  # it may wait for the page
 
         try:
             serving.serve(app, listening, ready)

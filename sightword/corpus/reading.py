@@ -63,10 +63,13 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     if not path.is_dir():
         todo = "Put the corpus there (data/raw/README.md lists the files), or correct corpus.path."
         raise CorpusError("is not a folder" if path.exists() else "does not exist", where=path, todo=todo)
-    if settings.require_pictures and not Path(settings.pictures).exists():
-        with contextlib.suppress(NotImplementedError):
-            settings.read(None)  # a fault of the captions is told before the missing folder
-    listing = settings.listing()
+    try:
+        listing = settings.listing()
+    except CorpusError:
+        if settings.require_pictures and not Path(settings.pictures).exists():
+            with contextlib.suppress(NotImplementedError):
+                settings.read(None)  # a fault of the captions is told before the missing folder
+        raise
     images, captions = (listing and listing.records) or settings.read(listing)
     check_bare((one.text for one in captions), path, CorpusError)
     corpus = clean(images, captions, listing, require_pictures=settings.require_pictures)

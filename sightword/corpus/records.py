@@ -143,7 +143,9 @@ def check_path(path: str, where: str) -> str:
     """Return ``path`` if it is a plain relative path, so that each file has one spelling; else raise CorpusError."""
     if not path.strip() or not is_inside(path):
         expected = "a relative path such as folder/picture.jpg, without `..`"
-        raise CorpusError(f"{quote(path)} leaves the folder of pictures, or is no name", where=where, expected=expected)
+        raise CorpusError(
+            f"{quote(path)} is no plain path inside the folder of pictures", where=where, expected=expected
+        )
     return path
 
 

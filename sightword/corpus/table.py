@@ -6,6 +6,7 @@ bytes. Rows are read in pieces, so that memory does not grow with the bytes, whi
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -29,7 +30,7 @@ from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError, FileFormatError
 from sightword.io.files import check_text, loads, parquet_file
 from sightword.io.opening import is_inside, lines, reading
-from sightword.io.tables import DOUBLED, Table, cells, semicolons
+from sightword.io.tables import Table, cells, semicolons
 from sightword.machine import is_address
 from sightword.messages import and_more, quote, short
 from sightword.places.place import Part, Place, open_object, read_listing, size
@@ -191,7 +192,7 @@ class Listed(Drawn):
             CorpusError: a column is missing, a row is incomplete, a split is unknown, or nothing names a split.
             FileFormatError: a file is missing or damaged.
         """
-        names, records = [*(tables := self.tables())], _Records()
+        names, records = [*(tables := self.tables())], _Records(self.folder)
         for number, name in enumerate(names):
             rows = (_parquet_rows if BINARY.fullmatch(name) else _text_rows)(tables[name], self.columns)
             split = None
@@ -272,7 +273,8 @@ def _numbered(header: Sequence[str]) -> list[str]:
 class _Records:
     """The pictures and captions of the rows so far; a picture has one row or several."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.images: dict[tuple[str, str | None], Image] = {}
         self.captions: list[Caption] = []
 
@@ -284,7 +286,7 @@ class _Records:
         unknown, or the picture has other bytes than in an earlier row.
         """
         split_of_row = split if row.split is None else split_name(row.split, row.where)
-        name = row.name or row.where
+        name = row.name or row.where.removeprefix(f"{self.folder}/")
         key = name, split_of_row
         image = self.images.get(key)
         if image is None:
@@ -310,14 +312,18 @@ class _Records:
 
 def _texts(cell: str, where: str) -> list[str]:
     """Return the captions of a cell: itself, or the texts of a list in JSON."""
-    if DOUBLED.fullmatch(cell):
-        cell = cell[1:-1].replace('""', '"')
-    if not cell.startswith(("[", "(", "{")) or not _LIST.fullmatch(cell):
+    inner = cell[1:-1]
+    if len(cell) > 3 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', ""):
+        cell = inner.replace('""', '"')
+    if cell[:1] + cell[-1:] not in ("[]", "()", "{}") or not _LIST.fullmatch(cell):
         return [cell]
     try:
         texts = loads(cell)
     except ValueError:
-        texts = None
+        try:
+            texts = ast.literal_eval(cell), "of Python"
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return [cell]  # words in brackets
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return [text.strip() for text in texts]
     todo = "Write a row for each caption, for instance by `DataFrame.explode` of pandas."
@@ -397,7 +403,7 @@ def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, st
     A picture is called by the column of names, else by the path beside its bytes, else by the first digits of their
     sha256. Rows of one name are captions of one picture.
     """
-    records, data = _Records(), str(found.data)
+    records, data = _Records(folder), str(found.data)
     with tqdm(desc="corpus", unit="row", disable=None, mininterval=1) as bar:
         for file, split in files:
             for start, batch in _batches(file, found):

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from PIL import Image, features
 from tqdm import tqdm
 
@@ -195,18 +195,19 @@ def _unfinished(folder: Path) -> Iterator[Path]:
     lock = FileLock(folder / "lock", timeout=0)
     try:
         lock.acquire()
-    except (Timeout, NotImplementedError):  # the latter on a file system without locks
+    except (OSError, NotImplementedError):  # a Timeout is an OSError; some file systems have no locks
         with tempfile.TemporaryDirectory(".tmp", f"{folder.stem}.", folder.parent) as other:
             yield Path(other)
         return
     try:
         yield folder
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # NFS keeps the name of an open file
     finally:
         with contextlib.suppress(OSError):
             (folder / "lock").unlink()
-            folder.rmdir()
         lock.release()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _name(sources: Sequence[Source], stamps: Mapping[str | None, object], settings: ResizeSettings) -> str:

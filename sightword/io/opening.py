@@ -59,7 +59,11 @@ TEXT = (
     (rb"BZh[1-9]1AY|\xfd7zXZ|\x28\xb5\x2f\xfd", "packed with bzip2, xz or zstd", "Unpack it."),
     (rb"PK\x03\x04", "a zip archive, as workbooks of Excel are", "Unpack it, or save the table as CSV."),
     (rb"\xff\xfe|\xfe\xff|([^\0]\0){8}|(\0[^\0]){8}", "UTF-16 or UTF-32", "Save it as UTF-8."),
-    (rb"PAR1|ARROW1|\x89HDF|\x93NUMPY|\xff\xd8\xff|\x89PNG", "a picture or a binary table", "Name a file of text."),
+    (
+        rb"PAR1[^\x20-\x7e]|ARROW1\0|\x89HDF|\x93NUMPY|\xff\xd8\xff|\x89PNG",
+        "a picture or a binary table",
+        "Name a file of text.",
+    ),
 )
 """Kinds of files that readers of text, of tables and of tars do not take."""
 
@@ -83,7 +87,7 @@ def check_kind(head: bytes, kinds: Sequence[tuple[bytes, str, str]] = _FOREIGN) 
 def is_inside(name: str) -> bool:
     """Return whether a name is relative, without ``..``, empty or too long parts, and control characters."""
     parts = name.split("/")
-    if re.match("[A-Za-z]:", name) or re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name):
+    if re.match(r"[A-Za-z]:[\\/]", name) or re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name):
         return False
     short = len(name) <= 1000 and all(len(part.encode()) <= LONGEST_NAME for part in parts)
     return short and not {"", ".", ".."} & {*parts}

@@ -2,8 +2,8 @@
 
 The rules are the same for every table. Rows end in LF or CR LF. A line with only blanks is no row. Cells are separated
 by tabs if the first row has a tab, and by commas otherwise. With commas a cell may stand in double quotes, as in CSV,
-and then hold commas and line ends; with tabs a quotation mark is a character like others. Blanks around a cell do not
-count.
+and then hold commas and line ends; with tabs a quotation mark is a character like others, unless all names of the
+first row stand in quotes. Blanks around a cell do not count.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from sightword.messages import and_more, plural, quote
 _SOME = 1000
 """Rows by which the shape of cells is judged."""
 _WRAPS = ('""', "''", "\u201c\u201d", "[]", "{}", "()")
-DOUBLED = re.compile('"(?:[^"]|"")*""(?:[^"]|"")*"')
-
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -45,7 +43,7 @@ class Table:
     more: bool = False
     """Whether a row without a header may have more cells."""
     quotes: bool | None = None
-    """Whether cells may stand in double quotes; None: with commas only."""
+    """Whether cells may stand in double quotes; None: with commas, and with tabs if the header does."""
     separator: str | None = None
     """The separator; None: a tab or a comma, by the first row."""
     todo: str | None = None
@@ -122,9 +120,7 @@ def cells(
     if separator is None:
         separator = "\t" if "\t" in header else ","
         if separator == "\t" and quotes is None:
-            some = list(islice(source, _SOME))
-            source = chain(some, source)
-            quotes = _quoted([line.split("\t") for _, line in [(first, header), *some] if _filled(line)])
+            quotes = all(len(name) > 1 and name[0] == name[-1] == '"' for name in header.split("\t"))
     every = chain([(first, header)], source)
     if not (separator == "," if quotes is None else quotes):
         yield from ((at, line.split(separator)) for at, line in every if _filled(line))
@@ -141,21 +137,13 @@ def cells(
         raise error(what, where=f"{path}, line {begins}", todo=remedy) from None
 
 
-def _quoted(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a table with tabs has quotation marks around all names, or around all cells of a column."""
-
-    def whole(cells: Iterable[str]) -> bool:
-        return all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells)
-
-    columns = list(zip(*rows[1:], strict=False)) if len(rows) > 2 else []
-    return any(map(whole, [*rows[:1], *columns]))
-
-
 def check_bare(texts: Iterable[str], where: object, error: type[SightwordError]) -> None:
-    """Raise an error of the class ``error`` if all of the first texts stand in quotation marks or brackets."""
+    """Raise an error of the class ``error`` if all of the first texts stand whole in quotation marks or brackets."""
     some = list(islice(filter(None, texts), _SOME))
     for pair in _WRAPS:
-        if len(some) > 1 and all(len(text) > 1 and text[0] + text[-1] == pair for text in some):
+        if len(some) > 1 and all(
+            len(text) > 1 and text[0] + text[-1] == pair and not {*pair} & {*text[1:-1]} for text in some
+        ):
             what, expected = f"all texts stand in {pair}, such as {quote(some[0])}", "the texts alone"
             raise error(what, where=where, expected=expected, todo="Write one plain text a cell.")
 

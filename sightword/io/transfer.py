@@ -410,7 +410,7 @@ def _write_member(source: IO[bytes], path: Path, left: int, archive: Path, limit
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "xb")  # noqa: SIM115 - closed below; errors of reading are not errors of writing
-    with file:
+    try:
         while chunk := source.read(LOCAL_CHUNK):
             count += len(chunk)
             if count > left:
@@ -418,7 +418,11 @@ def _write_member(source: IO[bytes], path: Path, left: int, archive: Path, limit
             with writing(path):
                 file.write(chunk)
         with writing(path):
-            file.flush()
+            file.close()
+    except BaseException:
+        with contextlib.suppress(OSError):  # what is left in the buffer cannot be written either
+            file.close()
+        raise
     return count
 
 

@@ -255,7 +255,8 @@ def _below(address: str) -> Iterator[tuple[str, Listed]]:
         with contextlib.suppress(FileNotFoundError):
             yield "", requests_at(above).info(name)
         return
-    name = hashlib.sha256(f"{os.environ.get('AWS_ENDPOINT_URL')} {address.rstrip('/')}".encode()).hexdigest()
+    servers = [os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")]
+    name = hashlib.sha256(f"{servers} {address.rstrip('/')}".encode()).hexdigest()
     found = Requests(address.rstrip("/"), PICTURES).tree(pages=machine.current().cache / "listings" / name[:32])
     yield from ((name, listed) for name, listed in found.items() if listed.size)  # a console's folder has no bytes
 

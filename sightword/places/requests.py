@@ -209,7 +209,7 @@ class Requests:
         pauses = {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=5), "base": 2}
         retry = {"max_retries": TRIES, "retry_timeout": timedelta(seconds=PATIENCE), "backoff": pauses}
         more = {"disable_bulk_delete": True} | self._profile() if self._protocol == "s3" else {}
-        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT") if self._protocol == "s3" else ():
             if not re.match("https?://[^/]|$", value := os.environ.get(name, "")):  # obstore would panic
                 what = f"{name} is {quote(without_credentials(value))}"
                 raise self._use.error(what, where=self.address, expected="an address such as https://HOST:PORT")
@@ -258,7 +258,8 @@ class Requests:
 
     def _error(self, done: str, code: str, text: str) -> SightwordError:
         keys = CREDENTIALS.get(self._protocol, "an address that needs no credentials")
-        causes = ((cause, todo) for pattern, cause, todo in _CAUSES if re.search(pattern, code or text))
+        said = code or re.sub(r"\w+://\S+", "", _said(code, text))  # a name may say Expired
+        causes = ((cause, todo) for pattern, cause, todo in _CAUSES if re.search(pattern, said))
         cause, todo = next(causes, ("", f"Check {self._settings}. {self._use.remedy}"))
         what = f"{self._use.name} cannot be {done}{cause and ': '}{cause} ({_said(code, text)})"
         if not cause and re.search("status code: 40[13]", text):

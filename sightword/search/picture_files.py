@@ -97,12 +97,14 @@ class FileDigests:
         made = [os.fsdecode(Path(folder).absolute()), resizing.model_dump()]
         name = hashlib.sha256(os.fsencode(canonical_json(made))).hexdigest()[:32]
         self._place = store.place.folder / "folders" / f"{name}.json"
-        self._saved: dict[str, Any] = {}
+        self._record = self._read()
+
+    def _read(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError, TypeError):  # a damaged list is made again
             sha256, _, text = self._place.read_text(encoding="utf-8").partition("\n")
             version, record = loads(text) if hashlib.sha256(text.encode()).hexdigest() == sha256 else ("", {})
-            self._saved = dict(record) if version == decoder() else {}
-        self._record = {**self._saved}
+            return dict(record) if version == decoder() else {}
+        return {}
 
     def known(self, source: Source) -> Digests | None:
         """Return the hashes of a file without reading the file; None for a file that is new or has changed."""
@@ -116,13 +118,13 @@ class FileDigests:
 
     def save(self, keep: Collection[str]) -> None:
         """Write the list of the pictures with these ids, if the list changed."""
-        record = {image_id: value for image_id, value in self._record.items() if image_id in keep}
-        if record == self._saved:
+        there = self._read()  # with what a reader for another network wrote meanwhile
+        record = {image_id: value for image_id, value in (there | self._record).items() if image_id in keep}
+        if record == there:
             return
         try:
             text = canonical_json([decoder(), record])
             group_files.write_open(self._place, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}".encode())
-            self._saved = record
         except OSError as error:
             log.debug("%s: %s", self._place, error)
 

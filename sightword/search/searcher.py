@@ -244,12 +244,14 @@ class Searcher:
     @property
     def pictures_left(self) -> int:
         """Pictures of the folder that are not read yet."""
-        return 0 if self.folder is None else len(self.folder.sources) - len(self.rejected) - self.pictures_read
+        if self.folder is None:
+            return 0
+        return max(0, len(self.folder.sources) - len(self.rejected) - self.pictures_read)  # a read file may be lost
 
     @property
     def pictures_quick(self) -> int:
         """Pictures that are compared by the centre crop alone, and whose other crops are not computed yet."""
-        return self.pictures_read - len(self._whole) if self._is_quick else 0
+        return max(1, self.pictures_read - len(self._whole)) if self._is_quick else 0  # at least 1 until the exchange
 
     @property
     def rejected(self) -> dict[str, str]:
@@ -296,11 +298,13 @@ class Searcher:
 
     def _exchange(self) -> None:
         """Put the embeddings by all crops in place of those by the centre crop; rows stay what they are."""
-        order = [*self.catalogue.pictures, *(self._whole.keys() - self.catalogue.rows.keys())]
-        index = self._new_index()
-        for row, picture in enumerate(order):
-            known = self._whole.get(picture)
-            index.add((self._pictures.row(row) if known is None else known[1])[None])
+        order, index = [*self.catalogue.pictures], self._new_index()
+        order += sorted(self._whole.keys() - self.catalogue.rows.keys())
+        for start in range(0, len(order), _LOOKED_UP):
+            rows = enumerate(order[start : start + _LOOKED_UP], start)
+            index.add(
+                np.stack([self._whole[one][1] if one in self._whole else self._pictures.row(n) for n, one in rows])
+            )
         with self._turn:
             self.catalogue.add(order[len(self.catalogue.pictures) :])
             self._know((picture, sha256) for picture, (sha256, _) in self._whole.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,19 @@ def test_wrong_table_is_explained(tmp_path: Path, text: str, message: str) -> No
         read(tmp_path)
 
 
+WORDS = ("['Tis the season on a sign]", '["Exit" sign over a door]', '("Hello", says the sign)', '"' * 4000 + "a")
+
+
+def test_words_in_brackets_and_quotes_are_a_caption(tmp_path: Path) -> None:
+    with (tmp_path / "my.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("image", "caption", "split"), *((f"a:{n}.jpg", w, "train") for n, w in enumerate(WORDS))]
+        )
+    assert {(one.image_id, one.text) for one in read(tmp_path).captions} == {
+        (f"a:{n}.jpg", w) for n, w in enumerate(WORDS)
+    }
+
+
 BAD = ("../x.jpg", "/data/x.jpg", "", "a\1b.jpg", "x" * 10_000, "a//b.jpg")
 
 
@@ -154,7 +168,7 @@ def test_row_without_a_usable_picture_is_dropped(tmp_path: Path, name: str) -> N
     (tmp_path / "my.csv").write_text(f"image,caption,split\na.jpg,A .,train\n{name},B .,test\nc.jpg,C .,test\n")
     corpus = read(tmp_path)
     assert [image.image_id for image in corpus.images] == ["a.jpg", "c.jpg"]
-    assert [(row.item, row.reason) for row in corpus.dropped] == [(name or f"{tmp_path}/my.csv, line 3", "damaged")]
+    assert [(row.item, row.reason) for row in corpus.dropped] == [(name or "my.csv, line 3", "damaged")]
     (tmp_path / "my.csv").unlink()
     pictures = [picture("a"), {"bytes": None, "path": name}, {"bytes": b"c", "path": name}]
     columns = {"image": pa.array(pictures, PICTURE), "text": ["A .", "B .", "C ."], "split": ["train", "test", "test"]}

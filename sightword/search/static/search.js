@@ -315,8 +315,9 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (sheet.open) {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const place = shown.findIndex((picture) => picture.id === showing?.picture?.id);
-    const next = place < 0 ? undefined : shown[place + step];
+    const read = shown.filter((picture) => "split" in picture);
+    const place = read.findIndex((picture) => picture.id === showing?.picture?.id);
+    const next = place < 0 ? undefined : read[place + step];
     if (step && next) openPicture(next);
     return;
   }
@@ -326,7 +327,7 @@ document.addEventListener("keydown", (event) => {
     query.select();
     return;
   }
-  const tiles = [...results.querySelectorAll(".tile")];
+  const tiles = [...results.querySelectorAll(".tile:enabled")];
   const here = tiles.indexOf(document.activeElement);
   if (here < 0) {
     if (event.key === "ArrowDown" && document.activeElement === query && tiles.length) {
@@ -393,7 +394,7 @@ async function watchReading() {
   const [progress, count, bar] = ["progress", "count", "reading"].map(byId);
   let seen = -1;
   let closer = 0;
-  let begun = null; // when the first picture of this look was read
+  const looks = []; // the last ones: the store gives thousands of pictures at once
   try {
     for (;;) {
       const { pictures, captions, quick, unusable, problem } = await ask("/api/progress");
@@ -403,8 +404,9 @@ async function watchReading() {
       count.textContent = left ? `${number(read)} of ${plural(read + left, "picture")} read` : plural(read, "picture");
       const parts = [];
       if (left && read) {
-        begun ??= { read, time: performance.now() };
-        const rate = (read - begun.read) / (performance.now() - begun.time);
+        looks.push({ read, time: performance.now() });
+        if (looks.length > 12) looks.shift();
+        const rate = (read - looks[0].read) / (performance.now() - looks[0].time);
         if (rate > 0) parts.push(duration(left / rate / 1000));
       }
       if (!left && quick) parts.push(`a closer look at ${plural(quick, "picture")} goes on`);
