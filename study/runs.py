@@ -284,7 +284,7 @@ def read_scores(path: str, text: bytes) -> dict[str, Score]:
     """Return the scores of a file of metrics: its numbers with fractions (counts are whole), with 95 % intervals."""
     try:
         return _scores(loads(text), path.removeprefix(f"{METRICS}/").removesuffix(".json"))
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError(f"holds no scores ({first_line(error)})", where=path) from None
 
 

@@ -269,9 +269,9 @@ class Store:
                         remedy = "its owner must let the group read it (chmod g+r)"
                     name = self.place.where(f"{identity.name}/{segment.name}")
                     log.warning("%s: its features cannot be used and are ignored (%s); %s", name, why, remedy)
-                elif rows := [row for row, key in enumerate(segment.keys) if key in wanted]:
-                    wanted.difference_update(segment.keys)
-                    yield [segment.keys[row] for row in rows], segment.values[rows]
+                elif rows := {key: row for row, key in enumerate(segment.keys) if key in wanted}:
+                    wanted.difference_update(rows)
+                    yield [*rows], segment.values[[*rows.values()]]
         if len(wanted) < len(keys):
             with contextlib.suppress(OSError, StoreError):  # a read-only store
                 self.place.describe(identity.name, _record(identity), files.get(IDENTITY))

@@ -192,6 +192,9 @@ def _mapped(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             if (attributes["schema"], attributes["complete"]) != (SCHEMA, True):
                 what = f"has the schema {quote(attributes['schema'])}, complete: {quote(attributes['complete'])}"
                 raise FileFormatError(what, where=path, expected=f"{SCHEMA} and True", todo=TODO)
+            attributes["max_tokens"] = int(attributes["max_tokens"])
+            if "vocabulary" not in attributes or {*file} != {"tokens", "offsets", "passage", "split"}:
+                raise LookupError("an array or an attribute has another name")
             places = {name: (file[name].dtype, file[name].shape, file[name].id.get_offset()) for name in file}
         arrays = {
             name: np.memmap(path, kind, "r", offset, shape).view(np.ndarray) if shape[0] else np.empty(0, kind)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from finished_run import write_run
+from made_once import made_once
 from tiny_project import TinyProject
 
 from sightword.io.files import write_table
@@ -92,6 +93,13 @@ def count_recalls(run: Path) -> None:
         full[direction] = {f"r{k}": 100.0 * float((ranks <= k).mean()) for k in (1, 5, 10)}
         full[direction] |= {"median_rank": float(np.median(ranks)), "queries": len(ranks)}
     (run / "metrics/retrieval.json").write_text(json.dumps({"test": {"full": full}}))
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory) -> TinyProject:
+    """A project with two runs; whoever changes it takes a copy."""
+    made = TinyProject(made_once(tmp_path_factory, "two", project_with_two_runs), run=False)
+    return made.copy(tmp_path_factory.mktemp("two") / "project")
 
 
 @pytest.fixture
